@@ -29,6 +29,7 @@ from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
 from guiderail.vocabulary._ids import is_integer, logits_width, name_of, token_id
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 
 if TYPE_CHECKING:
@@ -114,37 +115,26 @@ class Vocabulary:
         )
 
     @classmethod
-    def _from_table(
-        cls,
-        table: TokenTable,
-        special_tokens: Mapping[str, int] | Sequence[int],
-        stop_token_ids: Sequence[int] | int,
-        *,
-        size: int | None = None,
-        encode: Encode | None = None,
-        bos_token_id: int | None = None,
-        name: str | None = None,
-        oracle: DecodeBatch | None = None,
-        verify: bool = False,
-    ) -> Vocabulary:
-        """Makes a vocabulary for an adapter, checked against the tokenizer's own ``decode``."""
+    def _of(cls, read: ReadTokenizer) -> Vocabulary:
+        """Makes a vocabulary of what an adapter read, checked against the tokenizer's own ``decode``."""
+        table, special = read.table, read.special_tokens
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
-        if oracle is not None:
-            ids = special_tokens.values() if isinstance(special_tokens, Mapping) else special_tokens
-            disqualify(table, set(ids), oracle, verify)
+        if read.oracle is not None:
+            ids = special.values() if isinstance(special, Mapping) else special
+            disqualify(table, set(ids), read.oracle, read.verify)
         self = cls.__new__(cls)
         self._setup(
             table,
-            special_tokens,
-            stop_token_ids,
-            size=size,
-            encode=encode,
+            special,
+            read.stop_token_ids,
+            size=read.size,
+            encode=read.encode,
             decode=None,
-            bos_token_id=bos_token_id,
-            name=name,
+            bos_token_id=read.bos_token_id,
+            name=read.name,
         )
-        self._oracle = oracle
+        self._oracle = read.oracle
         return self
 
     def _setup(
@@ -479,7 +469,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.huggingface import from_huggingface
 
-        return from_huggingface(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_huggingface(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_tiktoken(
@@ -493,7 +483,7 @@ class Vocabulary:
         """From a ``tiktoken.Encoding`` or the name of one; otherwise as :meth:`from_huggingface`."""
         from guiderail.vocabulary.tiktoken import from_tiktoken
 
-        return from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_sentencepiece(
@@ -510,7 +500,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.sentencepiece import from_sentencepiece
 
-        return from_sentencepiece(processor, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_sentencepiece(processor, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_tekken(
@@ -528,7 +518,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.tekken import from_tekken
 
-        return from_tekken(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_tekken(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_gguf(
@@ -544,7 +534,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.gguf import from_gguf
 
-        return from_gguf(model, size=size, stop_token_ids=stop_token_ids)
+        return cls._of(from_gguf(model, size=size, stop_token_ids=stop_token_ids))
 
 
 def _restore(
