@@ -215,3 +215,29 @@ def test_a_terminal_outside_of_a_lexed_text_is_refused(where: str) -> None:
     with pytest.raises(gr.GuiderailError) as error:
         gr.Guide(Built(OUTSIDE[where]), VOCABULARY)
     assert error.value.code == "bad-shape"
+
+
+TEXTS: dict[str, Callable[[_core.Builder, list[int]], int]] = {
+    "a literal": lambda b, t: b.literal(b"x"),
+    "a special token": lambda b, t: b.token(["<eos>"]),
+    "a token of a set": lambda b, t: b.token_set([0, 1], True),
+    "a complement": lambda b, t: b.complement(b.literal(b"x")),
+    "a lexed text": lambda b, t: Bent([b"a", b"b"], lambda b, t: b.union(t[:2]))(b),
+    "by a rule": lambda b, t: b.union([t[0], text_by_rule(b)]),
+    "in an intersection": lambda b, t: b.intersection(
+        [b.concat([t[0], b.literal(b"x")]), b.concat([b.repeat(t[0], 1, 3), b.literal(b"x")])]
+    ),
+}
+
+
+def text_by_rule(b: _core.Builder) -> int:
+    rule = b.rule("r")
+    b.define(rule, b.concat([b.literal(b"x"), b.repeat(b.literal(b"y"), 0, -1)]))
+    return rule
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_a_text_in_the_grammar_of_a_lexed_text_is_refused(what: str) -> None:
+    with pytest.raises(gr.GuiderailError) as error:
+        gr.Guide(Built(Bent([b"a", b"b", b"c"], after(TEXTS[what]))), VOCABULARY)
+    assert error.value.code == "bad-shape"

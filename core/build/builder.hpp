@@ -28,7 +28,10 @@ class Builder {
     Arena& arena = this->arena();
     CheckHandles checker{*this};
     checker.visit(operation);
-    if constexpr (!over_terminals<Op>()) note_texts(checker.given);
+    if constexpr (std::is_same_v<Op, operations::Lexed>)
+      grammars_.push_back(operation.body);
+    else if constexpr (!puts_together<Op>())
+      texts_.insert(texts_.end(), checker.given.begin(), checker.given.end());
     const Given<Op> result = operation.make(arena);
     if (recording_) recording_->note(operation, result);
     return result;
@@ -38,8 +41,8 @@ class Builder {
   // The expressions, for a program of which this is the root; nothing can be added afterwards.
   std::shared_ptr<Arena> finish(Id root) {
     arena();
-    note_texts({check(root)});
-    check_texts();
+    texts_.push_back(check(root));
+    check_grammars();
     finished_ = true;
     return arena_;
   }
@@ -51,17 +54,15 @@ class Builder {
     explicit CheckHandles(const Builder& of) : of(of) {}
     void take(Id& e) { given.push_back(of.check(e)); }
   };
-  // Whether it is given what may be over terminals. All others are given texts.
+  // Whether it makes a text of texts, and a grammar over terminals of grammars. Others are given texts, all but Lexed.
   template <class Op>
-  static constexpr bool over_terminals() {
+  static constexpr bool puts_together() {
     using std::is_same_v;
     return is_same_v<Op, operations::Concat> || is_same_v<Op, operations::Union> || is_same_v<Op, operations::Repeat> ||
-           is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
-           is_same_v<Op, operations::Lexed>;
+           is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define>;
   }
-  void note_texts(const std::vector<Id>& texts);
-  void check_texts() const;
-  std::vector<Id> texts_;  // with rules, that may turn out to be over terminals
+  void check_grammars() const;
+  std::vector<Id> texts_, grammars_;  // what operations were given as such
   std::shared_ptr<Arena> arena_;
   std::optional<Recording> recording_;
   bool finished_ = false;
