@@ -50,7 +50,8 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
-  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
+  const bool keep = known && (!quoted || missing < kUnquoted) && !key.table->vote &&
+                    (key.any || (depth == 0 && (key.table->dense || key.few_seen())));
   const u64 bit = u64{1} << slot;
   if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
