@@ -24,6 +24,7 @@ PATTERNS = {
     "labels": "^[a-z][a-z0-9.-]{0,15}$",
     "a branch that ends early": "^(?:[b-z]{1,3}|a[a-d]?|ab[a-z]{0,2})$",
     "beyond ASCII": "^[a-zäöüß]{1,3}$",
+    "a quote in a name": '^[a-z]{1,2}"?$',
     "an intersection": "^(?=.*a)[a-z]{1,3}$",
 }
 MORE: dict[str, dict[str, Any]] = {
@@ -36,14 +37,14 @@ MORE: dict[str, dict[str, Any]] = {
     "one that meets a condition": {"not": {"additionalProperties": {"enum": [1, 2, 3, 4, 5, 6, 7, 8]}}},
 }
 WRITTEN = (
-    ["ab"], ["a"], ["abc"], ["ab", "abc"], ["a", "ab", "b"], ["x", "xy"], ["ß", "aß"], ["q", "qq", "a"],
+    ["ab"], ["a"], ["abc"], ["ab", "abc"], ["a", "ab", "b"], ["x", "xy"], ["ß", "aß"], ["q", "qq", "a"], ['ab"', "a"],
     list("abcdefghijklmnop"), list("abcdefghijklmnopqr"), [f"a{c}" for c in "abcdefghijklmnopqr"],
 )  # fmt: skip
-BEGUN = ("", '"', '"a', '"ab', '"abc', '"x', '"q', '"ß')
+BEGUN = ("", '"', '"a', '"ab', '"abc', '"x', '"q', '"ß', '"ab\\')
 TOKENS = [
     b'"a', b'"ab', b'"ab"', b'"abc"', b'ab"', b'b"', b'c"', b'bc"', b'ab":', b'bc":1', b'a":1,"b', b'abc":1}', b"ab",
     b"bc", b"abc", b"abcd", b"xy", b'xy"', b'x"', b"qq", b'q"', b'","', b'":', b'":1', b'":0', b'1,"', b'1, "a',
-    b'1,"ab":', "ß".encode(), 'ß"'.encode(), b"\\u", b' "', b' "ab"',
+    b'1,"ab":', "ß".encode(), 'ß"'.encode(), b"\\u", b"ab\\", b"b\\", b' "', b' "ab"',
 ]  # fmt: skip
 VOCABULARY = gr.Vocabulary([bytes([b]) for b in range(256)] + [*TOKENS, b"</s>"], stop_token_ids=[256 + len(TOKENS)])
 

@@ -367,8 +367,10 @@ bool Json::key_apart(Id key, KeyApart& out) {
 }
 
 // May what begins the rest of a name be gone on with as another key? Of finitely many texts, that takes more than there
-// are names and keys written; texts that begin differently are told apart by one look.
-KeyAlong Json::others_along(const KeyApart& key, std::string_view rest) {
+// are names and keys written; texts that begin differently are told apart by one look. `read`: bytes up to where it is
+// unclear or none is left.
+KeyAlong Json::others_along(const KeyApart& key, std::string_view rest, std::size_t& read) {
+  read = rest.size();
   if (key.any) return KeyAlong::Endless;
   Ids texts(key.key->others);
   const std::size_t taken = key.table->names.size() + kFewSeen;
@@ -380,6 +382,7 @@ KeyAlong Json::others_along(const KeyApart& key, std::string_view rest) {
     auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t) || surely_enough(t)); };
     if (std::none_of(texts.begin(), texts.end(), goes_on)) {
       const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      read = i;
       return none ? KeyAlong::Dies : KeyAlong::Unclear;
     }
     if (i == rest.size()) return KeyAlong::Endless;
