@@ -36,7 +36,8 @@ import numpy as np
 import guiderail as gr
 from fault_scenarios import SCENARIOS, Scenario
 from guiderail import _core
-from guiderail.constraints.saved import SavedConstraint, program_file
+from guiderail.constraints.saved import SavedConstraint
+from guiderail.constraints.saving import program_file
 
 KINDS = ("allocation", "limit", "lasting")
 HANGS = 60  # seconds of one process

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
-from guiderail.constraints.saved import program_file
+from guiderail.constraints.saving import program_file
 from guiderail.frontends.tools import tool_calls
 
 __all__ = ["CASES", "INSTANCES", "Money"]

@@ -183,3 +183,35 @@ def test_the_mask_is_what_is_accepted(name: str) -> None:
             assert accepted == allowed[token], (name, matcher.dump(), VOCABULARY.token_bytes(token))
             if accepted and not fork.is_terminated():
                 open_.append(fork)
+
+
+def loose(b: _core.Builder) -> int:
+    lexer = b.lexer([(b.literal(b"a"), 0, [], None)], [])
+    return b.terminal(lexer, 0)
+
+
+def by_rule(b: _core.Builder) -> int:
+    rule = b.rule("r")
+    b.define(rule, b.concat([loose(b), loose(b)]))
+    return rule
+
+
+OUTSIDE: dict[str, Build] = {
+    "as a whole": loose,
+    "repeated": lambda b: b.repeat(loose(b), 0, 1),
+    "beside a text": lambda b: b.concat([b.literal(b"x"), loose(b)]),
+    "in an intersection": lambda b: b.intersection([b.literal(b"x"), loose(b)]),
+    "in a complement": lambda b: b.complement(loose(b)),
+    "in a look-ahead": lambda b: b.scope(b.look_ahead(loose(b), False)),
+    "as a lexeme": lambda b: b.lexer([(loose(b), 0, [], None)], []),
+    "by a rule": by_rule,
+    "by a rule of a rule": lambda b: b.union([b.literal(b"x"), b.concat([b.literal(b"y"), by_rule(b)])]),
+    "as an item": lambda b: b.distinct(b.item(by_rule(b), False, 0)),
+}
+
+
+@pytest.mark.parametrize("where", OUTSIDE)
+def test_a_terminal_outside_of_a_lexed_text_is_refused(where: str) -> None:
+    with pytest.raises(gr.GuiderailError) as error:
+        gr.Guide(Built(OUTSIDE[where]), VOCABULARY)
+    assert error.value.code == "bad-shape"

@@ -20,7 +20,7 @@ import c_library
 import guiderail as gr
 from c_library import ARGUMENT, BITMASK, COMPILE, FILE, LIMIT, MATCHER, VOCABULARY as VOCABULARY_ERROR, Library
 from core_support import words as words_of
-from guiderail.constraints.saved import program_file
+from guiderail.constraints.saving import program_file
 from guiderail.vocabulary._storage import save
 from saved_cases import CASES, INSTANCES
 from test_saved import VOCABULARY

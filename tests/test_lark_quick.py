@@ -13,7 +13,7 @@ pytest.importorskip("lark")
 from lark.load_grammar import eval_escaping
 
 import guiderail as gr
-from guiderail.frontends.grammar.lark import by_lark, reader
+from guiderail.frontends.grammar.lark import by_lark, reader, reading
 from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.quick import quick
 from guiderail.frontends.grammar.library import READY
@@ -89,7 +89,7 @@ def agrees(text: str, indenter: Any = None) -> bool:
     """Whether the text was read at all; fails where it was not read as by Lark."""
     if quick(text) is None:
         return False
-    ours = outcome(lambda text: reader.read(text, indenter=indenter), text)
+    ours = outcome(lambda text: reading.read(text, indenter=indenter), text)
     assert ours == outcome(lambda text: by_lark_alone(text, indenter=indenter), text), text
     return True
 

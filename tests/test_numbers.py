@@ -18,7 +18,7 @@ from core_support import PROPERTY, bits_of, plain, words
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema import number_spelling
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.support.kept import clear_kept
 
@@ -50,7 +50,7 @@ class Texts:
 
     def __init__(self, numbers: Numbers, spelling: NumberSpelling | None = None) -> None:
         builder = _core.Builder()
-        self.program = builder.finish(numbers.lower(builder, spelling))
+        self.program = builder.finish(lower_numbers(numbers, builder, spelling))
 
     def __contains__(self, text: str) -> bool:
         p = self.program
@@ -370,7 +370,7 @@ def test_states_stay_few() -> None:
 
     def states(numbers: Numbers) -> int:
         builder = _core.Builder()
-        program = builder.finish(numbers.lower(builder))
+        program = builder.finish(lower_numbers(numbers, builder))
         found = {program.root}
         todo = [program.root]
         while todo:
@@ -471,7 +471,7 @@ def assert_masks_agree(numbers: Numbers, tokens: list[bytes]) -> None:
     """Along a walk of twelve tokens, each mask allows the tokens that have a derivative."""
     vocabulary = plain(tokens)
     builder = _core.Builder()
-    program = builder.finish(numbers.lower(builder))
+    program = builder.finish(lower_numbers(numbers, builder))
     matcher = _core.Matcher(_core.Guide(program, vocabulary.core, {}))
     state = program.root
     for turn in range(12):

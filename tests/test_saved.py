@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 import guiderail as gr
 from core_support import PROPERTY, mask_of, regex_patterns
 from guiderail import _core
-from guiderail.constraints.saved import SavedConstraint, program_file
+from guiderail.constraints.saved import SavedConstraint
+from guiderail.constraints.saving import program_file
 from saved_cases import CASES, INSTANCES
 
 OPERATIONS = _core.Builder.operations()

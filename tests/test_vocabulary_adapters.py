@@ -136,22 +136,16 @@ def test_what_the_files_beside_a_tokenizer_say(tokenizers, tmp_path: Path) -> No
 
 
 def test_a_decoder_that_denies_what_tokens_spell(tokenizers) -> None:
+    from guiderail.vocabulary._read import ReadTokenizer
     from guiderail.vocabulary._table import TokenTable
 
     table = TokenTable.from_tokens([b"a", b"b", b"c", b"</s>"])
-    v = Vocabulary._from_table(
-        table, {"</s>": 3}, 3, oracle=lambda batch: ["".join("abX"[i] for i in ids) for ids in batch]
-    )
+    oracle = lambda batch: ["".join("abX"[i] for i in ids) for ids in batch]  # noqa: E731
+    v = Vocabulary._of(ReadTokenizer(table, {"</s>": 3}, 3, oracle=oracle))
     assert set(v.unplaced) == {2} and "decodes it as 'X'" in v.unplaced[2] and not v.is_text(2)
     table = TokenTable.from_tokens([b"a", b"b", b"c", b"</s>"])
-    assert (
-        code_of(
-            lambda: Vocabulary._from_table(
-                table, {"</s>": 3}, 3, oracle=lambda batch: ["".join("aXX"[i] for i in ids) for ids in batch]
-            )
-        )
-        == "round-trip"
-    )
+    oracle = lambda batch: ["".join("aXX"[i] for i in ids) for ids in batch]  # noqa: E731
+    assert code_of(lambda: Vocabulary._of(ReadTokenizer(table, {"</s>": 3}, 3, oracle=oracle))) == "round-trip"
 
 
 class Slow:

@@ -131,7 +131,8 @@ def small() -> str:
     )
 
 
-def large() -> str:
+def properties() -> tuple[str, str]:
+    """The names of properties, and their tables."""
     tables: dict[str, str] = {}
     names: dict[str, str] = {}
     for entry in BINARY:
@@ -159,10 +160,12 @@ def large() -> str:
     lines = [HEAD, "BINARY = {\n", *(f"    {k!r}: {v!r},\n" for k, v in sorted(names.items())), "}\n"]
     lines += ["CATEGORY = {\n", *(f"    {k!r}: {v!r},\n" for k, v in sorted(categories.items())), "}\n"]
     lines += ["SCRIPT = {\n", *(f"    {k!r}: {v!r},\n" for k, v in sorted(scripts.items())), "}\n"]
-    lines += ["TABLES = {\n", *(f"    {k!r}: {v!r},\n" for k, v in tables.items()), "}\n"]
-    return "".join(lines)
+    packed_tables = [HEAD, "TABLES = {\n", *(f"    {k!r}: {v!r},\n" for k, v in tables.items()), "}\n"]
+    return "".join(lines), "".join(packed_tables)
 
 
 if __name__ == "__main__":
     (FOLDER / "_classes.py").write_text(small())
-    (FOLDER / "_properties.py").write_text(large())
+    names, tables = properties()
+    (FOLDER / "_property_names.py").write_text(names)
+    (FOLDER / "_property_tables.py").write_text(tables)

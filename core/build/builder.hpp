@@ -28,6 +28,7 @@ class Builder {
     Arena& arena = this->arena();
     CheckHandles checker{*this};
     checker.visit(operation);
+    if constexpr (!over_terminals<Op>()) note_texts(checker.given);
     const Given<Op> result = operation.make(arena);
     if (recording_) recording_->note(operation, result);
     return result;
@@ -37,7 +38,8 @@ class Builder {
   // The expressions, for a program of which this is the root; nothing can be added afterwards.
   std::shared_ptr<Arena> finish(Id root) {
     arena();
-    check(root);
+    note_texts({check(root)});
+    check_texts();
     finished_ = true;
     return arena_;
   }
@@ -45,9 +47,21 @@ class Builder {
  private:
   struct CheckHandles : Visitor<CheckHandles> {
     const Builder& of;
+    std::vector<Id> given;
     explicit CheckHandles(const Builder& of) : of(of) {}
-    void take(Id& e) { of.check(e); }
+    void take(Id& e) { given.push_back(of.check(e)); }
   };
+  // Whether it is given what may be over terminals. All others are given texts.
+  template <class Op>
+  static constexpr bool over_terminals() {
+    using std::is_same_v;
+    return is_same_v<Op, operations::Concat> || is_same_v<Op, operations::Union> || is_same_v<Op, operations::Repeat> ||
+           is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
+           is_same_v<Op, operations::Lexed>;
+  }
+  void note_texts(const std::vector<Id>& texts);
+  void check_texts() const;
+  std::vector<Id> texts_;  // with rules, that may turn out to be over terminals
   std::shared_ptr<Arena> arena_;
   std::optional<Recording> recording_;
   bool finished_ = false;

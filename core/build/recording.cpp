@@ -4,6 +4,7 @@
 #include "build/builder.hpp"
 
 #include "base/work.hpp"
+#include "lexed/lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -30,6 +31,20 @@ struct Uses : Visitor<Uses> {
 };
 
 }  // namespace
+
+// A terminal is read by a lexer, and elsewhere it would be a byte that stands for nothing.
+void Builder::note_texts(const std::vector<Id>& texts) {
+  for (Id e : texts) {
+    if (arena_->has(e, kHasTerminal)) throw Error("bad-shape", "a terminal stands only in the grammar of a lexed text");
+    if (arena_->has(e, kHasRef)) texts_.push_back(e);
+  }
+}
+
+void Builder::check_texts() const {
+  if (!Lexed::of(*arena_).used()) return;
+  if (arena_->reaches(texts_, kHasTerminal))
+    throw Error("bad-shape", "a rule is over terminals, and is used outside of the grammar of a lexed text");
+}
 
 void ReadArguments::take(CharSet::Ptr& set) {
   std::vector<CharSet::Range> ranges;

@@ -159,6 +159,7 @@ class Arena {
     return chunks_[index_of(e) >> kChunkBits].load(std::memory_order_acquire)[index_of(e) & kChunkMask];
   }
   Node& node(Id e) { return const_cast<Node&>(std::as_const(*this).node(e)); }
+  bool reaches(std::vector<Id> open, u32 flag) const;  // also through rules, by what is put together
   bool has(Id e, u32 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
   u8 byte_class(u8 byte) const { return classes_[byte]; }
   const std::array<u8, 256>& byte_classes() const { return classes_; }

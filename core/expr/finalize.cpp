@@ -80,6 +80,28 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
   }
 }
 
+bool Arena::reaches(std::vector<Id> open, u32 flag) const {
+  std::vector<char> seen(count_, 0);
+  while (!open.empty()) {
+    const Id e = open.back();
+    open.pop_back();
+    if (e == kUnknown || seen[index_of(e)]) continue;  // a rule that was never defined
+    seen[index_of(e)] = 1;
+    if (has(e, flag)) return true;
+    if (!has(e, kHasRef)) continue;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Concat: open.insert(open.end(), {n.head(), n.tail()}); break;
+      case Kind::Union:
+      case Kind::And: open.insert(open.end(), operands(e).begin(), operands(e).end()); break;
+      case Kind::Repeat: open.push_back(n.body()); break;
+      case Kind::Ref: open.push_back(rules_[n.a].body); break;
+      default: break;
+    }
+  }
+  return false;
+}
+
 void Arena::check_rules() {
   if (rules_.empty()) return;
   for (const Rule& r : rules_)

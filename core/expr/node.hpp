@@ -44,12 +44,13 @@ enum Flag : u32 {
   kHasScan = 131072,       // holds a Scan: what is left of its grammar is cut short in its canonical form
   kLexemeMayEnd = 524288,  // an open lexeme (see lexing.cpp) that may end here
   kCounting = 1048576,     // holds a Counted that has read a part of a token
+  kHasTerminal = 4194304,  // over terminals: only a Lexed reads it
   kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
 
 constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
                            kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep |
-                           kUnknownText;  // by what holds such a part
+                           kUnknownText | kHasTerminal;  // by what holds such a part
 
 struct MaskEntry;
 

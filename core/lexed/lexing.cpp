@@ -60,7 +60,7 @@ Id Lexed::symbols_of(const ByteSet& set, bool textless) {
   d.b = textless;
   d.shortest = textless ? 0 : 1;
   d.longest = 1;
-  if (set == never_set()) d.flags |= kBarren;
+  d.flags |= kHasTerminal | (set == never_set() ? u32{kBarren} : 0u);
   return intern(d);
 }
 

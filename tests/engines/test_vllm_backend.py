@@ -264,7 +264,7 @@ BATCH = [("", "yes"), ("y", ""), ("", "yx"), ("no", "\0"), ("ye", "s\0"), ("n", 
 @pytest.mark.parametrize("most", [None, 5, 5000])
 def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafts included: what vLLM gets is what it got one after the other, and the texts stand where they stood."""
-    from guiderail.integrations import vllm as integration
+    from guiderail.integrations import _vllm_backend as integration
 
     calls: list[int] = []
     native = integration.fill_next_token_bitmasks
@@ -438,7 +438,7 @@ def test_the_proposer_of_nothing() -> None:
 
 def test_a_limit_met_by_one_text_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from guiderail.errors import LimitError
-    from guiderail.integrations import vllm as integration
+    from guiderail.integrations import _vllm_backend as integration
 
     def failing(*args: Any, **kwargs: Any) -> None:
         raise LimitError("too much", code="step-work")

@@ -169,7 +169,7 @@ class Constraint:
             CompileError: ``saved-file``: the file cannot be written; or the constraint cannot be expressed.
             LimitError: compiling it exceeds a limit.
         """
-        from guiderail.constraints.saved import save
+        from guiderail.constraints.saving import save
 
         save(self, path, vocabulary)
 

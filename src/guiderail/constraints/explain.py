@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from guiderail import _core
-from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import Program
 from guiderail.errors import GuiderailError
 from guiderail.support.nesting import nested
+
+if TYPE_CHECKING:
+    from guiderail.constraints.constraint import Constraint
 
 __all__ = ["Explanation", "explain", "symbol_words", "words_of"]
 

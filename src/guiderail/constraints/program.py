@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from guiderail import _core
-from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
 from guiderail.support.nesting import nested
 from guiderail.support.texts import shown, utf8
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
+
+if TYPE_CHECKING:
+    from guiderail.constraints.constraint import Constraint
 
 __all__ = ["Program", "build_program"]
 
@@ -37,7 +40,7 @@ def build_program(
         LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``), takes too long (``max_work``) or is
             nested too deep.
     """
-    if not isinstance(constraint, Constraint):
+    if not hasattr(constraint, "_lower"):
         raise CompileError(
             f"a constraint was expected, not {type(constraint).__name__}; build one with gr.regex, gr.choice, "
             "gr.literal …",

@@ -7,20 +7,18 @@ limits that any constraint goes through.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
-from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested
 from guiderail.support.work import MAX_WORK, limited
 from guiderail.vocabulary import Vocabulary
 
-__all__ = ["SavedConstraint", "load", "program_file", "save"]
+__all__ = ["SavedConstraint", "load"]
 
 MAGIC = b"\x89RAIL\r\n\x1a"
 _KIND = slice(8, 12)
@@ -38,46 +36,6 @@ class SavedConstraint(Constraint):
 
     def __repr__(self) -> str:
         return f"<saved constraint {sha256(self.file).hexdigest()[:12]}, {len(self.file):,} bytes>"
-
-
-def program_file(constraint: Constraint, special: Vocabulary | SpecialTokens | None = None) -> bytes:
-    """The constraint, compiled, as the bytes of a file.
-
-    Args:
-        special: a vocabulary with whose special tokens it may be written, see :func:`special_tokens_of`.
-    """
-    with nested("the constraint"), limited(MAX_WORK), special_tokens_of(special or SpecialTokens()):
-        builder = _core.Builder(records=True)
-        root = constraint._lower(builder)
-        file = builder.recorded(root)
-        builder.finish(root)  # with the checks of the whole
-    return file
-
-
-def save(
-    constraint: Constraint, path: str | os.PathLike[str], special: Vocabulary | SpecialTokens | None = None
-) -> None:
-    """Writes :func:`program_file` to a file, atomically.
-
-    Raises:
-        CompileError: ``saved-file``: the file cannot be written; and as for :meth:`Constraint.program`.
-        LimitError: as for :meth:`Constraint.program`.
-    """
-    contents = program_file(constraint, special)
-    target = os.fspath(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=os.path.dirname(os.path.abspath(target)))
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(contents)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise CompileError(
-            f"the constraint cannot be written to {target}: {error.strerror or error}", code="saved-file"
-        ) from error
 
 
 @checked

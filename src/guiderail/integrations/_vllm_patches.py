@@ -158,7 +158,7 @@ def _check(given: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
     from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import check_json_nesting
 
-    from guiderail.integrations.vllm import asked_of, store_of
+    from guiderail.integrations._vllm_backend import asked_of, store_of
 
     if getattr(model_config, "is_diffusion", False):
         raise VLLMValidationError("Structured outputs are not yet supported for diffusion language models.")
@@ -192,7 +192,7 @@ def _manager_init(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _backend(manager: Any) -> Any:
-    from guiderail.integrations.vllm import GuiderailBackend
+    from guiderail.integrations._vllm_backend import GuiderailBackend
 
     config = manager.vllm_config
     return GuiderailBackend(config, tokenizer=manager.tokenizer, vocab_size=config.model_config.get_vocab_size())
@@ -212,7 +212,7 @@ def _grammar_init(original: Callable[..., None]) -> Callable[..., None]:
 def _create_grammar(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def create(self: Any, request: Any) -> Any:
-        from guiderail.integrations.vllm import GuiderailBackend, asked_of, logger
+        from guiderail.integrations._vllm_backend import GuiderailBackend, asked_of, logger
 
         if not isinstance(self.backend, GuiderailBackend):
             return original(self, request)
@@ -255,7 +255,7 @@ def _drafted(manager: Any, request: Any) -> list[int]:
 
     With asynchronous scheduling the worker has the tokens of its draft by now, and nothing can take their place.
     """
-    from guiderail.integrations.vllm import GuiderailGrammar
+    from guiderail.integrations._vllm_backend import GuiderailGrammar
 
     asked = request.structured_output_request
     grammar = None if asked is None else asked.grammar
@@ -331,7 +331,7 @@ def _init_beams(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, structured_outputs, tokenizer)
         from vllm.v1.structured_output.request import get_structured_output_key
 
-        from guiderail.integrations.vllm import GuiderailBackend
+        from guiderail.integrations._vllm_backend import GuiderailBackend
 
         _check(structured_outputs, self.model_config, settings, tokenizer)
         if structured_outputs.disable_any_whitespace and not settings.disable_any_whitespace:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from guiderail.errors import VocabularyError
 from guiderail.vocabulary._table import TokenTable
 
-__all__ = ["DecodeBatch", "Mismatch", "find_mismatches", "in_context"]
+__all__ = ["DecodeBatch", "Mismatch", "disqualify", "find_mismatches", "in_context"]
 
 DecodeBatch = Callable[[list[list[int]]], Sequence[str | bytes]]
 
@@ -82,6 +83,28 @@ def find_mismatches(table: TokenTable, tokens: Sequence[int], decode: DecodeBatc
         if not tokens:
             break
     return mismatches
+
+
+def disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verify: bool) -> None:
+    """The self-check of an adapter: tokens whose bytes the tokenizer's ``decode`` denies become unplaced.
+
+    A sample is compared first (with ``verify`` every token); one disagreement, and all are compared.
+    """
+    open_ids = np.flatnonzero(table.special == 0)
+    ids = [i for i in open_ids.tolist() if i not in special and i not in table.unplaced]
+    whole = verify or len(ids) <= 2048
+    sample = ids if whole else [*ids[:512], *ids[512:-256:97], *ids[-256:]]
+    bad = find_mismatches(table, sample, oracle)
+    if bad and len(sample) < len(ids):
+        bad = find_mismatches(table, ids, oracle)
+    if len(bad) * 2 > len(ids):
+        raise VocabularyError(
+            f"{len(bad)} of {len(ids)} tokens decode to something other than they spell, e.g. {bad[0]}; "
+            "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
+            code="round-trip",
+        )
+    for mismatch in bad:
+        table.unplaced[mismatch.token] = str(mismatch)
 
 
 def _starts(text: str | bytes, part: str | bytes) -> bool:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._gguf_metadata import read_metadata
 from guiderail.vocabulary._library import choose_stops, is_path
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable, byte_level_table
 from guiderail.vocabulary.spelling import GPT2_PATTERN, SpellingRules, merge_rules, unsupported
-from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_gguf"]
 
@@ -47,7 +47,7 @@ _PATTERNS = {
 _WHOLE = {"llama-bpe"}
 
 
-def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> Vocabulary:
+def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> ReadTokenizer:
     path = model if is_path(model) else getattr(model, "model_path", None)
     if path is None or not is_path(path):
         raise VocabularyError(
@@ -86,7 +86,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
     ends = [metadata.get(f"{name}_token_id") for name in ("eos", "eot", "eom")]
     widths = [value for key, value in metadata.items() if key.endswith(".vocab_size") and isinstance(value, int)]
     bos = metadata.get("bos_token_id")
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         _table(kind, tokens, types),
         special,
         choose_stops(stop_token_ids, [i for i in ends if _inside(i, tokens)], special, others),

@@ -20,9 +20,9 @@ import numpy as np
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._check import in_context
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import HOLE, TokenTable, byte_level_table
 from guiderail.vocabulary.spelling import SpellingRules, hugging_face_rules
-from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_huggingface"]
 
@@ -31,7 +31,7 @@ UNKNOWABLE = "its bytes cannot be told from the tokenizer's decode"
 
 def from_huggingface(
     tokenizer: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
-) -> Vocabulary:
+) -> ReadTokenizer:
     folder: str | None = None
     source = tokenizer
     if is_path(tokenizer):
@@ -59,7 +59,7 @@ def from_huggingface(
     for token in special.values():
         table.unplaced.pop(token, None)
     config = _Configuration(folder)
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         table,
         special,
         choose_stops(stop_token_ids, [*declared, *config.stops], special, _texts(added)),
@@ -346,17 +346,21 @@ def _from_slow(
     size: int | None,
     stop_token_ids: Sequence[int] | int | None,
     verify: bool,
-) -> Vocabulary:
+) -> ReadTokenizer:
     """Tokenizers written in Python: over SentencePiece, tiktoken, mistral-common, or GPT-2's alphabet."""
     module = type(tokenizer).__module__.split(".")[0]
     inner = getattr(tokenizer, "tokenizer", None)
     inner_module = type(inner).__module__.split(".")[0]
     if "mistral_common" in (module, inner_module):
         chosen = inner if inner_module == "mistral_common" else tokenizer
-        return Vocabulary.from_tekken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        from guiderail.vocabulary.tekken import from_tekken
+
+        return from_tekken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
     if "tiktoken" in (module, inner_module):
         chosen = inner if inner_module == "tiktoken" else tokenizer
-        return Vocabulary.from_tiktoken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        from guiderail.vocabulary.tiktoken import from_tiktoken
+
+        return from_tiktoken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
     if not (hasattr(tokenizer, "get_vocab") and hasattr(tokenizer, "all_special_ids")):
         raise VocabularyError(
             f"{type(tokenizer).__name__} is not a Hugging Face tokenizer; give a transformers tokenizer, a "
@@ -387,7 +391,7 @@ def _from_slow(
     literal = {i: token.content for i, token in added.items()} | {i: text for text, i in special.items()}
     table = table.replace({i: t.encode("utf-8", "replace") for i, t in literal.items() if i < table.count})
     config = _Configuration(folder)
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         table,
         special,
         choose_stops(stop_token_ids, [tokenizer.eos_token_id, *config.stops], special, _texts(added)),

@@ -14,8 +14,8 @@ from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, is_path, require
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
-from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_sentencepiece"]
 
@@ -24,7 +24,7 @@ UNUSED = "the model marks this piece as unused"
 
 def from_sentencepiece(
     processor: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
-) -> Vocabulary:
+) -> ReadTokenizer:
     name = None
     if is_path(processor):
         path = os.fspath(processor)
@@ -65,7 +65,7 @@ def from_sentencepiece(
     table.unplaced |= dict.fromkeys(unused, UNUSED)
     declared = [token if (token := processor.eos_id()) >= 0 else None]
     bos = processor.bos_id()
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         table,
         special,
         choose_stops(stop_token_ids, declared, special, {piece: i for i, piece in enumerate(pieces)}),

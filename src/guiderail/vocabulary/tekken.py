@@ -15,9 +15,9 @@ from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.spelling import SpellingRules, ranked_rules, unsupported
-from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_tekken"]
 
@@ -48,7 +48,7 @@ _EARLY_SPECIAL_TOKENS = (
 
 def from_tekken(
     tokenizer: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
-) -> Vocabulary:
+) -> ReadTokenizer:
     if is_path(tokenizer):
         return _from_file(os.fspath(tokenizer), size=size, stop_token_ids=stop_token_ids)
     inner = _innermost(tokenizer)
@@ -56,7 +56,9 @@ def from_tekken(
         return _from_tekkenizer(inner, size=size, stop_token_ids=stop_token_ids, verify=verify)
     model = getattr(inner, "_model", None)
     if hasattr(model, "id_to_piece"):
-        return Vocabulary.from_sentencepiece(model, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        from guiderail.vocabulary.sentencepiece import from_sentencepiece
+
+        return from_sentencepiece(model, size=size, stop_token_ids=stop_token_ids, verify=verify)
     raise VocabularyError(
         f"{type(tokenizer).__name__} is neither a tokenizer of mistral-common nor the path of a tekken.json",
         code="unsupported-tokenizer",
@@ -70,7 +72,7 @@ def _innermost(tokenizer: Any) -> Any:
     return tokenizer
 
 
-def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> Vocabulary:
+def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> ReadTokenizer:
     if os.path.isdir(path):
         path = os.path.join(path, "tekken.json")
     content = read_json(path)
@@ -98,7 +100,7 @@ def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | i
         )
     taken = set(special.values())
     special |= {f"<SPECIAL_{rank}>": rank for rank in range(special_count) if rank not in taken}
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         _table(special, special_count, spelled),
         special,
         choose_stops(stop_token_ids, [special.get("</s>")], special),
@@ -118,7 +120,7 @@ def _file_encoder(pattern: Any, spelled: list[bytes], special_count: int) -> Tek
 
 def _from_tekkenizer(
     tokenizer: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
-) -> Vocabulary:
+) -> ReadTokenizer:
     special_count = int(tokenizer.num_special_tokens)
     special = {str(tokenizer.id_to_piece(token)): token for token in range(special_count)}
     # The ranks of the text tokens, through the encoding that mistral-common itself uses where it can be had.
@@ -128,7 +130,7 @@ def _from_tekkenizer(
         spelled = [tokenizer.id_to_byte_piece(token) for token in range(special_count, tokenizer.n_words)]
     else:
         spelled = [spell(rank) for rank in range(tokenizer.n_words - special_count)]
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         _table(special, special_count, spelled),
         special,
         choose_stops(stop_token_ids, [tokenizer.eos_id], special),

@@ -8,16 +8,16 @@ from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, require
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.spelling import SpellingRules, ranked_rules
-from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_tiktoken"]
 
 
 def from_tiktoken(
     encoding: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
-) -> Vocabulary:
+) -> ReadTokenizer:
     if isinstance(encoding, str):
         library = require("tiktoken", "tiktoken")
         try:
@@ -40,7 +40,7 @@ def from_tiktoken(
     # The declared end; some encodings name none.
     declared = special.get("<|endoftext|>")
     special = dict(sorted(special.items(), key=lambda item: item[1]))
-    return Vocabulary._from_table(
+    return ReadTokenizer(
         TokenTable.from_tokens(tokens),
         special,
         choose_stops(stop_token_ids, [declared], special),

@@ -17,7 +17,6 @@ unplaced    holes, empty tokens, tokens whose bytes nobody knows          ``unpl
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,8 +27,9 @@ import numpy as np
 
 from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
-from guiderail.support.texts import shown
-from guiderail.vocabulary._check import DecodeBatch, Mismatch, find_mismatches
+from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
+from guiderail.vocabulary._ids import is_integer, logits_width, name_of, token_id
+from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 
 if TYPE_CHECKING:
@@ -115,37 +115,26 @@ class Vocabulary:
         )
 
     @classmethod
-    def _from_table(
-        cls,
-        table: TokenTable,
-        special_tokens: Mapping[str, int] | Sequence[int],
-        stop_token_ids: Sequence[int] | int,
-        *,
-        size: int | None = None,
-        encode: Encode | None = None,
-        bos_token_id: int | None = None,
-        name: str | None = None,
-        oracle: DecodeBatch | None = None,
-        verify: bool = False,
-    ) -> Vocabulary:
-        """Makes a vocabulary for an adapter, checked against the tokenizer's own ``decode``."""
+    def _of(cls, read: ReadTokenizer) -> Vocabulary:
+        """Makes a vocabulary of what an adapter read, checked against the tokenizer's own ``decode``."""
+        table, special = read.table, read.special_tokens
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
-        if oracle is not None:
-            ids = special_tokens.values() if isinstance(special_tokens, Mapping) else special_tokens
-            _disqualify(table, set(ids), oracle, verify)
+        if read.oracle is not None:
+            ids = special.values() if isinstance(special, Mapping) else special
+            disqualify(table, set(ids), read.oracle, read.verify)
         self = cls.__new__(cls)
         self._setup(
             table,
-            special_tokens,
-            stop_token_ids,
-            size=size,
-            encode=encode,
+            special,
+            read.stop_token_ids,
+            size=read.size,
+            encode=read.encode,
             decode=None,
-            bos_token_id=bos_token_id,
-            name=name,
+            bos_token_id=read.bos_token_id,
+            name=read.name,
         )
-        self._oracle = oracle
+        self._oracle = read.oracle
         return self
 
     def _setup(
@@ -160,21 +149,21 @@ class Vocabulary:
         bos_token_id: int | None,
         name: str | None,
     ) -> None:
-        stops = (stop_token_ids,) if _is_integer(stop_token_ids) else stop_token_ids
-        stop_ids = tuple(dict.fromkeys(_token_id("stop_token_ids", token) for token in stops))  # type: ignore[union-attr]
+        stops = (stop_token_ids,) if is_integer(stop_token_ids) else stop_token_ids
+        stop_ids = tuple(dict.fromkeys(token_id("stop_token_ids", token) for token in stops))  # type: ignore[union-attr]
         if isinstance(special_tokens, Mapping):
-            named = {text: _token_id(f"special token {text!r}", i) for text, i in special_tokens.items()}
+            named = {text: token_id(f"special token {text!r}", i) for text, i in special_tokens.items()}
         else:
             named = {}
-            for token in dict.fromkeys(_token_id("special_tokens", i) for i in special_tokens):
-                named[_name_of(table, token, named)] = token
+            for token in dict.fromkeys(token_id("special_tokens", i) for i in special_tokens):
+                named[name_of(table, token, named)] = token
         for token in stop_ids:
             if token not in named.values():
-                named[_name_of(table, token, named)] = token
-        bos = None if bos_token_id is None else _token_id("bos_token_id", bos_token_id)
+                named[name_of(table, token, named)] = token
+        bos = None if bos_token_id is None else token_id("bos_token_id", bos_token_id)
 
         needed = max([table.count - 1, *stop_ids, *named.values(), -1 if bos is None else bos]) + 1
-        width = needed if size is None else _count(size)
+        width = needed if size is None else logits_width(size)
         if table.count == 0:
             raise VocabularyError("a vocabulary needs at least one token", code="empty-vocabulary")
         if width < table.count:
@@ -250,7 +239,7 @@ class Vocabulary:
         Raises:
             VocabularyError: ``bad-token-id``, the id is negative or not below ``size``.
         """
-        index = _token_id("token", token)
+        index = token_id("token", token)
         if index >= self._size:
             raise VocabularyError(
                 f"token id {index} is out of range: the vocabulary has size {self._size}", code="bad-token-id"
@@ -259,7 +248,7 @@ class Vocabulary:
 
     def is_text(self, token: int) -> bool:
         """Whether ``token`` is matched as text (neither special nor unplaced nor padding)."""
-        index = _token_id("token", token)
+        index = token_id("token", token)
         return index < self._table.count and not self._table.special[index]
 
     @property
@@ -349,7 +338,7 @@ class Vocabulary:
         A ``decode`` given to the constructor is used instead, and then ``skip_special_tokens`` leaves
         special and unplaced tokens out before it is called.
         """
-        ids = [_token_id("token", token) for token in tokens]
+        ids = [token_id("token", token) for token in tokens]
         if skip_special_tokens:
             ids = [token for token in ids if self.is_text(token)]
         if self._decode is not None:
@@ -410,7 +399,7 @@ class Vocabulary:
         Raises:
             VocabularyError: ``no-spelling``, guiderail cannot tell how this tokenizer spells.
         """
-        return self.spelling.is_canonical([_token_id("token", token) for token in tokens])
+        return self.spelling.is_canonical([token_id("token", token) for token in tokens])
 
     # -- copies ----------------------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -480,7 +469,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.huggingface import from_huggingface
 
-        return from_huggingface(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_huggingface(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_tiktoken(
@@ -494,7 +483,7 @@ class Vocabulary:
         """From a ``tiktoken.Encoding`` or the name of one; otherwise as :meth:`from_huggingface`."""
         from guiderail.vocabulary.tiktoken import from_tiktoken
 
-        return from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_sentencepiece(
@@ -511,7 +500,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.sentencepiece import from_sentencepiece
 
-        return from_sentencepiece(processor, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_sentencepiece(processor, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_tekken(
@@ -529,7 +518,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.tekken import from_tekken
 
-        return from_tekken(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+        return cls._of(from_tekken(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify))
 
     @classmethod
     def from_gguf(
@@ -545,7 +534,7 @@ class Vocabulary:
         """
         from guiderail.vocabulary.gguf import from_gguf
 
-        return from_gguf(model, size=size, stop_token_ids=stop_token_ids)
+        return cls._of(from_gguf(model, size=size, stop_token_ids=stop_token_ids))
 
 
 def _restore(
@@ -558,28 +547,6 @@ def _restore(
     return self
 
 
-def _disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verify: bool) -> None:
-    """The self-check of an adapter: tokens whose bytes the tokenizer's ``decode`` denies become unplaced.
-
-    A sample is compared first (with ``verify`` every token); one disagreement, and all are compared.
-    """
-    open_ids = np.flatnonzero(table.special == 0)
-    ids = [i for i in open_ids.tolist() if i not in special and i not in table.unplaced]
-    whole = verify or len(ids) <= 2048
-    sample = ids if whole else [*ids[:512], *ids[512:-256:97], *ids[-256:]]
-    bad = find_mismatches(table, sample, oracle)
-    if bad and len(sample) < len(ids):
-        bad = find_mismatches(table, ids, oracle)
-    if len(bad) * 2 > len(ids):
-        raise VocabularyError(
-            f"{len(bad)} of {len(ids)} tokens decode to something other than they spell, e.g. {bad[0]}; "
-            "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
-            code="round-trip",
-        )
-    for mismatch in bad:
-        table.unplaced[mismatch.token] = str(mismatch)
-
-
 class _Each:
     """A batch decoder from a decoder of one list; a class, so that it pickles."""
 
@@ -588,34 +555,3 @@ class _Each:
 
     def __call__(self, batch: list[list[int]]) -> list[str]:
         return [self.decode(ids) for ids in batch]
-
-
-def _is_integer(value: object) -> bool:
-    try:
-        operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # also an array of one number, which has __index__
-        return False
-    return not isinstance(value, bool)
-
-
-def _token_id(what: str, value: Any) -> int:
-    if not _is_integer(value):
-        raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
-    index = operator.index(value)
-    if not 0 <= index < 2**31 - 64:
-        raise VocabularyError(f"{what}: {index} is not a token id; they start at 0", code="bad-token-id")
-    return index
-
-
-def _count(size: Any) -> int:
-    if not _is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
-        raise VocabularyError(
-            f"size is the width of the logits, a positive integer, not {shown(size)}", code="bad-size"
-        )
-    return operator.index(size)
-
-
-def _name_of(table: TokenTable, token: int, taken: Mapping[str, int]) -> str:
-    """A text for a special token that was given by its id: its bytes, or ``<token 17>``."""
-    text = table.bytes_of(token).decode("utf-8", "replace") if token < table.count else ""
-    return text if text and text not in taken else f"<token {token}>"

@@ -21,7 +21,7 @@ from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.nesting import Nesting, as_written
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
-from guiderail.frontends.grammar.syntax import Grammar, Indentation
+from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
@@ -76,7 +76,7 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class GrammarConstraint(Constraint):
+class GrammarConstraint(HasRules):
     """The texts of a grammar; made by :func:`grammar`.
 
     Attributes:

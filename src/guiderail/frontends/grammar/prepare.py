@@ -31,6 +31,7 @@ from guiderail.frontends.grammar.syntax import (
     Embedded,
     Expression,
     Grammar,
+    HasRules,
     Lexer,
     Name,
     Repetition,
@@ -218,8 +219,6 @@ class _Unfolding:
         return e
 
     def _unfold(self, constraint: Constraint) -> Expression:
-        from guiderail.frontends.grammar.constraint import GrammarConstraint
-
         if isinstance(constraint, Literal):
             return Text(constraint.text)
         if isinstance(constraint, ConstraintSequence):
@@ -230,14 +229,11 @@ class _Unfolding:
             return repetition(self._unfold(constraint.item), constraint.min, constraint.max)
         if isinstance(constraint, SeparatedBy):
             return separated(self._unfold(constraint.item), self._unfold(constraint.separator), constraint)
-        if isinstance(constraint, GrammarConstraint) and constraint.tree.lexer is None:
+        if isinstance(constraint, HasRules) and constraint.tree.lexer is None:
             return self._grammar(constraint)
         return Embedded(constraint)
 
-    def _grammar(self, constraint: Constraint) -> Expression:
-        from guiderail.frontends.grammar.constraint import GrammarConstraint
-
-        assert isinstance(constraint, GrammarConstraint)
+    def _grammar(self, constraint: HasRules) -> Expression:
         if constraint in self.starts:
             return self.starts[constraint]
         tree = constraint.tree

@@ -6,6 +6,7 @@ the lexer says how a text is cut into them.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from guiderail import _core
@@ -18,6 +19,7 @@ __all__ = [
     "Embedded",
     "Expression",
     "Grammar",
+    "HasRules",
     "Indentation",
     "Lexer",
     "Name",
@@ -199,3 +201,14 @@ class Grammar:
     written_out: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     captures: tuple[tuple[str, Capture], ...] = ()
+
+
+class HasRules(Constraint):
+    """A constraint of which the rules can be read: in a grammar they become rules of that grammar."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def tree(self) -> Grammar:
+        """The rules as they were read."""

@@ -8,11 +8,15 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from guiderail.frontends.json_schema.apart import discriminator, plainly_within
+from guiderail.frontends.json_schema.array_cells import and_array, not_array
+from guiderail.frontends.json_schema.array_votes import ArrayVote, comparing, every, multiplied, negation
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.obligations import settled, unmet
+from guiderail.frontends.json_schema.satisfiable import Emptiness, is_empty_object, prune
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -20,20 +24,20 @@ from guiderail.frontends.json_schema.shape import (
     NOTHING,
     TRUE,
     ArrayCell,
-    Contains,
     KeyRules,
     ObjectCell,
     Obligation,
     Shape,
     Term,
 )
+from guiderail.frontends.json_schema.simplify import Cover, without_covered
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.terms import And, Not, Or
+from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, negated, vote
+from guiderail.support.texts import has_surrogate
 from guiderail.support.work import spend, spent
 
-if TYPE_CHECKING:
-    from guiderail.frontends.json_schema.satisfiable import Emptiness
-
-__all__ = ["Algebra", "And", "Not", "Or"]
+__all__ = ["Algebra"]
 
 MOST_CELLS = 64
 """Objects are kept as a union of so many cells at most; what would have more is read side by side."""
@@ -41,92 +45,8 @@ MOST_CELLS = 64
 _MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are looked through for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
-_FEW_TEXTS = 8
 _FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
-
-
-def has_surrogate(name: str) -> bool:
-    """Whether a name holds half of a surrogate pair, so that no text can spell it."""
-    return not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)
-
-
-class And(Term):
-    """The intersection of terms.
-
-    Attributes:
-        parts: of which none is an intersection.
-        given: the terms that were joined, some of them intersections whose shapes may be known.
-    """
-
-    __slots__ = ("algebra", "given", "parts")
-
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.parts = parts
-        self.given = given
-
-    def _evaluate(self) -> Shape:
-        whole = all(term.known is not None or not isinstance(term, And) for term in self.given)
-        with self.algebra.trying(eager=False):
-            shape = TRUE.shape()
-            for part in self.given if whole else self.parts:
-                shape = self.algebra.and_shapes(shape, part.shape())
-        self.given = ()
-        return shape
-
-
-class Or(Term):
-    """The union of terms."""
-
-    __slots__ = ("algebra", "parts")
-
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.parts = parts
-
-    def _evaluate(self) -> Shape:
-        with self.algebra.trying(eager=False):
-            return self.algebra.union(part.shape() for part in self.parts)
-
-
-class Not(Term):
-    """The complement of a term."""
-
-    __slots__ = ("algebra", "operand")
-
-    def __init__(self, algebra: Algebra, operand: Term) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.operand = operand
-
-    def _evaluate(self) -> Shape:
-        with self.algebra.trying(eager=False):
-            return self.algebra.not_shape(self.operand.shape())
-
-
-def _plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
-
-    Returns:
-        True: all do. False: none does. None: that is not plain to see.
-    """
-    if x is y:
-        return True
-    shape = x.known
-    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
-        return None
-    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
-        return None
-    texts = shape.strings.finite_texts()
-    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
-        return None
-    spend(20)
-    strings = y.shape().strings
-    found = [text in strings for text in texts]
-    return True if all(found) else None if any(found) else False
 
 
 class _Trying:
@@ -166,21 +86,10 @@ class Algebra:
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-        self._emptiness: Emptiness | None = None
-
-    @property
-    def emptiness(self) -> Emptiness:
-        """What is known of which terms have a value."""
-        if self._emptiness is None:
-            from guiderail.frontends.json_schema.satisfiable import Emptiness
-
-            self._emptiness = Emptiness(self)
-        return self._emptiness
+        self.emptiness = Emptiness(self)  # what is known of which terms have a value
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""
-        from guiderail.frontends.json_schema.satisfiable import prune
-
         return prune(self, shape) if len(shape.objects) > 1 or len(shape.arrays) > 1 else shape
 
     # -- terms ---------------------------------------------------------------------------------------------------
@@ -278,18 +187,22 @@ class Algebra:
         size = len(a) * len(b)
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
         if votes or size > self.most_cells:
-            from guiderail.frontends.json_schema.array_votes import comparing, every, multiplied
-
             if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
                 a, b = multiplied(self, a), multiplied(self, b)
                 self._limit(len(a) * len(b))
             elif votes or size > _PRUNED * self.most_cells:
                 return self._arrays_late(every((a, b)))
-        cells = [cell for x in a for y in b if (cell := self._and_array(x, y)) is not None]
+        cells = [cell for x in a for y in b if (cell := and_array(self, x, y)) is not None]
         found = self._distinct(cells)
         if len(found) > self.most_cells and size > self.most_cells and not comparing(found):
             return self._arrays_late(every((a, b)))
         return found
+
+    def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
+        if type(cell) is ArrayCell:
+            return not_array(self, cell)
+        assert isinstance(cell, ArrayVote)
+        return (negation(cell),)
 
     def _arrays_late(self, found: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
         if self.eager:
@@ -311,15 +224,11 @@ class Algebra:
             return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
-            from guiderail.frontends.json_schema.simplify import without_covered
-
             cells = without_covered(cells)
         return self._distinct(cells)
 
     def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """All of some unions, not multiplied out."""
-        from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
-
         if self.eager:
             raise TooMany
         return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
@@ -333,9 +242,6 @@ class Algebra:
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
         """A product of many cells: what is empty is dropped at once. None where many are left."""
-        from guiderail.frontends.json_schema.satisfiable import is_empty_object
-        from guiderail.frontends.json_schema.simplify import Cover
-
         cover = Cover()
         for x in a:
             for y in b:
@@ -378,7 +284,7 @@ class Algebra:
             holds = b.required <= a.required
             for key, term in b.named.items():
                 mine = a.named.get(key)
-                told = None if mine is None else _plainly_within(mine, term)
+                told = None if mine is None else plainly_within(mine, term)
                 if not told:
                     if told is False and (key in a.required or key in b.required):
                         return None
@@ -394,7 +300,7 @@ class Algebra:
             for key, term in a.named.items():
                 other = b.named.get(key)
                 if other is not None:
-                    same = other is TRUE or _plainly_within(term, other)
+                    same = other is TRUE or plainly_within(term, other)
                     named[key] = term if same else self.and_terms((term, other))
                 elif b.rest is TRUE and not b.rules:
                     named[key] = term
@@ -428,51 +334,7 @@ class Algebra:
         ):
             return a
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
-        return self._settled(cell) if obligations else cell
-
-    def _settled(self, cell: ObjectCell) -> ObjectCell | None:
-        """A cell without the obligations that a required member meets, or that only one member can meet."""
-        named, required = cell.named, cell.required
-        closed = cell.rest is FALSE and not cell.rules
-        waiting, changed = list(cell.obligations), True
-        while changed:
-            changed, kept = False, []
-            for o in waiting:
-                spend(20 + 2 * len(named) + 20 * len(o.ways))
-                if any(term is TRUE or named[name] is term for name in required for term in o.terms(name)):
-                    continue
-                ways: list[tuple[Strings, Term]] = []
-                able: set[str] | None = set()  # the names that can meet it; None: others can as well
-                for keys, term in o.ways:
-                    texts = keys.finite_texts()
-                    if not closed and (texts is None or not texts <= named.keys()):
-                        ways.append((keys, term))
-                        able = None
-                        continue
-                    meeting = (
-                        name
-                        for name in (named if texts is None else sorted(texts & named.keys()))
-                        if (texts is not None or name in keys) and self.and_terms((named[name], term)) is not FALSE
-                    )
-                    names = list(islice(meeting, 2))  # whether there is one, or more
-                    if names:
-                        ways.append((keys, term))
-                    if able is not None:
-                        able.update(names)
-                if not ways:
-                    return None
-                if able is not None and len(able) == 1:
-                    (name,) = able
-                    met = self.and_terms((named[name], self.or_terms(o.terms(name))))
-                    if met is FALSE:
-                        return None
-                    named, required, changed = {**named, name: met}, required | able, True
-                else:
-                    kept.append(o if len(ways) == len(o.ways) else Obligation(tuple(ways)))
-            waiting = kept
-        if cell.max is not None and len(required) > cell.max:
-            return None
-        return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(waiting))
+        return settled(self, cell) if obligations else cell
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.
@@ -484,9 +346,7 @@ class Algebra:
         if any(type(cell) is not ObjectCell for cell in cells):
             return self._not_late(cells)
         if len(cells) > 1:
-            from guiderail.frontends.json_schema.satisfiable import discriminator
-
-            name = discriminator(self, cells)
+            name = discriminator(cells)
             if name is not None:
                 values = [cell.named[name] for cell in cells]
                 others = self.and_terms([self.not_term(value) for value in values])
@@ -509,8 +369,6 @@ class Algebra:
         return objects
 
     def _not_late(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
-        from guiderail.frontends.json_schema.votes import any_of, formula_of, negated, vote
-
         if self.eager:
             raise TooMany
         return vote(self, negated(any_of(map(formula_of, cells))))
@@ -553,121 +411,7 @@ class Algebra:
             cells.append(ObjectCell({}, TRUE, max=cell.min - 1))
         if cell.max is not None:
             cells.append(ObjectCell({}, TRUE, min=cell.max + 1))
-        cells += [self._unmet(o) for o in cell.obligations]
-        return tuple(cells)
-
-    def _unmet(self, obligation: Obligation) -> ObjectCell:
-        """The objects no member of which meets an obligation."""
-        named: dict[str, Term] = {}
-        rest: list[Term] = []
-        rules: list[KeyRules] = []
-        for keys, term in obligation.ways:
-            if keys.is_all():
-                rest.append(self.not_term(term))
-        for name in sorted({name for keys, _ in obligation.ways for name in keys.finite_texts() or ()}):
-            named[name] = self.and_terms(self.not_term(term) for term in obligation.terms(name))
-        for keys, term in obligation.ways:
-            if not keys.is_all() and keys.finite_texts() is None:
-                rules.append(KeyRules(((keys, self.not_term(term)),), TRUE))
-        return ObjectCell(named, self.and_terms(rest), rules=tuple(rules))
-
-    def array_cell(
-        self,
-        prefix: tuple[Term, ...],
-        rest: Term,
-        low: int,
-        high: int | None,
-        contains: tuple[Contains, ...],
-        unique: bool = False,
-        repeated: bool = False,
-    ) -> ArrayCell | None:
-        """A cell in simplest form, or None where it is plainly empty."""
-        counters: list[Contains] = []
-        for c in contains:
-            if c.max is not None and c.max < c.min:
-                return None
-            if c.term is TRUE:
-                low = max(low, c.start + c.min if c.min else 0)
-                if c.max is not None:
-                    high = c.start + c.max if high is None else min(high, c.start + c.max)
-            elif c.max == 0:
-                never = self.not_term(c.term)
-                items = list(prefix) + [rest] * (c.start - len(prefix))
-                prefix = tuple(self.and_terms((item, never)) if i >= c.start else item for i, item in enumerate(items))
-                rest = self.and_terms((rest, never))
-            elif c.term is FALSE:
-                if c.min:
-                    return None
-            elif c.min or c.max is not None:
-                counters.append(c)
-                if c.min:
-                    low = max(low, c.start + c.min)
-        while prefix and prefix[-1] is rest:
-            prefix = prefix[:-1]
-        for i, item in enumerate(prefix):
-            if item is FALSE:
-                prefix, rest = prefix[:i], FALSE
-                break
-        if rest is FALSE:
-            high = len(prefix) if high is None else min(high, len(prefix))
-        if (high is not None and high < low) or (unique and repeated):
-            return None
-        if high is not None and len(prefix) > high:
-            prefix = prefix[:high]
-        if high is not None and high <= len(prefix) and not counters:
-            rest = FALSE
-        return ArrayCell(prefix, rest, low, high, tuple(counters), unique, repeated)
-
-    def _and_array(self, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
-        if a is ANY_ARRAY:
-            return b
-        if b is ANY_ARRAY:
-            return a
-        longest = max(len(a.prefix), len(b.prefix))
-        spend(100 + 20 * longest)
-        contains = {c.key(): c for c in a.contains + b.contains}
-        return self.array_cell(
-            tuple(self.and_terms((a.item(i), b.item(i))) for i in range(longest)),
-            self.and_terms((a.rest, b.rest)),
-            max(a.min, b.min),
-            a.max if b.max is None else b.max if a.max is None else min(a.max, b.max),
-            tuple(contains.values()),
-            a.unique or b.unique,
-            a.repeated or b.repeated,
-        )
-
-    def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
-        if type(cell) is not ArrayCell:
-            from guiderail.frontends.json_schema.array_votes import ArrayVote, negation
-
-            assert isinstance(cell, ArrayVote)
-            return (negation(cell),)
-        spend(100 + 20 * len(cell.prefix) ** 2)
-        cells: list[ArrayCell] = []
-        for i, term in enumerate(cell.prefix):
-            if term is not TRUE:
-                cells.append(ArrayCell((*[TRUE] * i, self.not_term(term)), TRUE, i + 1))
-        start = len(cell.prefix)
-        if cell.rest is not TRUE:
-            if cell.rest is FALSE:
-                cells.append(ArrayCell((), TRUE, start + 1))
-            else:
-                counter = Contains(start, self.not_term(cell.rest), 1, None)
-                cells.append(ArrayCell((), TRUE, start + 1, contains=(counter,)))
-        if cell.min > 0:
-            cells.append(ArrayCell((), TRUE, 0, cell.min - 1))
-        if cell.max is not None:
-            cells.append(ArrayCell((), TRUE, cell.max + 1))
-        for c in cell.contains:
-            if c.min > 0 and (few := self.array_cell((), TRUE, 0, None, (Contains(c.start, c.term, 0, c.min - 1),))):
-                cells.append(few)
-            if c.max is not None:
-                many = Contains(c.start, c.term, c.max + 1, None)
-                cells.append(ArrayCell((), TRUE, c.start + c.max + 1, contains=(many,)))
-        if cell.unique:
-            cells.append(ArrayCell((), TRUE, 2, repeated=True))
-        if cell.repeated:
-            cells.append(ArrayCell((), TRUE, unique=True))
+        cells += [unmet(self, o) for o in cell.obligations]
         return tuple(cells)
 
     # -- keys ----------------------------------------------------------------------------------------------------

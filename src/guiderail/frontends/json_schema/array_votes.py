@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from guiderail.frontends.json_schema.array_cells import and_array, not_array
 from guiderail.frontends.json_schema.shape import ANY_ARRAY, TRUE, ArrayCell, Contains, Term
 from guiderail.frontends.json_schema.votes import Mix, Numbered, holds
 from guiderail.support.work import spend
@@ -232,7 +233,7 @@ def multiplied(algebra: Algebra, cells: tuple[ArrayCell, ...]) -> tuple[ArrayCel
 
 def _product(algebra: Algebra, formula: Any, wanted: bool) -> tuple[ArrayCell, ...]:
     if not isinstance(formula, Mix):
-        return (formula,) if wanted else algebra._not_array(formula)
+        return (formula,) if wanted else not_array(algebra, formula)
     if formula.op == "not":
         return _product(algebra, formula.parts[0], not wanted)
     parts = [_product(algebra, part, wanted) for part in formula.parts]
@@ -241,6 +242,6 @@ def _product(algebra: Algebra, formula: Any, wanted: bool) -> tuple[ArrayCell, .
     product: tuple[ArrayCell, ...] = (ANY_ARRAY,)
     for part in parts:
         algebra._limit(len(product) * len(part))
-        cells = [cell for x in product for y in part if (cell := algebra._and_array(x, y)) is not None]
+        cells = [cell for x in product for y in part if (cell := and_array(algebra, x, y)) is not None]
         product = algebra._distinct(cells)
     return product

@@ -7,9 +7,10 @@ from typing import Any
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
+from guiderail.frontends.json_schema.apart import plainly_disjoint
 from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
-from guiderail.frontends.json_schema.satisfiable import is_empty_shape, plainly_disjoint
+from guiderail.frontends.json_schema.satisfiable import is_empty_shape
 from guiderail.frontends.json_schema.shape import (
     ANY_OBJECT,
     FALSE,
@@ -164,7 +165,7 @@ def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape
 
 
 def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
-    if plainly_disjoint(algebra, a, b):
+    if plainly_disjoint(a, b):
         return True
     try:
         with algebra.trying():

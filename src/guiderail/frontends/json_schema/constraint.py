@@ -67,7 +67,7 @@ class JsonSchema(Constraint):
         contents = marshal.loads(self._text)
         if self.options.closed:
             contents = closed(contents, _dialect(contents, self.options))
-        return Document(contents, self.options, evaluate, identified=_may_name_by_identifier(self._text))
+        return Document(contents, self.options, evaluate)
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
@@ -163,13 +163,6 @@ class JsonSchema(Constraint):
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             said = shown(self.schema)
         return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
-
-
-def _may_name_by_identifier(text: bytes) -> bool:
-    """Whether a marshalled schema may hold references to anything but places in it; ``id`` is of the old dialects."""
-    if b"$dynamicRef" in text or b"$recursiveRef" in text:
-        return True
-    return b"$ref" in text and (b"$id" in text or b"\2\0\0\0id" in text)
 
 
 def _dialect(contents: Any, options: SchemaOptions) -> str:

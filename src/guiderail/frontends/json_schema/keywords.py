@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
+from guiderail.frontends.json_schema.array_cells import array_cell
 from guiderail.frontends.json_schema.branches import apply_branches, terms_of
 from guiderail.frontends.json_schema.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
@@ -423,7 +424,7 @@ def _arrays(node: Node) -> tuple[ArrayCell, ...]:
         if high is not None and high < low:
             return ()
         return (ArrayCell((), rest, low, high, (), unique),)
-    cell = scope.document.algebra.array_cell(prefix, rest, low, high, contains, unique)
+    cell = array_cell(scope.document.algebra, prefix, rest, low, high, contains, unique=unique)
     return () if cell is None else (cell,)
 
 

@@ -120,15 +120,16 @@ class JsonNotation(Notation):
         return self.builder.literal(b"true" if value else b"false")
 
     def number(self, numbers: Numbers) -> int:
-        return numbers.lower(self.builder, self._spelling)
+        from guiderail.frontends.json_schema.number_spelling import lower_numbers
+
+        return lower_numbers(numbers, self.builder, self._spelling)
 
     def any_number(self, numbers: Numbers) -> int:
-        from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+        from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
 
         options = self.options
-        return numbers.lower(
-            self.builder, NumberSpelling("any", options.max_integer_digits, options.max_fraction_digits)
-        )
+        spelling = NumberSpelling("any", options.max_integer_digits, options.max_fraction_digits)
+        return lower_numbers(numbers, self.builder, spelling)
 
     def string(self, strings: Strings) -> int:
         b = self.builder

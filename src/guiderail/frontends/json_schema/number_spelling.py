@@ -40,7 +40,7 @@ from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, N
 from guiderail.support.kept import Kept
 from guiderail.support.texts import shown
 
-__all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower"]
+__all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower_numbers"]
 
 MANTISSA_DIGITS: Final = 16
 """Digits after the point of a mantissa where a divisor is to be obeyed: 17 in all, what ``repr`` of a float needs."""
@@ -531,8 +531,13 @@ def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:
     return plan
 
 
-def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
-    """See `Numbers.lower`."""
+def lower_numbers(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
+    """The expression of the texts that spell the members of a set; ``builder.EMPTY`` if there are none.
+
+    Raises:
+        LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 beside them, or
+            scientific notation that passes ``spelling.max_states``.
+    """
     spelling = spelling or DEFAULT
     if numbers.is_all() and spelling.exponents and spelling.max_integer_digits is spelling.max_fraction_digits is None:
         return _grammar(builder)

@@ -2,8 +2,8 @@
 
 A JSON number is a finite decimal, so the universe is the decimals. A set of them is kept as cuts on the number line:
 at each cut a number belongs or does not, and between two cuts the members are a *grid*: a union of differences
-"the multiples of m, but not those of n1, n2 …". All arithmetic is exact. `Numbers.lower` writes a set as the texts
-that spell its members; how is told in `number_spelling`.
+"the multiples of m, but not those of n1, n2 …". All arithmetic is exact. `number_spelling` writes a set as the texts
+that spell its members.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
-    from guiderail._core import Builder
-    from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+    pass
 
 __all__ = ["Cell", "Number", "Numbers"]
 
@@ -535,18 +534,6 @@ class Numbers:
                 right = high is not None and self._at[i] and in_grid(high, alone)
                 found.append(Cell(low, high, left, right, *part))
         return tuple(found)
-
-    # -- as texts --
-    def lower(self, builder: Builder, spelling: NumberSpelling | None = None) -> int:
-        """The expression of the texts that spell the members; ``builder.EMPTY`` if there are none.
-
-        Raises:
-            LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 beside them, or
-                scientific notation that passes ``spelling.max_states``.
-        """
-        from guiderail.frontends.json_schema.number_spelling import lower
-
-        return lower(self, builder, spelling)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Numbers):

@@ -103,12 +103,9 @@ class Document:
         contents: the schema, not to be changed by anyone any more.
         options: how to read it.
         evaluate: makes the shape of a node.
-        identified: whether references in it may lead to identifiers.
     """
 
-    def __init__(
-        self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], *, identified: bool = True
-    ) -> None:
+    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape]) -> None:
         self.contents = contents
         self.options = options
         self.evaluate = evaluate
@@ -132,7 +129,7 @@ class Document:
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
         self.root = Scope(self, self.dialect, None)
-        if identified and self._refers_by_identifier():
+        if self._refers_by_identifier():
             self.root = self.scope_of(self.root_resolver(), self.dialect)
 
     def term(self) -> Term:
@@ -205,13 +202,15 @@ class Document:
 
     def _refers_by_identifier(self) -> bool:
         """Whether references may lead to identifiers within the document, or depend on the way to them."""
+        schemas = list(self._dicts())
+        keywords = set().union(*schemas)
+        self._dynamic = "$dynamicRef" in keywords or "$recursiveRef" in keywords
         name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
-        refers = identified = False
-        for schema in self._dicts():
-            refers = refers or "$ref" in schema
-            self._dynamic = self._dynamic or "$dynamicRef" in schema or "$recursiveRef" in schema
-            identified = identified or (isinstance(schema.get(name), str) and schema is not self.contents)
-        return self._dynamic or (refers and identified)
+        if "$ref" not in keywords or name not in keywords:
+            return self._dynamic
+        return self._dynamic or any(
+            isinstance(schema.get(name), str) for schema in schemas if schema is not self.contents
+        )
 
     def _dicts(self) -> Iterator[dict[str, Any]]:
         stack = [self.contents]

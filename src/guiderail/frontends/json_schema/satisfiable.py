@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.algebra import Algebra, Not, Or
+from guiderail.frontends.json_schema.apart import told_apart
 from guiderail.frontends.json_schema.array_votes import ArrayVote
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -19,22 +19,21 @@ from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
     FALSE,
-    NOTHING,
     TRUE,
     ArrayCell,
     ObjectCell,
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.simplify import quick_shape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.votes import Mix, Vote
 from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.algebra import Algebra
     from guiderail.frontends.json_schema.votes import Formula
 
-__all__ = ["Emptiness", "is_empty_shape", "plainly_disjoint", "prune"]
+__all__ = ["Emptiness", "is_empty_shape", "prune"]
 
 
 class Emptiness:
@@ -259,7 +258,7 @@ class Emptiness:
             raise Undecided
         # what is left: cells that must not hold, then choices, one at a time
         for i, other in enumerate(fails):
-            if _told_apart(algebra, cell, other):
+            if told_apart(cell, other):
                 continue
             later: list[tuple[Formula, bool]] = [(more, False) for more in fails[i + 1 :]]
             for piece in algebra._not_object(other):
@@ -385,59 +384,3 @@ def prune(algebra: Algebra, shape: Shape) -> Shape:
     arrays = tuple([cell for cell in shape.arrays if not is_empty_array(algebra, cell)])
     objects = tuple([cell for cell in shape.objects if not is_empty_object(algebra, cell)])
     return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, arrays, objects)
-
-
-def plainly_disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
-    """Whether two shapes share no value for a reason that is quick to see."""
-    if (a.null and b.null) or a.booleans & b.booleans or (a.arrays and b.arrays):
-        return False
-    if a.numbers is not Numbers.NONE and b.numbers is not Numbers.NONE and not (a.numbers & b.numbers).is_empty():
-        return False
-    if a.strings is not Strings.NONE and b.strings is not Strings.NONE and not (a.strings & b.strings).is_empty():
-        return False
-    return all(_told_apart(algebra, x, y) for x in a.objects for y in b.objects)
-
-
-def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None:
-    """A name that all cells require, with values that no two of them share; None if there is none plain to see."""
-    names = cells[0].required
-    for cell in cells[1:]:
-        names = names & cell.required
-    for name in sorted(names):
-        terms = [cell.named[name] for cell in cells]
-        if any(isinstance(term, Or | Not) or term is TRUE for term in terms):
-            continue
-        try:
-            shapes = [term.shape() for term in terms]
-        except Undecided:
-            continue
-        if any(shape.arrays or shape.objects for shape in shapes):
-            continue
-        if all(plainly_disjoint(algebra, a, b) for i, a in enumerate(shapes) for b in shapes[:i]):
-            return name
-    return None
-
-
-def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
-    """Whether some required name has values in one cell that it cannot have in the other."""
-    spend(40 * (1 + len(x.required) + len(y.required)))
-    for name in x.required | y.required:
-        p, q = x.named.get(name), y.named.get(name)
-        if p is None or q is None:
-            other, cell = (p, y) if q is None else (q, x)
-            if other is not FALSE and any(term is FALSE for term in cell.terms(name)):
-                return True
-            continue
-        if p is q or p is TRUE or q is TRUE:
-            continue
-        try:
-            s, t = quick_shape(p), quick_shape(q)
-        except Undecided:
-            continue
-        if s is None or t is None:
-            continue
-        if s.objects and t.objects:
-            continue
-        if s is not NOTHING and t is not NOTHING and plainly_disjoint(algebra, s, t):
-            return True
-    return False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from guiderail.frontends.json_schema.algebra import And, Not, Or
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.terms import And, Not, Or
 from guiderail.support.work import spend
 
 __all__ = ["Cover", "quick_shape", "within", "without_covered"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from guiderail.frontends.json_schema.array_cells import array_cell
 from guiderail.frontends.json_schema.branches import dependencies_of, terms_of
 from guiderail.frontends.json_schema.errors import TooMany
 from guiderail.frontends.json_schema.references import Node
@@ -199,7 +200,7 @@ def _items_shape(node: Node, way: Way, term: Term) -> Shape:
         return anything
     algebra = node.scope.document.algebra
     rest = algebra.or_terms((term, *sorted(way.matching, key=id)))
-    cell = algebra.array_cell((TRUE,) * way.prefix, rest, 0, None, ())
+    cell = array_cell(algebra, (TRUE,) * way.prefix, rest, 0, None, ())
     arrays: tuple[ArrayCell, ...] = () if cell is None else (cell,)
     return Shape(True, 3, anything.numbers, anything.strings, arrays, anything.objects)
 

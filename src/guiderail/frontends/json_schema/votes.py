@@ -17,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from guiderail.frontends.json_schema.apart import plainly_disjoint
+from guiderail.frontends.json_schema.obligations import unmet
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.simplify import within
 from guiderail.frontends.json_schema.strings import Strings
 
 if TYPE_CHECKING:
@@ -286,8 +289,8 @@ class Ballot(Numbered[ObjectCell]):
         if not cell.obligations:
             return super()._add_cell(key, cell)
         bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
-        unmet = [negated(self._algebra._unmet(o)) for o in cell.obligations]
-        return OPERATORS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
+        waiting = [negated(unmet(self._algebra, o)) for o in cell.obligations]
+        return OPERATORS["all"], [self._add(bare), *(self._add(formula) for formula in waiting)]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
         """What is left where cells fail.
@@ -407,9 +410,6 @@ class Atoms:
         return known
 
     def _of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
-        from guiderail.frontends.json_schema.satisfiable import plainly_disjoint
-        from guiderail.frontends.json_schema.simplify import within
-
         algebra, ballot = self.algebra, self.ballot
         asked: dict[Term, set[int]] = {}
         for i, term in enumerate(terms):
@@ -426,7 +426,7 @@ class Atoms:
                     continue
                 fails = ballot.normal(failed | cells)
                 if values is not TRUE:
-                    if plainly_disjoint(algebra, values.shape(), term.shape()):
+                    if plainly_disjoint(values.shape(), term.shape()):
                         if fails is not None:
                             split.append((values, fails))
                         continue

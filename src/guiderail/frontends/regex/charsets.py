@@ -330,7 +330,7 @@ def property_set(name: str, value: str | None = None) -> CharSet | None:
         return None if unassigned is None else ~unassigned
     found = _category(key)
     if found is None:
-        found = _table(_properties().BINARY.get(key))
+        found = _table(_names().BINARY.get(key))
     return _script(key, extensions=False) if found is None else found
 
 
@@ -338,29 +338,35 @@ def _plain(name: str) -> str:
     return name.upper().replace("_", "").replace(" ", "").replace("-", "")
 
 
-def _properties() -> ModuleType:
-    from guiderail.frontends.regex import _properties as module  # 80 KB of tables: only when a pattern asks
+def _names() -> ModuleType:
+    from guiderail.frontends.regex import _property_names  # only when a pattern asks
 
-    return module
+    return _property_names
+
+
+def _tables() -> ModuleType:
+    from guiderail.frontends.regex import _property_tables  # 60 KB: only when a pattern asks
+
+    return _property_tables
 
 
 @lru_cache(maxsize=256)
 def _table(key: str | None) -> CharSet | None:
-    packed = None if key is None else _properties().TABLES.get(key)
+    packed = None if key is None else _tables().TABLES.get(key)
     return None if packed is None else CharSet(_unpack(packed))
 
 
 def _category(key: str) -> CharSet | None:
     if key in ("CN", "UNASSIGNED"):
-        known = [c for c in set(_properties().CATEGORY.values()) if c != "Cs"]
+        known = [c for c in set(_names().CATEGORY.values()) if c != "Cs"]
         return ~_union(known) - NONE
     group = _GROUPS.get(key)
     if isinstance(group, str):
         group = _GROUPS[group]
     if group is None:
-        return _table(_properties().CATEGORY.get(key))
+        return _table(_names().CATEGORY.get(key))
     if "Cn" in group:
-        known = [c for c in set(_properties().CATEGORY.values()) if c not in group]
+        known = [c for c in set(_names().CATEGORY.values()) if c not in group]
         return ~_union(known)
     return _union(list(group))
 
@@ -374,9 +380,9 @@ def _union(keys: list[str]) -> CharSet:
 
 
 def _script(key: str, *, extensions: bool) -> CharSet | None:
-    script = _properties().SCRIPT.get(key)
+    script = _names().SCRIPT.get(key)
     if script is None:
         return None
-    if extensions and "scx=" + script in _properties().TABLES:
+    if extensions and "scx=" + script in _tables().TABLES:
         return _table("scx=" + script)
     return _table("sc=" + script)

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from guiderail import _core
 from guiderail.frontends.json_schema.number_digits import digits_of
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.xml_schema.temporal import at_least, at_most
 
@@ -96,7 +96,7 @@ def decimal(
         total_digits = None
     spelling = NumberSpelling(exponents=False, max_fraction_digits=fraction_digits)
     if not every_spelling:
-        found = bounds.numbers(integers=integers).lower(b, spelling)
+        found = lower_numbers(bounds.numbers(integers=integers), b, spelling)
     else:
         positive = _magnitude(b, bounds, integers, spelling)
         negative = _magnitude(b, bounds.mirrored(), integers, spelling)
@@ -118,13 +118,13 @@ def _magnitude(b: _core.Builder, bounds: Bounds, integers: bool, spelling: Numbe
     digit, point = b.byte_class(b"0123456789"), b.literal(b".")
     unsigned = b.repeat(b.byte_class(b"0123456789."), 0)
     zeros = b.repeat(b.literal(b"0"), 0)
-    plain = b.intersection([unsigned, numbers.lower(b, spelling)])
+    plain = b.intersection([unsigned, lower_numbers(numbers, b, spelling)])
     if integers:
         return b.concat([zeros, plain])
     found = [b.concat([zeros, plain])]
     whole = bounds.numbers(integers=True)
     if not whole.is_empty():
-        found.append(b.concat([zeros, b.intersection([unsigned, whole.lower(b, spelling)]), point]))
+        found.append(b.concat([zeros, b.intersection([unsigned, lower_numbers(whole, b, spelling)]), point]))
     assert bounds.low is not None
     cap = spelling.max_fraction_digits
     if bounds.low < 1 and cap != 0:  # ".5"
@@ -170,7 +170,7 @@ def floating(b: _core.Builder, kind: str, bounds: Bounds | None, *, every_spelli
                 b.repeat(b.literal(b"-"), 0, 1), whole, b.repeat(b.concat([point, digits]), 0, 1), exponent
             ])  # fmt: skip
         return b.union([number, b.choice(names)])
-    found = [bounds.numbers().lower(b, NumberSpelling())]
+    found = [lower_numbers(bounds.numbers(), b, NumberSpelling())]
     if bounds.is_open:
         few = b.repeat(b.concat([digit, b.repeat(b.literal(b"."), 0, 1)]), 1, _EXACT_DIGITS[kind])
         exponent = b.concat([b.byte_class(b"eE"), sign, b.repeat(digit, 1, 1)])

@@ -6,6 +6,7 @@ the package another 55 ms; but it takes no imports, no overrides, nothing that l
 From there on ``reader`` makes lexemes of terminals.
 """
 
-from guiderail.frontends.grammar.lark.reader import Reading, read, read_lark
+from guiderail.frontends.grammar.lark.reader import Reading
+from guiderail.frontends.grammar.lark.reading import read, read_lark
 
 __all__ = ["Reading", "read", "read_lark"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, Sequence as Both
-from guiderail.errors import CompileError, GuiderailError
+from guiderail.errors import CompileError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
@@ -29,15 +28,13 @@ from guiderail.frontends.grammar.lark.lexemes import (
     no_text,
     ordered,
 )
-from guiderail.frontends.grammar.lark.parametric import write_out
-from guiderail.frontends.grammar.lark.quick import Parts, quick
+from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
-from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
 
-__all__ = ["Reading", "read", "read_lark"]
+__all__ = ["Reader", "Reading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,87 +63,6 @@ class Reading:
         if self._compile is None:
             return ["Lark's LALR parser knows no repetitions without bound {n,}; its conflicts were not looked for"]
         return conflicts(self._compile, self.grammar.start)
-
-
-def read_lark(
-    text: str,
-    *,
-    start: str = "start",
-    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
-    indenter: Any = None,
-    constraints: Mapping[str, Constraint] | None = None,
-    path: str | os.PathLike[str] | None = None,
-) -> syntax.Grammar:
-    """Reads a grammar in Lark's notation, with what llguidance adds to it.
-
-    Args:
-        text: the grammar.
-        start: its start rule.
-        import_paths: folders (or Lark's loaders) in which ``%import`` finds grammars.
-        indenter: what makes INDENT and DEDENT of line breaks: an ``Indenter`` of Lark or an ``Indentation``.
-        constraints: what ``@name`` and declared terminals (``%declare NAME``) stand for.
-        path: the file that the grammar is from; relative imports start there.
-
-    Raises:
-        PatternError: the notation is malformed; ``span`` says where.
-        CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
-    """
-    return read(
-        text, start=start, import_paths=import_paths, indenter=indenter, constraints=constraints, path=path
-    ).grammar
-
-
-def read(
-    text: str,
-    *,
-    start: str = "start",
-    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
-    indenter: Any = None,
-    constraints: Mapping[str, Constraint] | None = None,
-    path: str | os.PathLike[str] | None = None,
-    nested: Nesting | None = None,
-) -> Reading:
-    """As :func:`read_lark`, with what else there is to say of the grammar.
-
-    ``nested`` says how grammars and schemas within are made.
-    """
-    if not isinstance(text, str):
-        raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
-    written = write_out(text)
-    if written is None:
-        return _read(text, start, import_paths, indenter, dict(constraints or {}), path, nested)
-    try:
-        return _read(written.text, start, import_paths, indenter, dict(constraints or {}), path, nested)
-    except GuiderailError as error:
-        if error.source != written.text or error.span is None:
-            raise
-        span = written.place(error.span[0]), written.place(error.span[1] - 1) + 1
-        raise type(error)(error.message, code=error.code, source=text, span=span) from error
-
-
-def _read(
-    text: str,
-    start: str,
-    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]],
-    indenter: Any,
-    constraints: dict[str, Constraint],
-    path: str | os.PathLike[str] | None,
-    nested: Nesting | None,
-) -> Reading:
-    """A grammar without parametric rules."""
-    found = None if constraints else quick(text)
-    if found is None:
-        from guiderail.frontends.grammar.lark import by_lark
-
-        return by_lark.read(text, start, import_paths, indenter, constraints, path, nested)
-    reader = Reader(Rewritten(text, text), start, {}, indenter)
-
-    def compiled() -> Any:
-        from guiderail.frontends.grammar.lark import by_lark
-
-        return by_lark.compiled(text, start, reader.kept())
-
-    return reader.run(found._replace(compiled=compiled))
 
 
 class Reader:

@@ -30,7 +30,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.layout import Frame, JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document
@@ -94,12 +94,14 @@ class _Notation(JsonNotation):
     def _number(self, numbers: Numbers) -> int:
         b = self.builder
         if numbers.is_integral() or numbers.is_finite():
-            return numbers.lower(b, self._cautious)
+            return lower_numbers(numbers, b, self._cautious)
         digits = b.repeat(b.byte_class(b"0123456789"), 1)
         sign = b.repeat(b.literal(b"-"), 0, 1)
         exponent = b.concat([b.byte_class(b"eE"), b.byte_class(b"+-"), digits])
         fraction = b.concat([b.literal(b"."), digits, b.repeat(exponent, 0, 1)])
-        return b.intersection([numbers.lower(b, self._spelling), b.concat([sign, digits, b.repeat(fraction, 0, 1)])])
+        return b.intersection(
+            [lower_numbers(numbers, b, self._spelling), b.concat([sign, digits, b.repeat(fraction, 0, 1)])]
+        )
 
     def string(self, strings: Strings) -> int:
         b = self.builder

@@ -1,0 +1,44 @@
+"""Arguments that are token ids or the width of the logits, checked; and names of tokens given without one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from guiderail.errors import VocabularyError
+from guiderail.support.texts import shown
+from guiderail.vocabulary._table import TokenTable
+
+__all__ = ["is_integer", "logits_width", "name_of", "token_id"]
+
+
+def is_integer(value: object) -> bool:
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # also an array of one number, which has __index__
+        return False
+    return not isinstance(value, bool)
+
+
+def token_id(what: str, value: Any) -> int:
+    if not is_integer(value):
+        raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
+    index = operator.index(value)
+    if not 0 <= index < 2**31 - 64:
+        raise VocabularyError(f"{what}: {index} is not a token id; they start at 0", code="bad-token-id")
+    return index
+
+
+def logits_width(size: Any) -> int:
+    if not is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
+        raise VocabularyError(
+            f"size is the width of the logits, a positive integer, not {shown(size)}", code="bad-size"
+        )
+    return operator.index(size)
+
+
+def name_of(table: TokenTable, token: int, taken: Mapping[str, int]) -> str:
+    """A text for a special token that was given by its id: its bytes, or ``<token 17>``."""
+    text = table.bytes_of(token).decode("utf-8", "replace") if token < table.count else ""
+    return text if text and text not in taken else f"<token {token}>"

@@ -1,0 +1,38 @@
+"""What is read of a tokenizer: of this a `Vocabulary` is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from guiderail.vocabulary._check import DecodeBatch
+from guiderail.vocabulary._table import TokenTable
+
+__all__ = ["ReadTokenizer"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTokenizer:
+    """A tokenizer, read by its adapter.
+
+    Attributes:
+        table: the bytes of the tokens.
+        special_tokens: special tokens as text → id, or their ids.
+        stop_token_ids: the tokens that end the text.
+        size: the width of the logits; None: the number of tokens.
+        encode: how the tokenizer spells a text.
+        bos_token_id: the token that begins a text.
+        name: what the tokenizer is called.
+        oracle: the tokenizer's own ``decode``, against which the table is checked.
+        verify: whether every token is checked; otherwise a sample.
+    """
+
+    table: TokenTable
+    special_tokens: Mapping[str, int] | Sequence[int]
+    stop_token_ids: Sequence[int] | int
+    size: int | None = None
+    encode: Callable[[str], Sequence[int]] | None = None
+    bos_token_id: int | None = None
+    name: str | None = None
+    oracle: DecodeBatch | None = None
+    verify: bool = False
