@@ -66,6 +66,7 @@ inline constexpr u32 kMostSummaryParts = 8;                // parts of a concate
 inline constexpr std::size_t kMostSummaryRest = 1u << 15;  // trie nodes after the ends of a summary
 inline constexpr std::size_t kMostOwnSummaries = 4096;     // of one arena; then it forgets them
 inline constexpr int kEndlessProbes = 2;                   // characters read to find an endless text
+inline constexpr std::size_t kFewSeen = 16;                // keys written, of which finitely many texts need more
 
 // -- lexed texts (lexed) --
 inline constexpr std::size_t kMostPieceBytes = 64u << 20;  // limit: of pieces and outcomes; then all are forgotten

@@ -1,4 +1,5 @@
 // Values of Python's, looked through where Python itself would take most of the time that reading a schema takes.
+#include <unordered_set>
 #include <vector>
 
 #include "bind/bindings.hpp"
@@ -40,8 +41,41 @@ bool is_plain_json(nb::handle value, std::size_t most) {
   return true;
 }
 
+// Parts of a value of dicts, lists and tuples where it is written out; counting ends beyond `most`. -1: something is in
+// it twice.
+std::int64_t unshared_parts(nb::handle value, std::int64_t most) {
+  std::vector<PyObject*> found;
+  std::unordered_set<PyObject*> seen;
+  auto take = [&](PyObject* part) {
+    const bool holds = PyDict_Check(part) || PyList_Check(part) || PyTuple_Check(part);
+    if (holds) found.push_back(part);
+    return !holds || seen.insert(part).second;
+  };
+  take(value.ptr());
+  std::int64_t count = 0;
+  while (!found.empty() && count <= most) {
+    PyObject* const one = found.back();
+    found.pop_back();
+    const bool dict = PyDict_Check(one), list = PyList_Check(one);
+    const Py_ssize_t size = dict ? PyDict_Size(one) : list ? PyList_Size(one) : PyTuple_Size(one);
+    count += 1 + size;
+    if (dict) {
+      PyObject *key = nullptr, *part = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Next(one, &at, &key, &part);)
+        if (!take(part)) return -1;
+    } else {
+      for (Py_ssize_t at = 0; at < size; ++at)
+        if (!take(list ? PyList_GetItem(one, at) : PyTuple_GetItem(one, at))) return -1;
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
-void bind_values(nb::module_& m) { m.def("is_plain_json", &is_plain_json, nb::arg("value").none(), nb::arg("most")); }
+void bind_values(nb::module_& m) {
+  m.def("is_plain_json", &is_plain_json, nb::arg("value").none(), nb::arg("most"));
+  m.def("unshared_parts", &unshared_parts, nb::arg("value").none(), nb::arg("most"));
+}
 
 }  // namespace guiderail

@@ -65,7 +65,7 @@ class Json final : public Family {
   // reaches the states between them. How many that were; 0: it is no such state.
   std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
-  KeyAlong others_along(const KeyApart& key, std::string_view rest);
+  KeyAlong others_along(const KeyApart& key, std::string_view rest, std::size_t& read);
   bool any_key_text(Id text) const;
   bool surely_endless(Id text, int depth = 0);
   Id key_without_text(Id e);

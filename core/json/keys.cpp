@@ -366,14 +366,23 @@ bool Json::key_apart(Id key, KeyApart& out) {
   return true;
 }
 
-// May what begins the rest of a name be gone on with as another key?
-KeyAlong Json::others_along(const KeyApart& key, std::string_view rest) {
+// May what begins the rest of a name be gone on with as another key? Of finitely many texts, that takes more than there
+// are names and keys written; texts that begin differently are told apart by one look. `read`: bytes up to where it is
+// unclear or none is left.
+KeyAlong Json::others_along(const KeyApart& key, std::string_view rest, std::size_t& read) {
+  read = rest.size();
   if (key.any) return KeyAlong::Endless;
   Ids texts(key.key->others);
+  const std::size_t taken = key.table->names.size() + kFewSeen;
+  auto surely_enough = [&](Id t) {
+    return key.few_seen() && !has(t, kSearch | kHasRef | kHasLook) &&
+           static_cast<std::size_t>(first(t).count()) > taken;
+  };
   for (std::size_t i = 0;; ++i) {
-    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
+    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t) || surely_enough(t)); };
     if (std::none_of(texts.begin(), texts.end(), goes_on)) {
       const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      read = i;
       return none ? KeyAlong::Dies : KeyAlong::Unclear;
     }
     if (i == rest.size()) return KeyAlong::Endless;

@@ -9,6 +9,7 @@
 #include "base/bits.hpp"
 #include "base/flat_map.hpp"
 #include "base/memory.hpp"
+#include "base/thresholds.hpp"
 #include "expr/node.hpp"
 #include "text/escape.hpp"
 
@@ -118,6 +119,7 @@ struct KeyApart {  // a Key between two characters, its text forgotten
   u32 table_id;
   bool closed;  // only names are keys from here on
   bool any;     // any text continues as another key
+  bool few_seen() const { return state->seen.size() <= kFewSeen; }
 };
 
 enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left

@@ -50,14 +50,23 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
-  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
+  const bool keep = known && (!quoted || missing < kUnquoted) && !key.table->vote &&
+                    (key.any || (depth == 0 && (key.table->dense || key.few_seen())));
   const u64 bit = u64{1} << slot;
   if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
-  const std::string text = (quoted ? "" : "\"") + canonical_spelling(rest) + '"';
-  const KeyAlong along = Json::of(arena_).others_along(key, rest);
-  bool hit = on_path(0, text) || along == KeyAlong::Unclear;
-  if (parts.blank) hit = hit || on_path(0, std::string(1, parts.blank) + text);
+  auto reached = [&](const std::string& spelled) {
+    const std::string text = (quoted ? "" : "\"") + spelled;
+    return on_path(0, text) || (parts.blank && on_path(0, std::string(1, parts.blank) + text));
+  };
+  std::size_t read;
+  const KeyAlong along = Json::of(arena_).others_along(key, rest, read);
+  bool hit = reached(canonical_spelling(rest) + '"');
+  if (along == KeyAlong::Unclear && !hit) {  // from the first byte of the character that leads there
+    std::string begin = read > 0 ? canonical_spelling(rest.substr(0, read - 1)) : "";
+    if (read > 0) begin += canonical_spelling(rest.substr(read - 1, 1))[0];
+    hit = reached(begin);
+  }
   const bool dies = along == KeyAlong::Dies;
   if (keep) {
     known->known |= bit;

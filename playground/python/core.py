@@ -120,6 +120,23 @@ def is_plain_json(value: object, most: int) -> bool:
 
 
 # -- counted work: see guiderail.support.work --------------------------------------------------------------------
+def unshared_parts(value: object, most: int) -> int:
+    """Parts of a value where it is written out; counting ends beyond ``most``. -1: something is in it twice."""
+    seen: set[int] = set()
+    stack: list[Any] = [value]
+    count = 0
+    while stack and count <= most:
+        one = stack.pop()
+        if not isinstance(one, dict | list | tuple):
+            continue
+        if id(one) in seen:
+            return -1
+        seen.add(id(one))
+        count += 1 + len(one)
+        stack += one.values() if isinstance(one, dict) else one
+    return count
+
+
 def spend_work(steps: int, /) -> None:
     global _owed
     _owed += steps

@@ -33,6 +33,7 @@ __all__ = ["Nursery"]
 
 _START_SECONDS = 120.0
 _PIECE = 256 << 10  # bytes that are sent to a child at a time
+_LARGE = 64 << 10  # bytes of an answer that is read on a thread
 
 
 class Nursery:
@@ -137,7 +138,11 @@ class Nursery:
             return await reader.readexactly(length)
 
         try:
-            status, made = pickle.loads(await asyncio.wait_for(talk(), seconds))
+            told = await asyncio.wait_for(talk(), seconds)
+            if len(told) < _LARGE:
+                status, made = pickle.loads(told)
+            else:  # thousands of messages, which would hold up the loop
+                status, made = await asyncio.get_running_loop().run_in_executor(None, pickle.loads, told)
         except (asyncio.IncompleteReadError, ConnectionError):
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None

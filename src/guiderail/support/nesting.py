@@ -64,23 +64,8 @@ def _written_out(value: Any) -> int | None:
 
     Beyond ``MOST_PARTS`` nobody counts on.
     """
-    seen: set[int] = set()
-    stack = [value]
-    count = 0
-    while stack and count <= MOST_PARTS:
-        one = stack.pop()
-        if isinstance(one, dict):
-            inside: Any = one.values()
-        elif isinstance(one, list | tuple):
-            inside = one
-        else:
-            continue
-        if id(one) in seen:
-            return _shared(value)
-        seen.add(id(one))
-        count += 1 + len(one)
-        stack += inside
-    return count
+    parts = _core.unshared_parts(value, MOST_PARTS)
+    return _shared(value) if parts < 0 else parts
 
 
 def _shared(value: Any) -> int | None:
