@@ -304,6 +304,7 @@ bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& ou
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
       const Id next = seen(arena_->step_slow(state, byte));
       if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
+      if (depth + 1 + arena_->node(next).shortest > limit) return true;  // no end is near enough
       auto [it, fresh] = best.try_emplace(next, depth + 1);
       if (!fresh && it->second <= depth + 1) return true;
       it->second = depth + 1;

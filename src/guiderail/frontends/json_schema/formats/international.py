@@ -132,16 +132,25 @@ class _Labels:
         return [allowed, *(self.without(pair) for pair in disorder + composed)]
 
     def lengths(self) -> int:
+        """For each length the windows that allow it: one count a length, and none in the windows."""
+        b, any_char = self.b, self.b.char_class(ANY)
+        lengths = sorted({most for *_, most in _idna.WINDOWS})
+        return b.union([b.intersection([b.repeat(any_char, 1, most), self.within(most)]) for most in lengths])
+
+    def within(self, least: int) -> int:
+        """Texts, however long, of characters of one of the windows that allow so many."""
         b = self.b
         cases = []
         for low, high, foreign, most in _idna.WINDOWS:
-            beyond = self.one(_one(low, high))
-            chars = b.repeat(b.char_class(_ASCII | _one(low, high)), 1, most)
+            if most < least:
+                continue
+            beyond = _one(low, high)
             if foreign < most:
                 ascii_run = b.repeat(self.one(_ASCII), 0)
-                few = b.concat([ascii_run, b.repeat(b.concat([beyond, ascii_run]), 1, foreign)])
-                chars = b.intersection([chars, few])
-            cases.append(chars)
+                more = b.repeat(b.concat([self.one(beyond), ascii_run]), 0, foreign)
+                cases.append(b.concat([ascii_run, more]))
+            else:
+                cases.append(b.repeat(self.one(_ASCII | beyond), 0))
         return b.union(cases)
 
     def native(self) -> int:
