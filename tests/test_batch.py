@@ -142,6 +142,32 @@ def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     assert (report.rows, report.failed) == (8, 6)
 
 
+def test_rows_that_failed_may_be_mended(tmp_path: Path, echo: Any) -> None:
+    engines = echo(None, None, None, None, None)
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+
+    def run(*lines: str, retry: bool = True) -> list[str | None]:
+        rows.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        run_batch(rows, out, SCHEMA, shard_rows=2, retry=retry)
+        return [row["error"] and row["error"]["code"] for row in answers(out)]
+
+    good = [json.dumps({"prompt": "x" * n}) for n in range(1, 6)]
+    begun = [good[0], '{"prmpt": "x"}', good[2], "no JSON", good[4]]
+    half = [*begun[:3], *good[3:]]
+    assert run(*begun) == [None, "bad-row", None, "bad-row", None]
+    assert run(*half, retry=False) == [None, "bad-row", None, "bad-row", None]
+    assert run(*half) == [None, "bad-row", None, None, None]
+    assert run(*half) == [None, "bad-row", None, None, None]
+    assert run(*good) == [None] * 5
+    assert [engine.asked for engine in engines] == [[0, 2, 4], [3], [1], [], []]
+    assert answers(out)[1]["input"] == {"prompt": "xx"}
+    for changed in ([good[1], *good[1:]], good[:4], [*good, good[0]], [good[0], *good[2:], good[1]]):
+        with pytest.raises(gr.CompileError) as caught:
+            run(*changed)
+        assert caught.value.code == "batch-differs"
+    assert run(*good) == [None] * 5
+
+
 def test_values_that_python_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Deep(Echo):
         def answer(self, tasks: Sequence[Task]) -> list[Answer]:

@@ -18,10 +18,11 @@ from guiderail.errors import CompileError, ModelError
 if TYPE_CHECKING:
     from guiderail.generation.options import Options
 
-__all__ = ["BatchOptions", "Job", "Task", "begin", "described"]
+__all__ = ["BatchOptions", "Job", "Task", "begin", "described", "note"]
 
 ENGINES = ("guiderail", "vllm")
 _MAY_DIFFER = frozenset({"max_tokens"})  # rows that are complete do not change with it, and those it cut get more
+_OTHER = {"input_sha256": "the input has changed", "constraint_sha256": "the constraint is another one"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,29 +197,38 @@ def described(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
-def begin(job: Job, source: Input, shard_rows: int) -> None:
-    """Notes in the output what is done there, or compares.
+def note(job: Job, source: Input, shard_rows: int) -> None:
+    """Notes in the output what is done there."""
+    text = json.dumps(job.manifest(source, shard_rows), indent=1)
+    write_whole(Path(job.output) / "job.json", [text.encode()])
+
+
+def begin(job: Job, source: Input, shard_rows: int) -> bool:
+    """Notes in the output what is done there, or compares. True: only the input has changed, with as many rows.
 
     Raises:
         CompileError: ``batch-differs``: something else was begun there.
     """
     folder = Path(job.output)
     file = folder / "job.json"
-    wanted = json.loads(json.dumps(job.manifest(source, shard_rows)))
     if not file.exists():
         if any(folder.glob("part-*.jsonl")):
             raise CompileError(f"{folder} has parts but no job.json; name another output", code="batch-differs")
-        write_whole(file, [json.dumps(wanted, indent=1).encode()])
-        return
+        note(job, source, shard_rows)
+        return False
+    wanted = json.loads(json.dumps(job.manifest(source, shard_rows)))
     try:
         known = json.loads(file.read_bytes())
     except ValueError as error:
         raise CompileError(f"{file} is damaged ({error}); name another output", code="batch-differs") from None
     different = sorted(name for name in {*wanted, *known} - _MAY_DIFFER if wanted.get(name) != known.get(name))
-    if different:
-        shown = "; ".join(f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different)
-        raise CompileError(
-            f"{folder} was begun with other options, so its rows would not match: {shown:.600}. Use the same "
-            "options, or name another output",
-            code="batch-differs",
-        )
+    if different in ([], ["input_sha256"]):
+        return bool(different)
+    shown = "; ".join(
+        _OTHER.get(name) or f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different
+    )
+    raise CompileError(
+        f"{folder} was begun with another job, so its rows would not match: {shown:.600}. Use the same "
+        "input and options, or name another output",
+        code="batch-differs",
+    )

@@ -11,9 +11,9 @@ from typing import Any
 
 from guiderail.batch.files import write_whole
 from guiderail.batch.rows import Shard
-from guiderail.errors import ModelError
+from guiderail.errors import CompileError, ModelError
 
-__all__ = ["Failure", "Totals", "answers", "count", "failures", "kept", "retriable", "write_part"]
+__all__ = ["Failure", "Totals", "answers", "count", "failures", "kept", "retriable", "to_try", "write_part"]
 
 _MOST_REASONS = 50
 _ROWS_NAMED = 5
@@ -77,9 +77,44 @@ def retriable(row: Mapping[str, Any]) -> bool:
     return row["error"] is not None and row["error"]["code"] != "bad-row"
 
 
-def kept(file: Path) -> dict[int, dict[str, Any]]:
-    """The lines of a part that are not to be tried again, by the number of their row; none where there is no part."""
-    return {row["row"]: row for row in answers(file) if not retriable(row)} if file.exists() else {}
+def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
+    """The rows of a part that are to be tried again.
+
+    Args:
+        file: the part.
+        now: where the input has changed, its rows by number. Those that are at fault themselves may have been mended.
+
+    Raises:
+        CompileError: ``batch-differs``: a row that has its answer has changed.
+    """
+    totals = Totals()
+    for row in answers(file):
+        mended = now is not None and (row["row"] not in now or now[row["row"]] != row["input"])
+        if mended and row["error"] is None:
+            raise CompileError(
+                f"row {row['row']} of the input (counted from 0) has changed since it was answered; only rows that "
+                "failed may be mended. Undo that, or name another output",
+                code="batch-differs",
+            )
+        if mended or retriable(row):
+            totals.add(Totals(1, 1, row["tokens"]))
+    return totals
+
+
+def kept(file: Path, now: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
+    """The lines of a part that are not to be tried again, by the number of their row; none where there is no part.
+
+    Args:
+        file: the part.
+        now: the rows of the input, by number.
+    """
+    if not file.exists():
+        return {}
+    return {
+        row["row"]: row
+        for row in answers(file)
+        if row["error"] is None or (not retriable(row) and now.get(row["row"]) == row["input"])
+    }
 
 
 def failures(files: Iterable[Path]) -> tuple[Failure, ...]:

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Any
 from guiderail.batch import tables
 from guiderail.batch.answers import write_answers
 from guiderail.batch.engines import Answer, Engine, asked_for, make_engine
-from guiderail.batch.job import BatchOptions, Job, Task, begin
-from guiderail.batch.parts import Failure, Totals, answers, count, failures, kept, retriable, write_part
+from guiderail.batch.job import BatchOptions, Job, Task, begin, note
+from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try, write_part
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
@@ -95,8 +95,9 @@ def run_batch(
     ``output``, in the order of the input: ``{"row": 0, "input": {…}, "text": "…", "value": …, "finish_reason": "…",
     "prompt_tokens": 9, "tokens": 12, "error": null}``. ``value`` is there where the target is JSON. A row that cannot
     be answered (it is no object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and
-    ``message``, and does not hold up the others. The same call tries such rows again, those apart that are at fault
-    themselves (``bad-row``); ``max_tokens`` may be raised for that.
+    ``message``, and does not hold up the others. The same call tries such rows again; ``max_tokens`` may be raised for
+    that. A row that is at fault itself (``bad-row``) is tried again when it was mended in the input; rows that have
+    their answers must stay as they are.
 
     Args:
         input: a file of JSON Lines (``.jsonl``), CSV (``.csv``, ``.tsv``) or Parquet (``.parquet``), or a folder of
@@ -154,8 +155,8 @@ def run_batch(
         for left in folder.glob(".*.tmp"):
             left.unlink(missing_ok=True)
         source = Input.scan(as_lines(files, folder), shard_rows)
-        begin(job, source, shard_rows)
-        work = _Work(folder, source, retry)
+        changed = begin(job, source, shard_rows)
+        work = _Work(folder, source, retry, changed)
 
         def tell() -> None:
             if progress is not None:
@@ -172,6 +173,8 @@ def run_batch(
         for _ in work.done(made):
             tell()
         parts = work.parts()
+        if changed and retry:
+            note(job, source, shard_rows)
         if is_file:
             write_answers(target_file, parts, files)
         for line_file in folder.glob(".input-*.jsonl"):
@@ -191,15 +194,16 @@ def run_batch(
 class _Work:
     """What of a batch is done, and what is to be done."""
 
-    def __init__(self, folder: Path, source: Input, retry: bool) -> None:
+    def __init__(self, folder: Path, source: Input, retry: bool, changed: bool) -> None:
         self.folder, self.source = folder, source
         self.held = _done(folder, source.shards)  # without the rows that are to be tried again
-        again = {
-            index: _failed(folder / source.shards[index].name)
-            for index, one in self.held.items()
-            if retry and one.failed
-        }
-        again = {index: one for index, one in again.items() if one.rows}
+        again: dict[int, Totals] = {}
+        for index, one in self.held.items():
+            if changed or (retry and one.failed):
+                shard = source.shards[index]
+                failed = to_try(folder / shard.name, dict(_inputs(read_shard(shard))) if changed else None)
+                if retry and failed.rows:
+                    again[index] = failed
         self.waiting = [shard for shard in source.shards if shard.index not in self.held or shard.index in again]
         for index, one in again.items():
             self.held[index].add(one, -1)
@@ -237,12 +241,10 @@ class _Work:
         return files
 
 
-def _failed(part: Path) -> Totals:
-    """The rows of a part that are to be tried again."""
-    totals = Totals()
-    for row in filter(retriable, answers(part)):
-        totals.add(Totals(1, 1, row["tokens"]))
-    return totals
+def _inputs(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Rows as parts hold them: those that cannot be read are None."""
+    for number, row in rows:
+        yield number, None if isinstance(row, GuiderailError) else row
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
@@ -340,7 +342,7 @@ class Replica:
     def answer(self, shard: Shard) -> Totals:
         """Answers a shard, or what of it has failed before, and writes its part."""
         found = list(read_shard(shard))
-        held = kept(Path(self.job.output) / shard.name)
+        held = kept(Path(self.job.output) / shard.name, dict(_inputs(found)))
         tasks: list[Task] = []
         made: dict[int, Answer] = {}
         for number, row in found:
