@@ -26,6 +26,7 @@
 namespace guiderail {
 
 class SpelledTexts;
+class Outlooks;
 
 // Where a text is: in the constraint, and in its spelling where that must be canonical.
 struct Position {
@@ -218,6 +219,8 @@ class Guide : public std::enable_shared_from_this<Guide> {
   u32 needed(Program& program, const Position& at, bool thorough) const;
   Position advance(Program& program, const Position& at, u32 token) const;
   bool may_end(Program& program, const Position& at) const;
+  // What may follow the tokens of a state.
+  std::shared_ptr<const Spelling::Outlook> outlook(Program& program, Outlooks& outlooks, Id state) const;
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 
