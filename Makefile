@@ -16,7 +16,7 @@
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
-# make lib, test-c            libguiderail, the C interface, into build/lib; its tests and examples
+# make lib, test-c            libguiderail, the C interface, installed in build/lib; its tests and examples (in make test, too)
 # make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
@@ -107,7 +107,7 @@ demo: $(VENV)/.demo
 	$(call say,guiderail generate --schema $(DEMO_SCHEMA) --prompt '$(DEMO_PROMPT)')
 	@$(BIN)/guiderail generate --schema '$(DEMO_SCHEMA)' --prompt '$(DEMO_PROMPT)'
 
-test: $(VENV)/.test
+test: $(VENV)/.test lib
 	@OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint
@@ -173,12 +173,16 @@ playground: playground-files
 test-playground: $(VENV)/.test playground-files
 	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
 
-# libguiderail, the C interface: see docs/c.md.
-lib: $(VENV)/.tools
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
+# libguiderail, the C interface: see docs/c.md. Linked from what was compiled for Python, which takes seconds; other
+# flags need a build of their own.
+LIB_BUILD = $(or $(if $(CORE_FLAGS),,$(firstword $(shell ls -td build/cp*-*/CMakeCache.txt 2>/dev/null))),build/library/CMakeCache.txt)
+lib: $(VENV)/.package
+	@build="$(LIB_BUILD)"; build="$${build%/*}"; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	test "$$build" != build/library || cmake -S . -B "$$build" -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS); \
+	cmake --build "$$build" --target guiderail_shared guiderail_static --parallel $(JOBS); \
+	cmake --install "$$build/core/capi" --prefix build/lib >/dev/null
 
-test-c: lib $(VENV)/.test
+test-c: $(VENV)/.test lib
 	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
 
 soak: $(VENV)/.test
@@ -236,7 +240,7 @@ JS_DATA ?=
 js: $(VENV)/.tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) bindings/js/build.sh
 
-test-js: js $(VENV)/.test
+test-js: js $(VENV)/.test lib
 	@$(BIN)/python tests/js/write_cases.py build/js-cases $(JS_DATA)
 	@GUIDERAIL_JS_CASES="$(CURDIR)/build/js-cases" $(BIN)/python -m pytest -q -rs tests/js
 

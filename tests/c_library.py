@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 HEADER = ROOT / "include" / "guiderail.h"
-BUILT = ROOT / "build" / "lib" / "core" / "capi"
+BUILT = ROOT / "build" / "lib"  # installed there by `make lib`
 _NAMES = ("libguiderail.so", "libguiderail.dylib", "guiderail.dll")
 _SCALARS = {
     "bool": c.c_bool, "size_t": c.c_size_t, "uint32_t": c.c_uint32, "uint64_t": c.c_uint64, "unsigned": c.c_uint,
@@ -25,10 +25,9 @@ MATCHER, BITMASK, FILE, ARGUMENT, COMPILE, LIMIT, VOCABULARY = 4, 5, 7, 1, 2, 3,
 
 
 def folder() -> Path | None:
-    """Where the library lies: ``GUIDERAIL_LIB``, or what ``make lib`` built; None: nowhere."""
-    given = os.environ.get("GUIDERAIL_LIB")
-    where = Path(given) if given else BUILT
-    return where if any((where / name).exists() for name in _NAMES) else None
+    """Where the library lies: in or under ``GUIDERAIL_LIB``, or what ``make lib`` built; None: nowhere."""
+    where = Path(os.environ.get("GUIDERAIL_LIB") or BUILT)
+    return next((path.parent for name in _NAMES for path in where.rglob(name)), None)
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:

@@ -11,6 +11,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain
+from fault_scenarios import SCENARIOS
 
 LEXED = r"""start: stmt+
 stmt: NAME "=" expr ";" | "{" stmt* "}"
@@ -167,3 +168,36 @@ def test_a_hundred_thousand_brackets() -> None:
         matcher.fill_next_token_bitmask(mask, 0)
         assert matcher.accept_token(ord("["))
     assert mask[0, 256 >> 5] >> (256 & 31) & 1
+
+
+@pytest.mark.parametrize("name", ["canonical spelling", "canonical objects"])
+def test_canonical_spelling_after_a_limit(name: str) -> None:
+    """A search that meets its limit leaves nothing that later searches believe."""
+    scenario = SCENARIOS[name]
+    tokens = scenario.vocabulary()
+    right = gr.compile(scenario.constraint(), tokens, cache=False, prepare=0, canonical=True)
+    met = 0
+    for steps in range(1, 600, 23):
+        try:
+            guide = gr.compile(
+                scenario.constraint(), tokens, cache=False, prepare=0, canonical=True, max_step_work=steps
+            )
+        except gr.GuiderailError as error:
+            assert error.code == "step-work"
+            continue
+        for text in scenario.texts:
+            matcher, wanted = guide.matcher(), right.matcher()
+            for token in tokens.encode(text):
+                for _ in range(2):
+                    try:
+                        assert (mask_of(matcher) == mask_of(wanted)).all()
+                    except gr.LimitError as error:
+                        assert error.code == "step-work"
+                        met += 1
+                try:
+                    assert matcher.accept_token(token)
+                except gr.LimitError:
+                    met += 1
+                    break
+                wanted.accept_token(token)
+    assert met > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 
 import pytest
@@ -142,3 +144,29 @@ def test_errors_of_nested_grammars(name: str) -> None:
     assert caught.value.code == code
     assert caught.value.span is not None
     assert text[slice(*caught.value.span)] == shown
+
+
+@pytest.mark.parametrize("kind", ["substring_words", "substring_chars"])
+def test_parts_of_a_long_text_with_its_words_as_tokens(kind: str) -> None:
+    """As a lexeme such a part can nearly everywhere go on as the next one could begin: no mask needs much for that."""
+    rng = random.Random(1)
+    words = [f"w{rng.randrange(3000)}" for _ in range(24_000)]
+    text = " ".join(words)[:120_000]
+    tokens = [bytes([byte]) for byte in range(256)] + [word.encode() for word in sorted(set(words))]
+    vocabulary = gr.Vocabulary(tokens, stop_token_ids=[])
+    constraint = gr.grammar("start: A\nA: %regex " + json.dumps({kind: text}), "lark")
+    guide = gr.compile(constraint, vocabulary, max_step_work=2_000_000)
+    matcher = guide.matcher()
+    bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+    start = text.index(" ", 1000) + 1
+    for byte in text[start : start + 20].encode():
+        matcher.fill_next_token_bitmask(bitmask)
+        assert matcher.accept_token(byte)
+    matcher.fill_next_token_bitmask(bitmask)
+    after = text[start : start + 20]
+    for token in rng.sample(range(len(tokens)), 60):
+        fork = matcher.fork()
+        said = fork.accept_token(token)
+        assert said == bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
+        if kind == "substring_chars":
+            assert said == (after.encode() + tokens[token] in text.encode())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import CompileError, GuiderailError, LimitError
 from guiderail.constraints.program import build_program
+from guiderail.support.nesting import MOST_PARTS, is_plain_json
 
 WORDS = [
     "ab",
@@ -285,3 +288,38 @@ def test_unsatisfiable_constraints_are_refused(constraint: gr.Constraint) -> Non
         gr.compile(constraint, VOCABULARY, cache=False)
     assert caught.value.code == "unsatisfiable"
     assert not constraint.matches("") and not constraint.matches("ab")
+
+
+def shared(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value, "b": value}
+    return value
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        *[(value, True) for value in ({}, [], "a", None, True, 1.5, 10**40, [[1]] * 3, {"a": [{"b": None}]})],
+        *[(value, False) for value in (Text("a"), {1: 2}, {Text("a"): 1}, {"a": (1,)}, [{"c": Text()}], b"", {1, 2})],
+        ([1] * (MOST_PARTS - 1), True),
+        ([1] * MOST_PARTS, False),
+        (shared(10), True),
+        (shared(60), False),
+        (OrderedDict(), False),
+    ],
+)
+def test_values_that_are_plain_json(value: object, plain: bool) -> None:
+    assert is_plain_json(value) == plain
+
+
+def test_a_value_that_holds_itself_is_not_plain() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    assert not is_plain_json(value)
+    with pytest.raises(gr.GuiderailError, match="holds itself"):
+        gr.json_schema({"const": value})

@@ -38,7 +38,7 @@ enum class Kind : u8 {
   Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes
   Lexed,       // the texts whose terminals such a grammar derives
   Scan,        // a place in one
-  MunchGuard,  // what follows a lexeme that must not have gone on
+  MunchGuard,  // what follows a lexeme that must not have continued
   // mask/
   Elided  // what was left out of a state: something follows here
 };

@@ -16,6 +16,28 @@
 
 namespace guiderail {
 
+// -- expressions (masks; schemas.py --engines guiderail for compiling) --
+inline constexpr u16 kSharedDepth = 4;       // crossover: nesting from which a derivative is remembered by its parts
+inline constexpr u32 kManyOperands = 8;      // crossover: alternatives or conditions worth remembering together
+inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a group that masks need not cut short
+inline constexpr int kCharacterParts = 256;  // limit: parts looked at to tell whether whole characters can be read
+inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
+inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
+inline constexpr std::size_t kPortableRules = 6;  // limit: rules that one rule leads to, where it has an identity
+
+// -- emptiness (masks; schemas.py --engines guiderail for compiling) --
+inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for
+inline constexpr u32 kLiveWait = 16;             // crossover: characters by which the other bytes of a state wait
+inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search begins anew, thoroughly
+inline constexpr u32 kLiveParts = 256;           // limit: expressions that an estimate of what is left looks at
+inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a text that was forgotten
+
+// -- objects (masks) --
+inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, looked at one by one
+inline constexpr int kMostObligations = 10;            // limit: of an object; its states are sets of them
+inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other keys that are counted
+inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that are told apart by text
+
 // -- masks: crossovers (masks) --
 inline constexpr u32 kHeavy = 1500;         // trie nodes: subtrees from here on get class masks of their own
 inline constexpr u32 kWorthClass = 64;      // trie nodes: the same inside strings, whose classes all constraints share
@@ -51,6 +73,13 @@ inline constexpr u32 kNearParts = 2;                       // crossover: parts o
 inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words of a piece kept with what leads to it
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set, from here on a bitset
 inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
+inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
+inline constexpr u32 kLeastProbed = 64;          // halved down to here at each search of a lexer that gives up;
+inline constexpr u32 kProbesPerCharacter = 2;    // or visits, for each character that this end is away at least,
+inline constexpr u32 kMostProbes = 50'000;       // up to so many
+inline constexpr u32 kMostSampled = 80;          // limit: lexer states that a search for samples of all terminals finds
+inline constexpr std::size_t kGuardPairs = 256;  // limit: places where a guard and a lexeme are followed together
+inline constexpr u32 kPartsOfPlace = 2;          // crossover: parts of the grammar that a place keeps within its mask
 
 // -- vocabularies: crossovers (masks) --
 inline constexpr std::size_t kFewTokensOfSet = 384;     // tokens set bit by bit; with more a bitset is cheaper
@@ -107,8 +136,9 @@ inline constexpr std::chrono::milliseconds kLongMask{20};  // until others make 
 inline constexpr std::size_t kMostSpares = 6;              // of these builders
 
 // -- everywhere --
-inline constexpr u32 kNodesBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in: some 25 µs
-inline constexpr u32 kNodesPerStep = 16;         // trie nodes only looked at that count as a step of work
+inline constexpr u32 kNodesBetweenBreaks =
+    256;  // nodes of a walk (of the trie, or of an arena), until others may be let in: some 25 µs
+inline constexpr u32 kNodesPerStep = 16;  // trie nodes only looked at that count as a step of work
 
 // -- canonical spelling (python benchmarks/canonical.py) --
 inline constexpr std::size_t kMostSpelled = 1u << 18;   // limit: places of which a completion is known; then all go

@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   guiderail::bind_spelling(m);
   guiderail::bind_matching(m);
   guiderail::bind_apply(m);
+  guiderail::bind_values(m);
   guiderail::check_arguments(m);
 #ifdef GUIDERAIL_FAULTS
   namespace faults = guiderail::faults;

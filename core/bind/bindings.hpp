@@ -17,6 +17,7 @@ void bind_strategies(nb::module_& m);
 void bind_spelling(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
+void bind_values(nb::module_& m);
 void check_arguments(nb::module_& m);  // after all others
 
 // Sets Python's error, made by the Python layer.

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "expr/node.hpp"
+#include "build/operations.hpp"
 
 namespace guiderail {
 
@@ -83,17 +83,21 @@ struct type_caster<std::string> {
   }
 };
 
-template <>
-struct type_caster<guiderail::Id> {
-  NB_TYPE_CASTER(guiderail::Id, const_name("int"))
+template <typename E>
+struct number_caster {
+  NB_TYPE_CASTER(E, const_name("int"))
   bool from_python(handle from, guiderail::u32 flags, cleanup_list*) {
     return guiderail::converted<guiderail::u32>(from, flags, nullptr,
-                                                [&](guiderail::u32 index) { value = guiderail::Id{index}; });
+                                                [&](guiderail::u32 number) { value = E{number}; });
   }
-  static handle from_cpp(guiderail::Id e, rv_policy policy, cleanup_list* cleanup) noexcept {
-    return make_caster<guiderail::u32>::from_cpp(guiderail::index_of(e), policy, cleanup);
+  static handle from_cpp(E e, rv_policy policy, cleanup_list* cleanup) noexcept {
+    return make_caster<guiderail::u32>::from_cpp(static_cast<guiderail::u32>(e), policy, cleanup);
   }
 };
+template <>
+struct type_caster<guiderail::Id> : number_caster<guiderail::Id> {};
+template <>
+struct type_caster<guiderail::LexerId> : number_caster<guiderail::LexerId> {};
 
 template <typename T>
 struct type_caster<std::vector<T>> : list_caster<std::vector<T>, T> {

@@ -97,6 +97,14 @@ Id make_members(SharedBuilder& b, const std::vector<nb::bytes>& names, const Val
       ops::Members{table_of(names, values, required, others, comma, colon, ordered, escapes), min, max, pending});
 }
 
+// A function of a builder that takes just the arguments of an operation, as Python gives them.
+template <class Op>
+auto added() {
+  return []<class... T>(std::type_identity<std::tuple<T&...>>) {
+    return [](SharedBuilder& b, T... arguments) { return b->add(Op{std::move(arguments)...}); };
+  }(std::type_identity<decltype(std::declval<Op&>().fields())>());
+}
+
 std::vector<ops::Part> parts_of(const Parts& parts) {
   std::vector<ops::Part> out;
   for (const auto& [op, of] : parts) out.push_back({op, of});
@@ -144,8 +152,9 @@ Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels&
 
 using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
 
-u32 make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
-               const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
+LexerId make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
+                   const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before,
+                   const Numbers& traps) {
   ops::Lexer lexer{{}, ignore, {}, std::string(view(before)), traps};
   for (const auto& [text, how, keyword_of, guard_of] : terminals)
     lexer.terminals.push_back({text, how, keyword_of, guard_of});
@@ -246,15 +255,11 @@ void bind_expressions(nb::module_& m) {
              for (char c : view(values)) set.add(static_cast<u8>(c));
              return b->add(ops::ByteClass{set});
            })
-      .def("concat", [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Concat{std::move(parts)}); })
-      .def("union", [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Union{std::move(parts)}); })
-      .def("intersection",
-           [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Intersection{std::move(parts)}); })
-      .def("complement", [](SharedBuilder& b, Id e) { return b->add(ops::Complement{e}); })
-      .def(
-          "repeat",
-          [](SharedBuilder& b, Id e, std::int64_t min, std::int64_t max) { return b->add(ops::Repeat{e, min, max}); },
-          nb::arg(), nb::arg(), nb::arg() = -1)
+      .def("concat", added<ops::Concat>())
+      .def("union", added<ops::Union>())
+      .def("intersection", added<ops::Intersection>())
+      .def("complement", added<ops::Complement>())
+      .def("repeat", added<ops::Repeat>(), nb::arg(), nb::arg(), nb::arg() = -1)
       .def("choice",
            [](SharedBuilder& b, const std::vector<nb::bytes>& texts) { return b.add(ops::Choice{strings(texts)}); })
       .def("substring_of", [](SharedBuilder& b,
@@ -263,49 +268,32 @@ void bind_expressions(nb::module_& m) {
            [](SharedBuilder& b, const std::vector<nb::bytes>& chunks) {
              return b->add(ops::SubstringOfChunks{strings(chunks)});
            })
-      .def(
-          "look_ahead", [](SharedBuilder& b, Id e, bool negative) { return b->add(ops::LookAhead{e, negative}); },
-          nb::arg(), nb::arg() = false)
-      .def(
-          "look_behind", [](SharedBuilder& b, Id e, bool negative) { return b->add(ops::LookBehind{e, negative}); },
-          nb::arg(), nb::arg() = false)
-      .def("scope", [](SharedBuilder& b, Id e) { return b->add(ops::Scope{e}); })
-      .def("token", [](SharedBuilder& b, ops::Names names) { return b->add(ops::OneToken{std::move(names)}); })
-      .def(
-          "token_set",
-          [](SharedBuilder& b, ops::Names tokens, bool but) { return b->add(ops::TokenOf{std::move(tokens), but}); },
-          nb::arg(), nb::arg("but") = false)
-      .def("counted", [](SharedBuilder& b, Id e, u32 most) { return b->add(ops::Counted{e, most}); })
-      .def(
-          "rule",
-          [](SharedBuilder& b, std::string name, bool holds_items) {
-            return b->add(ops::Rule{std::move(name), holds_items});
-          },
-          nb::arg(), nb::arg("holds_items") = false)
-      .def(
-          "escaped", [](SharedBuilder& b, Id e, u32 mode) { return b->add(ops::Escaped{e, mode}); }, nb::arg(),
-          nb::arg("mode") = 0)
+      .def("look_ahead", added<ops::LookAhead>(), nb::arg(), nb::arg() = false)
+      .def("look_behind", added<ops::LookBehind>(), nb::arg(), nb::arg() = false)
+      .def("scope", added<ops::Scope>())
+      .def("token", added<ops::OneToken>())
+      .def("token_set", added<ops::TokenOf>(), nb::arg(), nb::arg("but") = false)
+      .def("counted", added<ops::Counted>())
+      .def("rule", added<ops::Rule>(), nb::arg(), nb::arg("holds_items") = false)
+      .def("escaped", added<ops::Escaped>(), nb::arg(), nb::arg("mode") = 0)
       .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered") = false, nb::arg("min") = 0,
            nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
       .def("vote", &make_vote, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
-      .def(
-          "item",
-          [](SharedBuilder& b, Id e, bool infinite, u32 label) { return b->add(ops::Item{e, infinite, label}); },
-          nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
-      .def("distinct", [](SharedBuilder& b, Id body) { return b->add(ops::Distinct{body}); })
+      .def("item", added<ops::Item>(), nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
+      .def("distinct", added<ops::Distinct>())
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
            nb::arg("counters"))
-      .def("twice", [](SharedBuilder& b, Id body) { return b->add(ops::Twice{body}); })
+      .def("twice", added<ops::Twice>())
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
-      .def("terminal", [](SharedBuilder& b, u32 lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
-      .def("never", [](SharedBuilder& b, u32 lexer) { return b->add(ops::Never{lexer}); })
-      .def("lexed", [](SharedBuilder& b, u32 lexer, Id body) { return b->add(ops::Lexed{lexer, body}); })
+      .def("terminal", added<ops::Terminal>())
+      .def("never", added<ops::Never>())
+      .def("lexed", added<ops::Lexed>())
       .def("define", [](SharedBuilder& b, Id rule, Id body) { b->add(ops::Define{rule, body}); })
       .def("replay",
            [](SharedBuilder& b, nb::bytes file) {

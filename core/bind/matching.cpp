@@ -165,7 +165,7 @@ unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a cor
   return static_cast<unsigned>(std::min<std::int64_t>(*asked, 1 << 16));  // the pool has fewer
 }
 
-// Masks that native threads fill while Python goes on.
+// Masks that native threads fill while Python continues.
 class Filling {
  public:
   Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,

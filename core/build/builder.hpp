@@ -23,14 +23,13 @@ class Builder {
       throw Error("bad-handle", "no such expression in this builder: " + std::to_string(index_of(e)));
     return e;
   }
-  // An expression, the number of a lexer, or 0, as the operation gives it.
   template <class Op>
-  auto add(Op operation) {
+  Given<Op> add(Op operation) {
     Arena& arena = this->arena();
     CheckHandles checker{*this};
-    operation.fields(checker);
-    const auto result = operation.make(arena);
-    if (recording_) recording_->note(operation, static_cast<u32>(result));
+    checker.visit(operation);
+    const Given<Op> result = operation.make(arena);
+    if (recording_) recording_->note(operation, result);
     return result;
   }
   // The operations that make this expression, as the contents of a program file. Requires: it records.
@@ -44,19 +43,10 @@ class Builder {
   }
 
  private:
-  struct CheckHandles : Visitor {
+  struct CheckHandles : Visitor<CheckHandles> {
     const Builder& of;
     explicit CheckHandles(const Builder& of) : of(of) {}
-    void expression(Id& e) { of.check(e); }
-    void expressions(std::vector<Id>& list) {
-      for (Id e : list) of.check(e);
-    }
-    template <class T, class F>
-    void list(std::vector<T>& list, F f) {
-      for (T& one : list) f(one);
-    }
-    template <class T, class F>
-    void perhaps(std::optional<T>&, F) {}  // none of them holds an expression
+    void take(Id& e) { of.check(e); }
   };
   std::shared_ptr<Arena> arena_;
   std::optional<Recording> recording_;
@@ -77,7 +67,7 @@ class Replay {
  private:
   Builder& builder_;
   std::vector<Id> expressions_{kEmpty, kEpsilon};
-  std::vector<u32> lexers_;
+  std::vector<LexerId> lexers_;
 };
 
 // Reads a program file: its expressions, and their root.

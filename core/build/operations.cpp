@@ -235,7 +235,7 @@ Id Decimals::make(Arena& arena) {
   return guiderail::Decimals::of(arena).decimals(std::move(table));
 }
 
-u32 Lexer::make(Arena& arena) {
+LexerId Lexer::make(Arena& arena) {
   guiderail::Lexer lexer;
   const std::size_t count = terminals.size();
   auto check = [&](u32 t) {
@@ -263,11 +263,11 @@ u32 Lexer::make(Arena& arena) {
   }
   for (u32 t : traps) lexer.traps.push_back(check(t));
   lexer.before = before;
-  return guiderail::Lexed::of(arena).lexer(std::move(lexer));
+  return LexerId{guiderail::Lexed::of(arena).lexer(std::move(lexer))};
 }
 
-Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(lexer, index); }
-Id Never::make(Arena& arena) { return guiderail::Lexed::of(arena).never(lexer); }
-Id Lexed::make(Arena& arena) { return guiderail::Lexed::of(arena).lexed(lexer, body); }
+Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(static_cast<u32>(lexer), index); }
+Id Never::make(Arena& arena) { return guiderail::Lexed::of(arena).never(static_cast<u32>(lexer)); }
+Id Lexed::make(Arena& arena) { return guiderail::Lexed::of(arena).lexed(static_cast<u32>(lexer), body); }
 
 }  // namespace guiderail::operations

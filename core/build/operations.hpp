@@ -4,9 +4,10 @@
 // whatever a program holds can be written down as the operations that made it, and is checked alike wherever it comes
 // from.
 //
-// An operation lists its arguments in `fields`, for visitors that check handles, write and read (see recipe.cpp), and
-// `make` makes the expression in an arena. Arguments may be anything: `make` refuses with an Error what makes no sense,
-// all but handles, which Builder::add has checked. Codes stand in files (docs/program_format.md): they never change.
+// An operation lists its arguments in `fields`, for visitors that check handles, write and read (see recording.hpp);
+// their types say what they are. `make` makes the expression in an arena. Arguments may be anything: `make` refuses
+// with an Error what makes no sense, all but handles, which Builder::add has checked. Codes stand in files
+// (docs/program_format.md): they never change.
 #pragma once
 
 #include <optional>
@@ -20,22 +21,21 @@
 
 namespace guiderail {
 
-enum class Gives { Expression, Lexer, Nothing };
+enum class LexerId : u32 {};  // a lexer, by its place in its arena
+enum class Nothing : u32 {};  // what an operation gives that makes neither
 
 namespace operations {
 
 using Numbers = std::vector<u32>;
 using Strings = std::vector<std::string>;
-using Names = std::vector<std::variant<std::string, u32>>;  // tokens, by text or id
+using Name = std::variant<std::string, u32>;  // of a token: its text or its id
+using Names = std::vector<Name>;
 
 struct Literal {
   static constexpr u8 kCode = 1;
   static constexpr const char* kName = "literal";
   std::string text;
-  template <class V>
-  void fields(V& v) {
-    v.text(text);
-  }
+  auto fields() { return std::tie(text); }
   Id make(Arena& arena) { return arena.literal(text); }
 };
 
@@ -43,10 +43,7 @@ struct CharClass {
   static constexpr u8 kCode = 2;
   static constexpr const char* kName = "char_class";
   CharSet::Ptr set;
-  template <class V>
-  void fields(V& v) {
-    v.characters(set);
-  }
+  auto fields() { return std::tie(set); }
   Id make(Arena& arena) { return arena.char_class(set); }
 };
 
@@ -54,10 +51,7 @@ struct ByteClass {
   static constexpr u8 kCode = 3;
   static constexpr const char* kName = "byte_class";
   ByteSet set;
-  template <class V>
-  void fields(V& v) {
-    v.bytes(set);
-  }
+  auto fields() { return std::tie(set); }
   Id make(Arena& arena) { return arena.bytes(set); }
 };
 
@@ -65,10 +59,7 @@ struct Concat {
   static constexpr u8 kCode = 4;
   static constexpr const char* kName = "concat";
   std::vector<Id> parts;
-  template <class V>
-  void fields(V& v) {
-    v.expressions(parts);
-  }
+  auto fields() { return std::tie(parts); }
   Id make(Arena& arena) { return arena.concat_all(parts); }
 };
 
@@ -76,10 +67,7 @@ struct Union {
   static constexpr u8 kCode = 5;
   static constexpr const char* kName = "union";
   std::vector<Id> parts;
-  template <class V>
-  void fields(V& v) {
-    v.expressions(parts);
-  }
+  auto fields() { return std::tie(parts); }
   Id make(Arena& arena);
 };
 
@@ -87,10 +75,7 @@ struct Intersection {
   static constexpr u8 kCode = 6;
   static constexpr const char* kName = "intersection";
   std::vector<Id> parts;
-  template <class V>
-  void fields(V& v) {
-    v.expressions(parts);
-  }
+  auto fields() { return std::tie(parts); }
   Id make(Arena& arena) { return arena.intersect(parts); }
 };
 
@@ -98,10 +83,7 @@ struct Complement {
   static constexpr u8 kCode = 7;
   static constexpr const char* kName = "complement";
   Id of;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of);
-  }
+  auto fields() { return std::tie(of); }
   Id make(Arena& arena) { return arena.complement_text(of); }
 };
 
@@ -110,10 +92,7 @@ struct Repeat {
   static constexpr const char* kName = "repeat";
   Id of;
   std::int64_t min, max;  // max < 0: no bound, here as everywhere below
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.integer(min), v.integer(max);
-  }
+  auto fields() { return std::tie(of, min, max); }
   Id make(Arena& arena);
 };
 
@@ -121,10 +100,7 @@ struct Choice {
   static constexpr u8 kCode = 9;
   static constexpr const char* kName = "choice";
   Strings texts;
-  template <class V>
-  void fields(V& v) {
-    v.texts(texts);
-  }
+  auto fields() { return std::tie(texts); }
   Id make(Arena& arena);
 };
 
@@ -132,10 +108,7 @@ struct SubstringOf {
   static constexpr u8 kCode = 10;
   static constexpr const char* kName = "substring_of";
   Strings texts;
-  template <class V>
-  void fields(V& v) {
-    v.texts(texts);
-  }
+  auto fields() { return std::tie(texts); }
   Id make(Arena& arena);
 };
 
@@ -143,10 +116,7 @@ struct SubstringOfChunks {
   static constexpr u8 kCode = 11;
   static constexpr const char* kName = "substring_of_chunks";
   Strings chunks;
-  template <class V>
-  void fields(V& v) {
-    v.texts(chunks);
-  }
+  auto fields() { return std::tie(chunks); }
   Id make(Arena& arena) { return arena.substring_of_chunks(chunks); }
 };
 
@@ -155,10 +125,7 @@ struct LookAhead {
   static constexpr const char* kName = "look_ahead";
   Id of;
   bool negative;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.flag(negative);
-  }
+  auto fields() { return std::tie(of, negative); }
   Id make(Arena& arena) { return arena.ahead(of, negative); }
 };
 
@@ -167,10 +134,7 @@ struct LookBehind {
   static constexpr const char* kName = "look_behind";
   Id of;
   bool negative;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.flag(negative);
-  }
+  auto fields() { return std::tie(of, negative); }
   Id make(Arena& arena) { return arena.behind(arena.concat(arena.any_text(), of), negative); }
 };
 
@@ -178,10 +142,7 @@ struct Scope {
   static constexpr u8 kCode = 14;
   static constexpr const char* kName = "scope";
   Id of;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of);
-  }
+  auto fields() { return std::tie(of); }
   Id make(Arena& arena) { return arena.scope(of); }
 };
 
@@ -189,10 +150,7 @@ struct OneToken {
   static constexpr u8 kCode = 15;
   static constexpr const char* kName = "token";
   Names names;
-  template <class V>
-  void fields(V& v) {
-    v.names(names);
-  }
+  auto fields() { return std::tie(names); }
   Id make(Arena& arena);
 };
 
@@ -201,10 +159,7 @@ struct TokenOf {
   static constexpr const char* kName = "token_set";
   Names tokens;
   bool but;
-  template <class V>
-  void fields(V& v) {
-    v.names(tokens), v.flag(but);
-  }
+  auto fields() { return std::tie(tokens, but); }
   Id make(Arena& arena) { return arena.token({TokenSet{tokens, but}}); }
 };
 
@@ -213,10 +168,7 @@ struct Counted {
   static constexpr const char* kName = "counted";
   Id of;
   u32 most;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.number(most);
-  }
+  auto fields() { return std::tie(of, most); }
   Id make(Arena& arena) { return arena.counted(of, most); }
 };
 
@@ -225,23 +177,16 @@ struct Rule {
   static constexpr const char* kName = "rule";
   std::string name;
   bool holds_items;
-  template <class V>
-  void fields(V& v) {
-    v.text(name), v.flag(holds_items);
-  }
+  auto fields() { return std::tie(name, holds_items); }
   Id make(Arena& arena) { return arena.rule(name, holds_items); }
 };
 
 struct Define {
   static constexpr u8 kCode = 19;
   static constexpr const char* kName = "define";
-  static constexpr Gives kGives = Gives::Nothing;
   Id rule, body;
-  template <class V>
-  void fields(V& v) {
-    v.expression(rule), v.expression(body);
-  }
-  u32 make(Arena& arena) { return arena.define(rule, body), 0; }
+  auto fields() { return std::tie(rule, body); }
+  Nothing make(Arena& arena) { return arena.define(rule, body), Nothing{}; }
 };
 
 struct Escaped {
@@ -249,10 +194,7 @@ struct Escaped {
   static constexpr const char* kName = "escaped";
   Id of;
   u32 mode;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.number(mode);
-  }
+  auto fields() { return std::tie(of, mode); }
   Id make(Arena& arena);
 };
 
@@ -261,11 +203,13 @@ struct Table {
   struct Value {
     Id value;
     u32 discharges;
+    auto fields() { return std::tie(value, discharges); }
   };
   struct Others {
     Id key, value;
     bool dense;
     u32 discharges;
+    auto fields() { return std::tie(key, value, dense, discharges); }
   };
   Strings names;
   std::vector<std::vector<Value>> values;  // by name
@@ -274,17 +218,7 @@ struct Table {
   Id comma, colon;
   bool ordered;
   u32 escapes;
-  template <class V>
-  void fields(V& v) {
-    v.texts(names);
-    v.list(values,
-           [&](auto& list) { v.list(list, [&](Value& one) { v.expression(one.value), v.number(one.discharges); }); });
-    v.flags(required);
-    v.list(others, [&](Others& one) {
-      v.expression(one.key), v.expression(one.value), v.flag(one.dense), v.number(one.discharges);
-    });
-    v.expression(comma), v.expression(colon), v.flag(ordered), v.number(escapes);
-  }
+  auto fields() { return std::tie(names, values, required, others, comma, colon, ordered, escapes); }
 };
 
 struct Members {
@@ -293,20 +227,14 @@ struct Members {
   Table table;
   std::int64_t min, max;
   u32 pending;
-  template <class V>
-  void fields(V& v) {
-    table.fields(v), v.integer(min), v.integer(max), v.number(pending);
-  }
+  auto fields() { return std::tie(table, min, max, pending); }
   Id make(Arena& arena);
 };
 
 struct Part {  // of a formula over cells, see json/formula.hpp
   u32 op;
   Numbers of;
-  template <class V>
-  static void list(V& v, std::vector<Part>& parts) {
-    v.list(parts, [&](Part& part) { v.number(part.op), v.numbers(part.of); });
-  }
+  auto fields() { return std::tie(op, of); }
 };
 
 struct Vote {
@@ -316,24 +244,19 @@ struct Vote {
     Numbers needed;
     u32 min;
     std::int64_t max;
+    auto fields() { return std::tie(needed, min, max); }
   };
   struct Settled {
     Numbers cells;
     Id start;
+    auto fields() { return std::tie(cells, start); }
   };
   Table table;
   std::vector<Cell> cells;
   std::vector<Part> parts;
   std::vector<Numbers> effects;
   std::vector<Settled> settled;
-  template <class V>
-  void fields(V& v) {
-    table.fields(v);
-    v.list(cells, [&](Cell& cell) { v.numbers(cell.needed), v.number(cell.min), v.integer(cell.max); });
-    Part::list(v, parts);
-    v.list(effects, [&](Numbers& effect) { v.numbers(effect); });
-    v.list(settled, [&](Settled& one) { v.numbers(one.cells), v.expression(one.start); });
-  }
+  auto fields() { return std::tie(table, cells, parts, effects, settled); }
   Id make(Arena& arena);
 };
 
@@ -343,10 +266,7 @@ struct Item {
   Id of;
   bool infinite;
   u32 label;
-  template <class V>
-  void fields(V& v) {
-    v.expression(of), v.flag(infinite), v.number(label);
-  }
+  auto fields() { return std::tie(of, infinite, label); }
   Id make(Arena& arena);
 };
 
@@ -354,10 +274,7 @@ struct Distinct {
   static constexpr u8 kCode = 24;
   static constexpr const char* kName = "distinct";
   Id body;
-  template <class V>
-  void fields(V& v) {
-    v.expression(body);
-  }
+  auto fields() { return std::tie(body); }
   Id make(Arena& arena);
 };
 
@@ -367,30 +284,24 @@ struct Tally {
   struct Items {
     Id value;
     Numbers fails, counts;
+    auto fields() { return std::tie(value, fails, counts); }
   };
   struct Cell {
     u32 min;
     std::int64_t max;
+    auto fields() { return std::tie(min, max); }
   };
   struct Counter {
     u32 cell, min;
     std::int64_t max;
+    auto fields() { return std::tie(cell, min, max); }
   };
   std::vector<std::vector<Items>> places;
   Id comma;
   std::vector<Cell> cells;
   std::vector<Part> parts;
   std::vector<Counter> counters;
-  template <class V>
-  void fields(V& v) {
-    v.list(places, [&](auto& place) {
-      v.list(place, [&](Items& items) { v.expression(items.value), v.numbers(items.fails), v.numbers(items.counts); });
-    });
-    v.expression(comma);
-    v.list(cells, [&](Cell& cell) { v.number(cell.min), v.integer(cell.max); });
-    Part::list(v, parts);
-    v.list(counters, [&](Counter& one) { v.number(one.cell), v.number(one.min), v.integer(one.max); });
-  }
+  auto fields() { return std::tie(places, comma, cells, parts, counters); }
   Id make(Arena& arena);
 };
 
@@ -398,10 +309,7 @@ struct Twice {
   static constexpr u8 kCode = 26;
   static constexpr const char* kName = "twice";
   Id body;
-  template <class V>
-  void fields(V& v) {
-    v.expression(body);
-  }
+  auto fields() { return std::tie(body); }
   Id make(Arena& arena);
 };
 
@@ -412,103 +320,76 @@ struct Decimals {
     std::string whole, fraction;
     u32 at, above;
     std::string gap;
+    auto fields() { return std::tie(whole, fraction, at, above, gap); }
   };
   struct Multiples {
     std::string step;
     Strings gaps;
+    auto fields() { return std::tie(step, gaps); }
   };
   struct Label {
     bool dotted;
     std::vector<Multiples> parts;
+    auto fields() { return std::tie(dotted, parts); }
   };
   std::vector<Cut> cuts;
   std::vector<Label> labels;
   Strings moduli;
   u32 scale;
   std::int64_t room;
-  template <class V>
-  void fields(V& v) {
-    v.list(cuts, [&](Cut& cut) {
-      v.text(cut.whole), v.text(cut.fraction), v.number(cut.at), v.number(cut.above), v.text(cut.gap);
-    });
-    v.list(labels, [&](Label& label) {
-      v.flag(label.dotted);
-      v.list(label.parts, [&](Multiples& part) { v.text(part.step), v.texts(part.gaps); });
-    });
-    v.texts(moduli), v.number(scale), v.integer(room);
-  }
+  auto fields() { return std::tie(cuts, labels, moduli, scale, room); }
   Id make(Arena& arena);
 };
 
 struct Lexer {
   static constexpr u8 kCode = 28;
   static constexpr const char* kName = "lexer";
-  static constexpr Gives kGives = Gives::Lexer;
   struct Terminal {
     Id text;
     u32 ends;
     Numbers keyword_of;
     std::optional<u32> guard_of;
+    auto fields() { return std::tie(text, ends, keyword_of, guard_of); }
   };
   struct Lines {
     u32 newline, indent, dedent;
     Numbers opening, closing;
     u32 tab;
     bool strict_tabs, final_newline;
+    auto fields() { return std::tie(newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline); }
   };
   std::vector<Terminal> terminals;
   Numbers ignore;
   std::optional<Lines> indentation;
   std::string before;
   Numbers traps;
-  template <class V>
-  void fields(V& v) {
-    v.list(terminals, [&](Terminal& one) {
-      v.expression(one.text), v.number(one.ends), v.numbers(one.keyword_of);
-      v.perhaps(one.guard_of, [&](u32& guard) { v.number(guard); });
-    });
-    v.numbers(ignore);
-    v.perhaps(indentation, [&](Lines& lines) {
-      v.number(lines.newline), v.number(lines.indent), v.number(lines.dedent);
-      v.numbers(lines.opening), v.numbers(lines.closing);
-      v.number(lines.tab), v.flag(lines.strict_tabs), v.flag(lines.final_newline);
-    });
-    v.text(before), v.numbers(traps);
-  }
-  u32 make(Arena& arena);
+  auto fields() { return std::tie(terminals, ignore, indentation, before, traps); }
+  LexerId make(Arena& arena);
 };
 
 struct Terminal {
   static constexpr u8 kCode = 29;
   static constexpr const char* kName = "terminal";
-  u32 lexer, index;
-  template <class V>
-  void fields(V& v) {
-    v.lexer(lexer), v.number(index);
-  }
+  LexerId lexer;
+  u32 index;
+  auto fields() { return std::tie(lexer, index); }
   Id make(Arena& arena);
 };
 
 struct Never {
   static constexpr u8 kCode = 30;
   static constexpr const char* kName = "never";
-  u32 lexer;
-  template <class V>
-  void fields(V& v) {
-    v.lexer(lexer);
-  }
+  LexerId lexer;
+  auto fields() { return std::tie(lexer); }
   Id make(Arena& arena);
 };
 
 struct Lexed {
   static constexpr u8 kCode = 31;
   static constexpr const char* kName = "lexed";
-  u32 lexer;
+  LexerId lexer;
   Id body;
-  template <class V>
-  void fields(V& v) {
-    v.lexer(lexer), v.expression(body);
-  }
+  auto fields() { return std::tie(lexer, body); }
   Id make(Arena& arena);
 };
 
@@ -523,12 +404,8 @@ using Operation =
                  operations::Vote, operations::Item, operations::Distinct, operations::Tally, operations::Twice,
                  operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed>;
 
+// What an operation gives: an Id, a LexerId or Nothing.
 template <class Op>
-constexpr Gives gives() {
-  if constexpr (requires { Op::kGives; })
-    return Op::kGives;
-  else
-    return Gives::Expression;
-}
+using Given = decltype(std::declval<Op&>().make(std::declval<Arena&>()));
 
 }  // namespace guiderail

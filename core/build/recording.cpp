@@ -16,29 +16,22 @@ Operation read_as(u8 code, ByteReader& from, ReadArguments& arguments) {
     using Op = std::variant_alternative_t<i, Operation>;
     if (code != Op::kCode) return read_as<i + 1>(code, from, arguments);
     Op operation{};
-    operation.fields(arguments);
+    arguments.visit(operation);
     return operation;
   }
 }
 
 // Which expressions and lexers an operation is given.
-struct Uses : Visitor {
-  std::vector<Id> of_expressions;
-  std::vector<u32> of_lexers;
-  void expression(Id& e) { of_expressions.push_back(e); }
-  void expressions(std::vector<Id>& list) { of_expressions.insert(of_expressions.end(), list.begin(), list.end()); }
-  void lexer(u32& lexer) { of_lexers.push_back(lexer); }
-  template <class T, class F>
-  void list(std::vector<T>& list, F f) {
-    for (T& one : list) f(one);
-  }
-  template <class T, class F>
-  void perhaps(std::optional<T>&, F) {}
+struct Uses : Visitor<Uses> {
+  std::vector<Id> expressions;
+  std::vector<LexerId> lexers;
+  void take(Id& e) { expressions.push_back(e); }
+  void take(LexerId& lexer) { lexers.push_back(lexer); }
 };
 
 }  // namespace
 
-void ReadArguments::characters(CharSet::Ptr& set) {
+void ReadArguments::take(CharSet::Ptr& set) {
   std::vector<CharSet::Range> ranges;
   u64 low = 0;
   for (std::size_t left = from_.count(); left > 0; --left) {
@@ -60,13 +53,13 @@ Operation read_operation(ByteReader& from, ReadArguments& arguments) {
 struct Recording::Needed {
   explicit Needed(const Recording& recording) : of(recording), entries(recording.entries_.size(), false) {
     for (u32 i = 0; i < of.entries_.size(); ++i) {
-      const Entry& entry = of.entries_[i];
-      if (entry.gives == Gives::Expression)
-        makes.try_emplace(Id{entry.result}, i);
-      else if (entry.gives == Gives::Lexer)
-        lexers.try_emplace(entry.result, i);
+      const auto& result = of.entries_[i].result;
+      if (const Id* e = std::get_if<Id>(&result))
+        makes.try_emplace(*e, i);
+      else if (const LexerId* lexer = std::get_if<LexerId>(&result))
+        lexers.try_emplace(*lexer, i);
       else
-        defines[uses(i).of_expressions[0]].push_back(i);
+        defines[uses(i).expressions[0]].push_back(i);
     }
   }
   Uses uses(u32 entry) const {
@@ -74,7 +67,7 @@ struct Recording::Needed {
     ReadArguments arguments(from);
     Operation operation = read_operation(from, arguments);
     Uses out;
-    std::visit([&](auto& op) { op.fields(out); }, operation);
+    std::visit([&](auto& op) { out.visit(op); }, operation);
     return out;
   }
   void mark(Id root) {
@@ -83,8 +76,8 @@ struct Recording::Needed {
       const u32 entry = open.back();
       open.pop_back();
       const Uses used = uses(entry);
-      for (Id e : used.of_expressions) need(e);
-      for (u32 lexer : used.of_lexers) add(lexers.at(lexer));
+      for (Id e : used.expressions) need(e);
+      for (LexerId lexer : used.lexers) add(lexers.at(lexer));
     }
   }
 
@@ -107,7 +100,7 @@ struct Recording::Needed {
     open.push_back(entry);
   }
   std::unordered_map<Id, u32> makes;  // the first that made it
-  std::unordered_map<u32, u32> lexers;
+  std::unordered_map<LexerId, u32> lexers;
   std::unordered_map<Id, std::vector<u32>> defines;  // by rule
   std::vector<u32> open;
 };
@@ -130,11 +123,11 @@ std::string Recording::of(Id root) const {
           out.byte(op.kCode);
           WriteArguments writer(out);
           writer.number_by(expressions, lexers);
-          op.fields(writer);
+          writer.visit(op);
         },
         operation);
-    if (entries_[i].gives == Gives::Expression) expressions.try_emplace(Id{entries_[i].result}, made++);
-    if (entries_[i].gives == Gives::Lexer) lexers.try_emplace(entries_[i].result, made_lexers++);
+    if (const Id* e = std::get_if<Id>(&entries_[i].result)) expressions.try_emplace(*e, made++);
+    if (const LexerId* lexer = std::get_if<LexerId>(&entries_[i].result)) lexers.try_emplace(*lexer, made_lexers++);
   }
   out.number(expressions.at(root));
   return std::move(out.out());
@@ -146,14 +139,14 @@ u32 Replay::step(ByteReader& from) {
   Operation operation = read_operation(from, arguments);
   return std::visit(
       [&]<class Op>(Op& op) -> u32 {
-        const auto result = builder_.add(std::move(op));
+        const Given<Op> result = builder_.add(std::move(op));
         auto keep = [&](auto& numbered) {
           numbered.push_back(result);
           return static_cast<u32>(numbered.size() - 1);
         };
-        if constexpr (gives<Op>() == Gives::Expression)
+        if constexpr (std::is_same_v<Given<Op>, Id>)
           return keep(expressions_);
-        else if constexpr (gives<Op>() == Gives::Lexer)
+        else if constexpr (std::is_same_v<Given<Op>, LexerId>)
           return keep(lexers_);
         else
           return 0;

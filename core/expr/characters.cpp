@@ -8,13 +8,13 @@
 // known, the bytes are read one by one.
 #include "expr/characters.hpp"
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 #include "text/escape.hpp"
 
 namespace guiderail {
 namespace {
-constexpr int kMostParts = 256;  // that are looked at
 constexpr u32 kOwn = kExactStep | kExactKey | kUnknownText | kHasLook | kCapHit | kCounting;
 }  // namespace
 
@@ -34,11 +34,10 @@ std::size_t Characters::memory() const {
 }
 
 const std::vector<CharSet::Ptr>& Characters::atoms() {
-  constexpr std::size_t kMostRanges = 20'000, kMostAtoms = 64;
   if (sets_) return *sets_;
   const CharacterAtoms& atoms = all();
   const bool few =
-      atoms.usable() && atoms.edges() < kMostRanges && atoms.single() < kMostAtoms && atoms.count() <= kMostAtoms;
+      atoms.usable() && atoms.edges() < kAtomRanges && atoms.single() < kFewAtoms && atoms.count() <= kFewAtoms;
   return sets_.emplace(few ? atoms.sets() : std::vector<CharSet::Ptr>());
 }
 
@@ -103,7 +102,7 @@ bool Characters::meets_conditions(Id e, int& left) const {
 }
 
 bool Characters::find_read(Id e) {
-  int left = kMostParts;
+  int left = kCharacterParts;
   const bool fits = !arena_.has(e, kOwn) && all().usable() && meets_conditions(e, left) && reads_text(e, left);
   arena_.node(e).flags.fetch_or(kCharactersKnown | (fits ? u32{kByCharacters} : 0u), std::memory_order_relaxed);
   return fits;

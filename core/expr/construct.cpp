@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <map>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
 
-constexpr u32 kFewGroups = 3;
 constexpr u32 kUnionRoot = 0;
 constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
 

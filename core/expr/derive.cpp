@@ -6,22 +6,20 @@
 // been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 //
-// Counted tokens. The first byte that a Counted reads of a token takes one off its count, further bytes of that token
-// are free; token_end says that the next byte is another token's. So a token counts if any of its bytes is read here,
-// wherever it begins and ends. When the count is spent, the text may only go on to the next place where it may end (a
-// character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
-// next token a count makes a difference only when it is spent (canonical).
+// Counted tokens. The first byte that a Counted reads of a token takes one off its count. Further bytes of that token
+// are free; token_end says that the next byte belongs to another token. So a token counts if any of its bytes is read
+// here, wherever it begins and ends. When the count is spent, the text may only continue to the next place where it may
+// end (a character that was begun is finished). Hence what can be finished at all can be finished within any count, and
+// a count affects the next token only when it is spent (canonical).
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u16 kDeep = 4;  // nesting from which parts may be shared
-constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembering together
-}  // namespace
+
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
@@ -29,8 +27,8 @@ Id Arena::derive(Id e, u8 byte) {
   if (n.first != kNone && !firsts_[n.first].has(byte)) return kEmpty;
   bool shared = false;
   switch (n.kind) {
-    case Kind::Concat: shared = n.depth >= kDeep || nullable(n.head()); break;
-    case Kind::Union: shared = n.depth >= kDeep || n.b >= kMany || has(e, kSearch); break;
+    case Kind::Concat: shared = n.depth >= kSharedDepth || nullable(n.head()); break;
+    case Kind::Union: shared = n.depth >= kSharedDepth || n.b >= kManyOperands || has(e, kSearch); break;
     case Kind::And:
     case Kind::Scope: shared = has(e, kSearch); break;
     case Kind::Ref: shared = true; break;
@@ -145,7 +143,7 @@ Id Arena::plain_parts(Id e) {
   for (Id m : operands(e))
     if (node(m).longest == kInf && !has(m, kBigRepeat | kCapHit | kHasLook | kHasRef | kHasToken | kHasItem))
       plain.push_back(m);
-  const Id out = plain.size() >= kMany && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
+  const Id out = plain.size() >= kManyOperands && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
   plain_parts_.set(key, out);
   return out;
 }
@@ -153,7 +151,7 @@ Id Arena::plain_parts(Id e) {
 Ids Arena::conditions(Id e, bool& grouped) {
   Ids members(operands(e));
   grouped = false;
-  if (members.size() <= kMany || has(e, kHasRef | kHasToken | kHasLook)) return members;
+  if (members.size() <= kManyOperands || has(e, kHasRef | kHasToken | kHasLook)) return members;
   const Id plain = plain_parts(e);
   if (plain == kEmpty) return members;
   const auto in_plain = operands(plain);  // sorted, as the members are
@@ -169,20 +167,9 @@ Id Arena::shift(Id e, u8 byte) {
   switch (n.kind) {
     case Kind::Behind: return behind(derive(n.body(), byte), n.b);
     case Kind::Ahead: return ahead(shift(n.body(), byte), n.b);
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat; cur = node(cur).tail()) heads.push_back(node(cur).head());
-      Id out = shift(cur, byte);
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(shift(heads[i], byte), out);
-      return out;
-    }
-    case Kind::Union:
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = shift(m, byte);
-      return n.kind == Kind::Union ? unite(members) : intersect(members);
-    }
+    case Kind::Concat: return mapped_parts(e, kHasBehind, [&](Id part) { return shift(part, byte); });
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return shift(m, byte); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return shift(m, byte); }));
     case Kind::Not: return negate(shift(n.body(), byte));
     case Kind::Repeat: return repeat(shift(n.body(), byte), n.min, n.max);
     default: return e;
@@ -204,12 +191,8 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
     throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Union:
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = derive_in_scope(m, byte, depth + 1);
-      return n.kind == Kind::Union ? unite(members) : intersect(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
     case Kind::Not: return negate(derive_in_scope(n.body(), byte, depth + 1));
     case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
     case Kind::Concat: break;
@@ -230,11 +213,8 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
       Id seen = derive_in_scope(concat(h.body(), any_text_), byte, depth + 1);
       return intersect(h.b ? negate(seen) : seen, rest);
     }
-    case Kind::Union: {
-      Ids members(operands(head));
-      for (Id& m : members) m = derive_in_scope(concat(m, tail), byte, depth + 1);
-      return unite(members);
-    }
+    case Kind::Union:
+      return unite(mapped(head, [&](Id m) { return derive_in_scope(concat(m, tail), byte, depth + 1); }));
     case Kind::Repeat: {
       Id more = concat(repeat_less(head), tail);
       Id read = derive_in_scope(concat(h.body(), more), byte, depth + 1);
@@ -265,11 +245,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
       return unite(parts);
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = derive_symbol(m, symbol);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_symbol(m, symbol); }));
     case Kind::Repeat: {
       Id d = derive_symbol(n.body(), symbol);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
@@ -292,20 +268,8 @@ Id Arena::token_end(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.body(), n.min, false);
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).tail())
-        heads.push_back(node(cur).head());
-      Id out = token_end(cur);
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(token_end(heads[i]), out);
-      return out;
-    }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = token_end(m);
-      return unite(members);
-    }
+    case Kind::Concat: return mapped_parts(e, kCounting, [&](Id part) { return token_end(part); });
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return token_end(m); }));
     case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
       if (n.max == 1 && !n.b) return repeat(token_end(n.body()), n.min, n.max);
       [[fallthrough]];
@@ -323,11 +287,7 @@ Id Arena::counts_spent(Id e) {
       const Id tail = n.tail();
       return concat(counts_spent(n.head()), tail);
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = counts_spent(m);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return counts_spent(m); }));
     case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.body()), n.min, n.max) : e;
     default: return e;
   }

@@ -125,6 +125,23 @@ class Arena {
     return {static_cast<u8>(index_of(at[0])), static_cast<u8>(index_of(at[0]) >> 8), at[1]};
   }
   static u32 edge_count(const Node& n) { return n.b / 2; }
+  // f of each operand of a Union or And.
+  template <class F>
+  Ids mapped(Id e, F f) const {
+    Ids out(operands(e));
+    for (Id& m : out) m = f(m);
+    return out;
+  }
+  // A Concat with f of each of its parts, from the last one on: no recursion along its tails, of which there are as
+  // many as something is nested. `flags`: what follows a part without any of them stays as it is.
+  template <class F>
+  Id mapped_parts(Id e, u32 flags, F f) {
+    Ids heads;
+    for (; node(e).kind == Kind::Concat && has(e, flags); e = node(e).tail()) heads.push_back(node(e).head());
+    Id out = has(e, flags) ? f(e) : e;
+    for (std::size_t i = heads.size(); i-- > 0;) out = concat(f(heads[i]), out);
+    return out;
+  }
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 rule_count() const { return static_cast<u32>(rules_.size()); }
 

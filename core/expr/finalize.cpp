@@ -1,4 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "base/thresholds.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
@@ -177,11 +178,10 @@ void Arena::finalize(Id root) {
 }
 
 std::shared_ptr<Arena> Arena::fresh() {
-  constexpr u32 kBetweenBreaks = 256;  // nodes
   auto copy = std::make_shared<Arena>(limits_);
   Arena& to = *copy;
   for (u32 id = 0; id < extent_.nodes; ++id) {
-    if (id % kBetweenBreaks == 0) make_room();
+    if (id % kNodesBetweenBreaks == 0) make_room();
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
       to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
     const Node& from = node(Id{id});
@@ -202,7 +202,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.table_.clear();
   to.table_.reserve(std::max<u32>(to.count_, 512));
   for (u32 id = 2; id < to.count_; ++id) {
-    if (id % kBetweenBreaks == 0) make_room();
+    if (id % kNodesBetweenBreaks == 0) make_room();
     const Node& n = to.node(Id{id});
     Draft d{n.kind, n.a, n.b, n.min, n.max};
     d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;

@@ -87,6 +87,14 @@ class Family {
   bool has(Id e, u32 flag) const { return arena_.has(e, flag); }
   bool nullable(Id e) const { return arena_.nullable(e); }
   std::span<const Id> operands(Id e) const { return arena_.operands(e); }
+  template <class F>
+  Ids mapped(Id e, F f) const {
+    return arena_.mapped(e, f);
+  }
+  template <class F>
+  Id mapped_parts(Id e, u32 flags, F f) {
+    return arena_.mapped_parts(e, flags, f);
+  }
   const Limits& limits() const { return arena_.limits_; }
   bool finalized() const { return arena_.finalized_; }
 

@@ -6,16 +6,13 @@
 #include <unordered_set>
 
 #include "base/faults.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
-constexpr u64 kWorkPerState = 20;
-constexpr u32 kWait = 16;
-constexpr std::size_t kHaste = 1024;
-constexpr u32 kPartsLookedAt = 256;  // expressions that an estimate of what is left visits at most
-constexpr u32 kDoubt = 64;           // states after which a search that met what was forgotten leaves the question open
+
 // How many conditions what is read next must meet at once: what a search pays for each state.
 u32 conditions_ahead(const Arena& arena, Id e) {
   for (;;) {
@@ -97,7 +94,7 @@ class Frontier {
     return true;
   }
   void push(const Item& from, Id id) {
-    u32 parts = kPartsLookedAt;
+    u32 parts = kLiveParts;
     const u32 depth = from.depth + 1;
     const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
     queue_.push({promise, order_++, id, 0, depth});
@@ -108,7 +105,7 @@ class Frontier {
     const u32 shortest = arena_.node(from.id).shortest;
     // One step closer, or inside a character, where one byte is mostly as good as another.
     if (thorough_ || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
-    queue_.push({add_sat(shortest, kWait), order_++, from.id, tried, from.depth});
+    queue_.push({add_sat(shortest, kLiveWait), order_++, from.id, tried, from.depth});
     return false;
   }
 
@@ -210,7 +207,7 @@ u32 Arena::some_length(Id start) {
   Id end = nullable(start) ? start : kEmpty;
   u32 left = 0;  // of the match, after its end
   while (!frontier.empty() && end == kEmpty) {
-    if (ways.size() >= kHaste || frontier.pushed() >= kHaste) {
+    if (ways.size() >= kLiveHaste || frontier.pushed() >= kLiveHaste) {
       if (!frontier.begin_thoroughly()) break;
       ways = {{start, {start, 0}}};
     }
@@ -255,7 +252,7 @@ Arena::Reach Arena::reach(Id start) {
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
   Reach out{kInf, false};
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
   while (!queue.empty() && best.size() < limits_.fuel && work_ < work_limit) {
     make_room();
     const Id state = queue.front();
@@ -330,17 +327,17 @@ bool Arena::live_search(Id start) {
     return *quick;
   }
   ensure_classes();
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
   Frontier frontier(*this, start);
   std::unordered_map<Id, Id> parent;
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
   std::vector<u32> symbols;
-  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
+  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kLiveDoubt)) {
     make_room();
     Work::spend();
-    if (parent.size() > kHaste && frontier.begin_thoroughly()) parent = {{start, start}};
+    if (parent.size() > kLiveHaste && frontier.begin_thoroughly()) parent = {{start, start}};
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
     if (parent.size() > limits_.fuel || work_ > work_limit || faults::on_limit())

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "expr/identities.hpp"
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostRules = 6;  // that one rule leads to
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
 
 // Of an expression of which only the kind was told yet.
@@ -253,7 +253,7 @@ std::optional<Hash> Identities::of_rule(u32 rule) {
     rules_below(arena_.rule_body(reached[i]), next);
     for (u32 r : next)
       if (std::find(reached.begin(), reached.end(), r) == reached.end()) reached.push_back(r);
-    if (reached.size() > kMostRules) return std::nullopt;
+    if (reached.size() > kPortableRules) return std::nullopt;
   }
   Fold now;
   const Hash start = Identity(Of::Rule).add(u64{reached.size()}).done();

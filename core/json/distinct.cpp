@@ -1,9 +1,8 @@
 // Lists no two items of which are equal JSON values (uniqueItems).
 //
 // Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
-// remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
-// with the complement of all spellings of the values in S. So a value can be refused exactly when only a
-// repeated one could come of it.
+// remembers its text while it is read. When it is complete, its text joins S. An item that begins is intersected with
+// the complement of all spellings of the values in S. So a value is refused as soon as it could only repeat another.
 #include <algorithm>
 
 #include "json/json.hpp"
@@ -157,11 +156,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   const Node& n = node(body);
   Id first = body, rest = kEpsilon;
   switch (n.kind) {
-    case Kind::Union: {
-      Ids members(operands(body));
-      for (Id& m : members) m = derive_distinct(m, seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(body, [&](Id m) { return derive_distinct(m, seen, byte); }));
     case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
     case Kind::Concat:
       first = n.head();
@@ -195,11 +190,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_distinct(concat(m, rest), seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(first, [&](Id m) { return derive_distinct(concat(m, rest), seen, byte); }));
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);

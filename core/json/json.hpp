@@ -19,7 +19,7 @@ inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: what is
 inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
-// Functions that make expressions require: mutex held, or no other thread knows the arena yet; the others: mutex held.
+// requires: mutex held, or no other thread knows the arena yet
 class Json final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};
@@ -99,7 +99,10 @@ class Json final : public Family {
  private:
   enum class Writing { Nothing, Due, Other };  // a member now: one that must come, or another
   // objects
+  template <class F>
+  bool each_text(Id key, F f);
   u32 count_other_texts(const MemberTable& table);
+  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   MembersDue members_due(const MemberState& state) const;
   u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;
   bool counts_fit(const MemberState& state, u32 field) const;
@@ -121,7 +124,6 @@ class Json final : public Family {
   bool vote_holds(const MemberState& state) const;
   bool vote_feasible(const MemberState& state);
   bool other_allowed_at(u32 state, u32 kind);
-  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   // lists of distinct values
   bool item_is_dense(Id e) const;
   Id derive_distinct(Id body, u32 seen, u8 byte);

@@ -1,17 +1,11 @@
 // Keys of objects while they are read.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "json/json.hpp"
 
 namespace guiderail {
 namespace {
-
-constexpr u32 kFewNames = 64;
-constexpr int kEndlessProbes = 2;
-
-u32 count_characters(std::string_view text) {
-  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 // One character of UTF-8 text.
 u32 character_at(std::string_view text) {

@@ -1,23 +1,17 @@
 // JSON objects as automata over their members.
 //
-// Members(s) is what is left of an object between its braces in the state s: which names may still come, which other
-// keys were written (keys are unique), how many members, which obligations are open. Key(k) is the same while a key is
-// being read. Both are made only if they can be completed, so they are never dead. All that would be a product of
-// unions (which names in which order, which of them excluded from the other keys) is a table and a few integers here:
-// an object of a thousand properties costs what its text costs.
+// Members(s) is what is left of an object between its braces. The state s says which names may still come, which other
+// keys were written (keys are unique), how many members there are, and which obligations are open. Key(k) is the same
+// while a key is being read. Both are made only if they can be completed, so they are never dead. A product of unions
+// (which names in which order, which of them excluded from the other keys) becomes a table and a few integers. So an
+// object of a thousand properties costs only as much as its text.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "json/json.hpp"
 
 namespace guiderail {
 namespace {
-
-constexpr std::size_t kMostObligations = 10;
-constexpr std::size_t kLongestKey = 64;  // bytes, where keys are counted
-
-u32 count_characters(std::string_view text) {
-  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 // How many names that must come have not.
 u32 names_due(const MemberTable& table, const Bits& gone) {
@@ -28,20 +22,15 @@ u32 names_due(const MemberTable& table, const Bits& gone) {
 
 }  // namespace
 
-// The texts of other keys, if they are fewer than the least number of members; else kInf.
-u32 Json::count_other_texts(const MemberTable& table) {
-  for (const OtherKeys& o : table.others)
-    if (node(o.key).longest == kInf && !has(o.key, kSearch)) return kInf;
-  std::vector<std::string> found;
-  std::vector<std::pair<Id, std::string>> stack;
-  for (const OtherKeys& o : table.others) stack.push_back({o.key, ""});
-  while (!stack.empty() && found.size() < table.min) {
+// Calls f for each text of an expression, until it says false. False: it did, or one is too long to be counted.
+template <class F>
+bool Json::each_text(Id key, F f) {
+  std::vector<std::pair<Id, std::string>> stack{{key, ""}};
+  while (!stack.empty()) {
     auto [e, text] = std::move(stack.back());
     stack.pop_back();
-    if (nullable(e) && std::find(found.begin(), found.end(), text) == found.end() &&
-        std::find(table.names.begin(), table.names.end(), text) == table.names.end())
-      found.push_back(text);
-    if (text.size() > kLongestKey) return kInf;
+    if (nullable(e) && !f(text)) return false;
+    if (text.size() > kLongestCountedKey) return false;
     const ByteSet possible = first(e);
     for (unsigned b = 256; b-- > 0;) {
       if (!possible.has(static_cast<u8>(b))) continue;
@@ -49,7 +38,35 @@ u32 Json::count_other_texts(const MemberTable& table) {
         stack.push_back({next, text + static_cast<char>(b)});
     }
   }
-  return found.size() < table.min ? static_cast<u32>(found.size()) : kInf;
+  return true;
+}
+
+// The texts of other keys, if they are fewer than the least number of members; else kInf.
+u32 Json::count_other_texts(const MemberTable& table) {
+  for (const OtherKeys& o : table.others)
+    if (node(o.key).longest == kInf && !has(o.key, kSearch)) return kInf;
+  std::vector<std::string> found;
+  for (const OtherKeys& o : table.others) {
+    const bool all = each_text(o.key, [&](const std::string& text) {
+      if (std::find(found.begin(), found.end(), text) == found.end() &&
+          std::find(table.names.begin(), table.names.end(), text) == table.names.end())
+        found.push_back(text);
+      return found.size() < table.min;
+    });
+    if (!all) return kInf;
+  }
+  return static_cast<u32>(found.size());
+}
+
+// All texts of other keys, where they are few; none: they are not.
+std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  if (node(key).longest == kInf && !has(key, kSearch)) return {};
+  const bool all = each_text(key, [&](const std::string& text) {
+    if (std::find(names.begin(), names.end(), text) == names.end()) found.push_back(text);
+    return found.size() <= kFewKeys;
+  });
+  return all ? found : std::vector<std::string>();
 }
 
 Id Json::members(MemberTable table) {
@@ -66,7 +83,7 @@ Id Json::members(MemberTable table) {
   for (u32 i = 1; i < count; ++i)
     if (table.names[table.order[i - 1]] == table.names[table.order[i]])
       throw Error("duplicate-name", "members: the name '" + table.names[table.order[i]] + "' is given twice");
-  if (std::popcount(table.pending) > static_cast<int>(kMostObligations))
+  if (std::popcount(table.pending) > kMostObligations)
     throw Error("obligations", "members: more than " + std::to_string(kMostObligations) + " obligations");
   auto take = [&](Id e) {
     if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");

@@ -1,8 +1,8 @@
 // Lists some two items of which are equal JSON values (the negation of uniqueItems).
 //
-// Twice(b, S) matches b where some part wrapped in Item equals another or one of the values S. An item that begins is
-// read in two ways at once: as one of the values S, and then whatever b has left may follow; or as none of them, and
-// then its text joins S. The two exclude each other, so few states are read side by side.
+// Twice(b, S) matches b where some part wrapped in Item equals another one or one of the values S. An item that begins
+// is read in two ways at once. Either it is one of the values S, and then anything that b has left may follow. Or it is
+// none of them, and its text joins S. The two exclude each other, so few states are read side by side.
 //
 // Items are labelled, at most kLabels different ones: items with equal labels have the same values, others have none in
 // common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.
@@ -86,9 +86,7 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
   if (!has(body, kHasItem)) return kEmpty;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Union) {
-    Ids members(operands(body));
-    for (Id& m : members) m = derive_twice(m, seen, labels, byte);
-    return unite(members);
+    return unite(mapped(body, [&](Id m) { return derive_twice(m, seen, labels, byte); }));
   }
   if (node(body).kind == Kind::Concat) {
     first = node(body).head();
@@ -121,11 +119,8 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
         out = unite(out, derive_twice(rest, with_seen(seen, text), labels | label_of(facts), byte));
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_twice(concat(m, rest), seen, labels, byte);
-      return unite(members);
-    }
+    case Kind::Union:
+      return unite(mapped(first, [&](Id m) { return derive_twice(concat(m, rest), seen, labels, byte); }));
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const u32 min = f.min;
@@ -168,12 +163,7 @@ Id Json::without_items(Id e) {
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_items(m);
-      out = unite(members);
-      break;
-    }
+    case Kind::Union: out = unite(mapped(e, [&](Id m) { return without_items(m); })); break;
     case Kind::Repeat: {
       const u32 min = n.min, max = n.max;
       const bool capped = n.b != 0;

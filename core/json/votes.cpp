@@ -1,18 +1,18 @@
 // Alternatives of an object that are read side by side.
 //
-// A vote is a formula over cells; a cell is a conjunction: each member's value is in a set, these names are there, so
-// many members. Python splits the values of every key into sets that differ in which cells they fail: an effect. So a
-// member fails some cells for good, and the state of the object is which have failed (and which names were written, how
-// many members). At the end a cell holds if it has not failed, its names are there and the count fits; the formula of
-// that decides.
+// A vote is a formula over cells. A cell is a conjunction: the value of each member is in a set, certain names are
+// present, and the number of members fits. Python splits the values of every key into sets that differ in which cells
+// they fail; that is the effect of a member. A member fails cells for good. So the state of the object is which cells
+// have failed, which names were written, and how many members. At the end, a cell holds if it has not failed, its names
+// are present and the count fits, and the formula over these decides.
 //
-// What no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply hold, the
-// state becomes one of a plain table, and costs what an object without alternatives costs.
+// A cell that no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply
+// hold, the state becomes one of a plain table, and costs no more than an object without alternatives.
 //
-// Can the rest be completed? The formula is satisfied step by step (as in DPLL): choices of which cells hold are tried,
-// and each is checked against the members that may still come: a cell that must hold wants its names, with values that
-// fail no other such cell; one that must not hold wants a name left out, a member that fails it, or another count. That
-// search is exact. It is over members and not over bytes, and most states are settled by its first guess.
+// Can the rest be completed? A search satisfies the formula step by step (as in DPLL). It tries choices of which cells
+// hold, and checks each against the members that may still come. A cell that must hold needs its names, with values
+// that fail no other such cell. A cell that must not hold needs a missing name, a member that fails it, or another
+// count. The search is exact. It runs over members, not bytes, and its first guess settles most states.
 #include <algorithm>
 
 #include "base/faults.hpp"
@@ -411,27 +411,6 @@ bool Json::other_allowed_at(u32 state, u32 kind) {
   if (const u8 known = facts_of(state).each_other[kind]) return known == 2;
   const bool found = feasible(with_other(members, kSomeText, table.others[kind].discharges));
   facts_of(state).each_other[kind] = found ? 2 : 1;
-  return found;
-}
-
-// All texts of other keys, where they are few; none: they are not.
-std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
-  constexpr std::size_t kFew = 64, kLongest = 64;
-  std::vector<std::string> found;
-  if (node(key).longest == kInf && !has(key, kSearch)) return {};
-  std::vector<std::pair<Id, std::string>> stack{{key, ""}};
-  while (!stack.empty()) {
-    auto [e, text] = std::move(stack.back());
-    stack.pop_back();
-    if (nullable(e) && std::find(names.begin(), names.end(), text) == names.end()) found.push_back(text);
-    if (text.size() > kLongest || found.size() > kFew) return {};
-    const ByteSet possible = first(e);
-    for (unsigned b = 256; b-- > 0;) {
-      if (!possible.has(static_cast<u8>(b))) continue;
-      if (const Id next = derive(e, static_cast<u8>(b)); next != kEmpty && live(next))
-        stack.push_back({next, text + static_cast<char>(b)});
-    }
-  }
   return found;
 }
 

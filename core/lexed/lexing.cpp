@@ -1,17 +1,17 @@
 // Grammars over terminals.
 //
 // A state is Scan(lexeme, rest): the lexeme being read, and what is left of the grammar, an expression whose symbols
-// are terminals and not bytes. Only terminals that the rest can begin with compete for a lexeme (and those that are
-// ignored). The first in order that matches a beginning of the text wins, with the longest text that it matches.
+// are terminals instead of bytes. Only ignored terminals, and those that the rest can begin with, compete for a lexeme.
+// The first in order that matches a beginning of the text wins, with the longest text that it matches.
 //
-// That a lexeme could have gone on shows later than where it ends. So where it may end, the next byte may be read in
-// two ways: it continues, or it has ended and a MunchGuard precedes the rest: no beginning of what follows may be a
-// text with which the lexeme would have gone on. A guard mostly falls with that byte, or forbids it.
+// Only what follows the end of a lexeme shows whether it could have continued. So where it may end, the next byte may
+// be read in two ways. Either the lexeme continues, or it has ended and a MunchGuard precedes the rest: no beginning of
+// what follows may be a text with which the lexeme would have continued. The next byte usually settles a guard.
 //
 // A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It
-// is no lexeme: between two lexemes the state is the union of the Scan and, for each nested terminal that may come, of
-// its text in front of a Lexed that is resumed after it. So within it nothing of this lexer holds, and it may end
-// wherever one of its texts does.
+// is not a lexeme. Between two lexemes, the state is a union: the Scan, and for each nested terminal that may come, its
+// text followed by a Lexed that resumes after it. So this lexer does not apply inside the nested text, which may end
+// wherever one of its texts ends.
 //
 // Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
 #include "lexed/lexing.hpp"

@@ -40,6 +40,7 @@ struct Lexer {
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
+  u32 fruitless = 0;  // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
   // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
   static constexpr u32 kMostTerminals = u32{kNever} * kNever;
   static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }
@@ -48,8 +49,8 @@ struct Lexer {
   static u8 second_symbol(u32 terminal) { return static_cast<u8>(terminal % kNever); }
 };
 
-constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
-constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+constexpr u32 kAnyColumn = 0xFFFFFFFF;   // instead of columns: not known
+constexpr u32 kPastBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
 
 constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
 
@@ -66,7 +67,7 @@ struct LexState {
   u32 lexer = 0;
   bool start = false;       // between two lexemes
   u32 emitted = kNone;      // it may end here, as this terminal,
-  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have gone on
+  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have continued
   bool line = false;        // it is ignored, and a line break may stand after it
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
@@ -137,7 +138,7 @@ class Lexed final : public Family {
     Id munch_guard;  // no beginning of what follows is one of these texts
     bool whole;      // with the last byte; else before the next one
   };
-  enum class Behind { Nothing, Unknown, Something };
+  enum class After { Nothing, Unknown, Something };
   bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
   bool is_open(Id e) const;
   Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
@@ -147,13 +148,13 @@ class Lexed final : public Family {
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
   // Moves a place after a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
-  Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  After after_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
   // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
-  Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  After peek_end(const LexemeEnd& end, const Place& place, u32& start);
   // A place without the alternatives that do not continue with the lexeme's end, nor what may be left out in front of
   // those that do: what follows it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
-  void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
+  void pass_end(const LexemeEnd& end, Place& place) { pass_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
   // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
@@ -220,12 +221,12 @@ class Lexed final : public Family {
   Id advance(u32 lexer, Id parse, u32 terminal);
   bool parse_ends(u32 lexer, Id parse, u32 layout);
   u32 equivalent_column(u32 lexer, Id parse, const Layout& at, u32 column);
-  u32 column_behind(Id e, const LexStep& step, u8 byte) const;
-  bool behind_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
+  u32 next_column(Id e, const LexStep& step, u8 byte) const;
+  bool pass_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
   u32 layout_id(Layout layout);
   Id scan(u32 state, Id parse, u32 layout, u32 column);
   Id scan_start(u32 lexer, Id parse, u32 layout);
-  Id scan_behind(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  Id scan_after(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
   Id lexed_rest(u32 lexer, Id parse, u32 layout);
   Id after_step(Id e, const LexStep& step, u32 column);
   Id derive_scan(Id e, u8 byte);

@@ -7,17 +7,13 @@
 #include <queue>
 #include <tuple>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/outside.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
 namespace {
-
-constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme finds,
-constexpr u32 kStraight = 2;        // or visits, for each character that this end is away at least,
-constexpr u32 kFarthest = 50'000;   // up to so many;
-constexpr u32 kMostSampled = 80;    // that a search for samples of all finds
 
 // What a search is still to visit: the nearest to an end first, else the first come.
 struct Open {
@@ -72,7 +68,7 @@ u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
 // Can the lexeme be completed?
 bool Lexed::lexeme_ends(u32 state) {
   if (facts_[state].ends) return facts_[state].ends == kEnds;
-  const Lexer& lexer = lexers_[states_.values[state].lexer];
+  Lexer& lexer = lexers_[states_.values[state].lexer];
   // A text of rules can always be finished, and what ends it is no part of a longer one.
   const auto& entries = states_.values[state].entries;
   if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
@@ -90,8 +86,10 @@ bool Lexed::lexeme_ends(u32 state) {
   };
   add(state, state);
   bool never = true;
-  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
-  for (; !work.empty() && (found_states.size() < kMostProbed || visits > 0); visits -= visits > 0) {
+  // Where many states of a large lexeme end only before certain texts, what follows tells sooner.
+  const u32 most = std::max(kLeastProbed, kMostProbed >> std::min(lexer.fruitless, 31U));
+  u32 visits = std::min(kMostProbes, mul_sat(kProbesPerCharacter, work.top().missing));
+  for (; !work.empty() && (found_states.size() < most || visits > 0); visits -= visits > 0) {
     const u32 at = found_states[work.top().number];
     work.pop();
     bool found = lexeme_ends_at(at);
@@ -120,6 +118,7 @@ bool Lexed::lexeme_ends(u32 state) {
       if (!facts_[one].ends) facts_[one].ends = kNeverEnds;
   } else {
     facts_[state].ends = kEndsNot;
+    lexer.fruitless += found_states.size() >= most;
   }
   return false;
 }
@@ -127,12 +126,11 @@ bool Lexed::lexeme_ends(u32 state) {
 // A lexeme after a guard: can it end without one of the guard's texts? Else kEmpty; unknown() where only
 // what follows could tell.
 Id Lexed::munch_guard_lives(Id e) {
-  constexpr std::size_t kMostPairs = 256;
   const u32 start = scan_state(node(guarded(node(e)))), lexer = states_.values[start].lexer;
   std::vector<std::pair<Id, u32>> work{{guard_texts(node(e)), start}};
   bool doubt = false;
   for (std::size_t i = 0; i < work.size(); ++i) {
-    if (work.size() > kMostPairs) return unknown();
+    if (work.size() > kGuardPairs) return unknown();
     const auto [texts, state] = work[i];
     const LexState& at = states_.values[state];
     if (at.emitted != kNone && falls(lexer, at.munch_guard == kEmpty ? texts : unite(texts, at.munch_guard))) return e;
@@ -254,7 +252,7 @@ void Lexed::sample(u32 start, u32 most, u32 wanted) {
   std::vector<char> found(lexer.terminals.size(), 0);
   std::size_t missing = wanted == kNone ? found.size() : 1;
   std::vector<std::pair<u32, std::string>> texts;
-  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
+  u32 visits = std::min(kMostProbes, mul_sat(kProbesPerCharacter, work.top().missing));
   for (; !work.empty() && missing && (list.size() < most || visits > 0); visits -= visits > 0) {
     const u32 number = work.top().number, at = list[number].state;
     work.pop();

@@ -1,6 +1,7 @@
 // Lexemes without their grammar, and places in a grammar without what tokens do not reach.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -16,9 +17,7 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
   if (node(parse).kind == Kind::Union) {
-    std::vector<Id> members(operands(parse).begin(), operands(parse).end());
-    for (Id& m : members) m = cut_grammar(lexer_id, m, kept);
-    out = unite(std::move(members));
+    out = unite(mapped(parse, [&](Id m) { return cut_grammar(lexer_id, m, kept); }));
   } else {
     std::vector<Id> heads;
     u32 read = 0;
@@ -46,7 +45,6 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
 // A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
 // a line, without the indentation.
 Id Lexed::cut_scan(Id e) {
-  constexpr u32 kKept = 2;
   const Node& n = node(e);
   const LexState& state = states_.values[scan_state(n)];
   u32 layout = scan_layout(n);
@@ -56,8 +54,8 @@ Id Lexed::cut_scan(Id e) {
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
-  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kKept : kKept + 1), layout,
-              scan_column(n));
+  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kPartsOfPlace : kPartsOfPlace + 1),
+              layout, scan_column(n));
 }
 
 // -- open lexemes --
@@ -126,7 +124,7 @@ Lexed::Column Lexed::column_at(const LexemeEnd& end, const Place& place) {
   const Layout& at = layouts_.values[place.layout];
   if (at.brackets > 0) return Column::Any;
   const u32 column = end.column & 0xFFFF;
-  if ((end.column & kBehindBlanks) || column == 0) return Column::This;
+  if ((end.column & kPastBlanks) || column == 0) return Column::This;
   for (std::size_t i = at.columns.size(); i-- > 0 && (at.columns[i] & 0xFFFF) >= column;)
     if ((at.columns[i] & 0xFFFF) == column) return Column::This;
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
@@ -170,9 +168,9 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
       for (Id cur = parse;; cur = node(cur).tail()) {
         if (node(cur).kind != Kind::Concat) return peek(cur, symbol, to);
         const Id head = node(cur).head();
-        Peek behind;
-        if (!peek(head, symbol, behind)) return false;
-        peek_past(behind, node(cur).tail(), to);
+        Peek past;
+        if (!peek(head, symbol, past)) return false;
+        peek_past(past, node(cur).tail(), to);
         if (!nullable(head)) return true;
       }
     }
@@ -235,21 +233,21 @@ Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
   return {parse, place.layout};
 }
 
-Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
+Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
   const Lexer& lexer = lexers_[end.lexer];
   const auto& lines = lexer.indentation;
   auto among = [&](const std::vector<u32>& list) {
     return std::find(list.begin(), list.end(), end.terminal) != list.end();
   };
-  Peek behind;
+  Peek past;
   if (lexer.wide() || lexer.ignored[end.terminal] || (lines && end.terminal == lines->newline) ||
-      has(place.parse, kUnknownText) || !peek(place.parse, static_cast<u8>(end.terminal), behind)) {
+      has(place.parse, kUnknownText) || !peek(place.parse, static_cast<u8>(end.terminal), past)) {
     Place there = place;
-    return behind_end(end, there, start, false);
+    return after_end(end, there, start, false);
   }
-  if (beyond_cut(place.parse)) return Behind::Unknown;
-  if (!behind.live) return Behind::Nothing;
-  if (behind.first.has(kCut)) return Behind::Unknown;
+  if (beyond_cut(place.parse)) return After::Unknown;
+  if (!past.live) return After::Nothing;
+  if (past.first.has(kCut)) return After::Unknown;
   u32 brackets = layouts_.values[place.layout].brackets;
   if (lines && among(lines->opening))
     ++brackets;
@@ -257,42 +255,41 @@ Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& sta
     --brackets;
   bool nested = false;
   for (u32 t : lexer.nested) {
-    if (!behind.first.has(static_cast<u8>(t))) continue;
+    if (!past.first.has(static_cast<u8>(t))) continue;
     const Id text = lexer.terminals[t].text;  // nothing, if it matches the empty text alone
-    if (first(text).any()) return Behind::Unknown;
+    if (first(text).any()) return After::Unknown;
     nested = nested || live(text);  // special tokens: no byte of them comes
   }
-  start =
-      lex_start_by(end.lexer, first_id(behind.first), lexer.traps.empty() ? 0 : first_id(behind.kept), brackets != 0);
-  if (nested) return Behind::Something;
+  start = lex_start_by(end.lexer, first_id(past.first), lexer.traps.empty() ? 0 : first_id(past.kept), brackets != 0);
+  if (nested) return After::Something;
   if (states_.values[start].entries.empty()) {
     Place there = place;
-    return behind_end(end, there, start, false);
+    return after_end(end, there, start, false);
   }
-  return context_holds(start) ? Behind::Something : Behind::Unknown;
+  return context_holds(start) ? After::Something : After::Unknown;
 }
 
-Lexed::Behind Lexed::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
+Lexed::After Lexed::after_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
   u32 column = end.column;
   if (const auto& lines = lexers_[end.lexer].indentation; lines && lines->newline == end.terminal) {
     const Layout& at = layouts_.values[place.layout];
-    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return Behind::Unknown;
+    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return After::Unknown;
     column = equivalent_column(end.lexer, place.parse, at, column);
   }
-  if (!behind_lexeme(end.lexer, end.terminal, column, place))
-    return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
-  if (beyond_cut(place.parse)) return Behind::Unknown;
+  if (!pass_lexeme(end.lexer, end.terminal, column, place))
+    return place.parse != kEmpty && has(place.parse, kUnknownText) ? After::Unknown : After::Nothing;
+  if (beyond_cut(place.parse)) return After::Unknown;
   start = lex_start_of(end.lexer, place.parse, layouts_.values[place.layout].brackets != 0);
   const Id nested = nested_at(end.lexer, place);
   if (nested != kEmpty) {
-    if (!exact) return Behind::Unknown;
-    return live(scan_start(end.lexer, place.parse, place.layout)) ? Behind::Something : Behind::Nothing;
+    if (!exact) return After::Unknown;
+    return live(scan_start(end.lexer, place.parse, place.layout)) ? After::Something : After::Nothing;
   }
   if (states_.values[start].entries.empty())
-    return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
-  if (context_holds(start)) return Behind::Something;
-  if (!exact) return Behind::Unknown;
-  return live(scan(start, place.parse, place.layout, 0)) ? Behind::Something : Behind::Nothing;
+    return parse_ends(end.lexer, place.parse, place.layout) ? After::Something : After::Nothing;
+  if (context_holds(start)) return After::Something;
+  if (!exact) return After::Unknown;
+  return live(scan(start, place.parse, place.layout, 0)) ? After::Something : After::Nothing;
 }
 
 }  // namespace guiderail

@@ -65,7 +65,7 @@ u32 Lexed::equivalent_column(u32 lexer_id, Id parse, const Layout& at, u32 colum
   const Indentation& lines = *lexers_[lexer_id].indentation;
   if (at.brackets > 0) return 0;
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
-  if (column & kBehindBlanks) return now | kBehindBlanks;
+  if (column & kPastBlanks) return now | kPastBlanks;
   if ((column & 0xFFFF) <= (now & 0xFFFF)) return column;
   const Id line = advance(lexer_id, parse, lines.newline);
   if (line == kEmpty || beyond_cut(line) || advance(lexer_id, line, lines.indent) != kEmpty) return column;
@@ -92,7 +92,7 @@ Id Lexed::scan(u32 state, Id parse, u32 layout, u32 column) {
   if (lexeme.entries.empty()) return ends ? kEpsilon : kEmpty;
   if (lexeme.emitted != kNone) {
     Place at{parse, layout};
-    ends = behind_lexeme(lexeme.lexer, lexeme.emitted, column, at) && parse_ends(lexeme.lexer, at.parse, at.layout);
+    ends = pass_lexeme(lexeme.lexer, lexeme.emitted, column, at) && parse_ends(lexeme.lexer, at.parse, at.layout);
   }
   Draft d = draft(Kind::Scan);
   d.a = state;
@@ -148,7 +148,7 @@ Id Lexed::munch_guard(Id texts, Id rest) {
 }
 
 // A lexeme ended: what the grammar expects after it, and the layout there. False: it cannot stand here.
-bool Lexed::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
+bool Lexed::pass_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lexers_[lexer_id];
   if (lexer.ignored[terminal]) return true;
   auto read = [&](u32 t) {
@@ -183,7 +183,7 @@ bool Lexed::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) 
   if (!read(terminal)) return false;
   auto wide = [](u32 c) { return c & 0xFFFF; };
   auto narrow = [](u32 c) { return c >> 16 & 0x7FFF; };
-  column &= ~kBehindBlanks;
+  column &= ~kPastBlanks;
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
   if (wide(column) > wide(now)) {
     if (lines.strict_tabs && narrow(column) <= narrow(now)) return false;
@@ -204,9 +204,9 @@ bool Lexed::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) 
   return true;
 }
 
-Id Lexed::scan_behind(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 column) {
+Id Lexed::scan_after(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 column) {
   Place at{parse, layout};
-  if (behind_lexeme(lexer_id, terminal, column, at)) return scan_start(lexer_id, at.parse, at.layout);
+  if (pass_lexeme(lexer_id, terminal, column, at)) return scan_start(lexer_id, at.parse, at.layout);
   return at.parse != kEmpty && has(at.parse, kUnknownText) ? at.parse : kEmpty;
 }
 
@@ -219,23 +219,23 @@ Id Lexed::after_step(Id e, const LexStep& step, u32 column) {
     return scan(step.next, scan_grammar(n), scan_layout(n), column);
   }
   if (step.ended == kNone) return kEmpty;
-  return scan_behind(states_.values[scan_state(n)].lexer, step.ended, scan_grammar(n), scan_layout(n), column);
+  return scan_after(states_.values[scan_state(n)].lexer, step.ended, scan_grammar(n), scan_layout(n), column);
 }
 
-u32 Lexed::column_behind(Id e, const LexStep& step, u8 byte) const {
+u32 Lexed::next_column(Id e, const LexStep& step, u8 byte) const {
   const Node& n = node(e);
   const auto& lines = lexers_[states_.values[scan_state(n)].lexer].indentation;
   if (!lines || !(step.ended == lines->newline || (step.next != kNone && facts_[step.next].lines))) return 0;
-  bool counting = !(scan_column(n) & kBehindBlanks);
-  const u32 column = column_after(scan_column(n) & ~kBehindBlanks, byte, *lines, counting);
-  return counting ? column : column | kBehindBlanks;
+  bool counting = !(scan_column(n) & kPastBlanks);
+  const u32 column = column_after(scan_column(n) & ~kPastBlanks, byte, *lines, counting);
+  return counting ? column : column | kPastBlanks;
 }
 
 Id Lexed::derive_scan(Id e, u8 byte) {
   const Node& n = node(e);
   const LexStep step = lex_step(scan_state(n), byte);
   const u32 lexer = states_.values[scan_state(n)].lexer, emitted = states_.values[scan_state(n)].emitted;
-  const u32 column = column_behind(e, step, byte);
+  const u32 column = next_column(e, step, byte);
   if (scan_grammar(n) == hole_) {
     if (step.next != kNone) {
       if (lexeme_ends(step.next)) return open_scan(step.next, column);
@@ -246,12 +246,12 @@ Id Lexed::derive_scan(Id e, u8 byte) {
   }
   const Id on = after_step(e, step, column);
   if (emitted == kNone || !facts_[scan_state(n)].beyond.has(byte)) return on;
-  const Id behind = scan_behind(lexer, emitted, scan_grammar(n), scan_layout(n), scan_column(n));
-  if (behind == kEmpty || !first(behind).has(byte)) {
-    if (behind == kEmpty || !has(behind, kUnknownText)) return on;
-    return on == kEmpty ? behind : unite(on, behind);
+  const Id after = scan_after(lexer, emitted, scan_grammar(n), scan_layout(n), scan_column(n));
+  if (after == kEmpty || !first(after).has(byte)) {
+    if (after == kEmpty || !has(after, kUnknownText)) return on;
+    return on == kEmpty ? after : unite(on, after);
   }
-  const Id ended = munch_guard(read_text(states_.values[scan_state(n)].munch_guard, byte), derive(behind, byte));
+  const Id ended = munch_guard(read_text(states_.values[scan_state(n)].munch_guard, byte), derive(after, byte));
   return ended == kEmpty ? on : on == kEmpty ? ended : unite(on, ended);
 }
 
@@ -260,8 +260,8 @@ Id Lexed::derive_scan_symbol(Id e, u32 symbol) {
   const Id on = after_step(e, lex_step_symbol(scan_state(n), symbol), 0);
   const LexState& state = states_.values[scan_state(n)];
   if (state.emitted == kNone) return on;
-  const Id behind = scan_behind(state.lexer, state.emitted, scan_grammar(n), scan_layout(n), scan_column(n));
-  return unite(on, behind == kEmpty ? kEmpty : derive_symbol(behind, symbol));
+  const Id after = scan_after(state.lexer, state.emitted, scan_grammar(n), scan_layout(n), scan_column(n));
+  return unite(on, after == kEmpty ? kEmpty : derive_symbol(after, symbol));
 }
 
 void Lexed::scan_symbols(Id e, std::vector<u32>& out) {
@@ -269,9 +269,9 @@ void Lexed::scan_symbols(Id e, std::vector<u32>& out) {
   const LexState& state = states_.values[scan_state(n)];
   for (const auto& entry : state.entries) first_symbols(entry.text, out);
   if (state.emitted == kNone) return;
-  if (const Id behind = scan_behind(state.lexer, state.emitted, scan_grammar(n), scan_layout(n), scan_column(n));
-      behind != kEmpty)
-    first_symbols(behind, out);
+  if (const Id after = scan_after(state.lexer, state.emitted, scan_grammar(n), scan_layout(n), scan_column(n));
+      after != kEmpty)
+    first_symbols(after, out);
 }
 
 Id Lexed::scan_without_names(Id e, Id& texts) {

@@ -29,7 +29,7 @@ class Abstraction final : public Family {
   Id cap_groups(Id e, u32 most);
 
   // -- what a token does not reach (lookahead.cpp) --
-  static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
+  static constexpr u32 kWholeStack = 7, kAfterObject = 6;  // parts that are kept
   // What is after the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
   // has the flag kUnknownText.
   Id elide_stack(Id e, u32 left = kWholeStack);

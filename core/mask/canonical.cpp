@@ -43,19 +43,11 @@ Id Abstraction::without_texts(Id e) {
       const Id head = without_texts(n.head());
       return concat(head, without_texts(tail));
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_texts(m);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return without_texts(m); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
     case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
     case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_texts(m);
-      return intersect(members, true);
-    }
     case Kind::Key: return json_.key_without_text(e);
     default: return e;
   }
@@ -154,13 +146,10 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       }
       break;
     }
-    case Kind::Union: {
-      if (has(e, kHasScan)) break;  // see outcomes.cpp: each place is asked by itself
-      Ids members(operands(e));
-      for (Id& m : members) m = canonical(m, horizon);
-      out = unite(members);
+    case Kind::Union:
+      if (!has(e, kHasScan))  // see outcomes.cpp: each place is asked by itself
+        out = unite(mapped(e, [&](Id m) { return canonical(m, horizon); }));
       break;
-    }
     case Kind::Scan: out = lexed_.cut_scan(e); break;
     case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
     case Kind::Counted:  // one token more cannot feel how many may follow
@@ -214,21 +203,8 @@ Id Abstraction::cap_groups(Id e, u32 most) {
         out = repeat(body, n.min, n.max);
       break;
     }
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).tail())
-        heads.push_back(node(cur).head());
-      out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(cap_groups(heads[i], most), out);
-      break;
-    }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = cap_groups(m, most);
-      out = unite(members);
-      break;
-    }
+    case Kind::Concat: out = mapped_parts(e, kBigGroup, [&](Id part) { return cap_groups(part, most); }); break;
+    case Kind::Union: out = unite(mapped(e, [&](Id m) { return cap_groups(m, most); })); break;
     case Kind::Escaped:
       out = escaped_.escaped_at(cap_groups(escaped_text(n), most), escaped_place(n), escapes_of(n));
       break;

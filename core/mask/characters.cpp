@@ -9,7 +9,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kSurrogates = 0xD800, kBehindSurrogates = 0xE000, kLast = 0x10FFFF;
+constexpr u32 kSurrogates = 0xD800, kAfterSurrogates = 0xE000, kLast = 0x10FFFF;
 constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // of the characters with so many more bytes
 
 u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
@@ -27,8 +27,8 @@ void MaskBuilder::follow_character(Id e, u32 node) {
 void MaskBuilder::inside_character(Id e, u32 node, u32 all, u32 due, u32 value) {
   const u32 low = std::max(value << 6 * due, kLeast[all]);
   u32 high = std::min(((value + 1) << 6 * due) - 1, kLast);
-  if (low >= kSurrogates && high < kBehindSurrogates) return;
-  if (low < kSurrogates && high >= kSurrogates && high < kBehindSurrogates) high = kSurrogates - 1;
+  if (low >= kSurrogates && high < kAfterSurrogates) return;
+  if (low < kSurrogates && high >= kSurrogates && high < kAfterSurrogates) high = kSurrogates - 1;
   if (low > high) return;
   if (due == 0) {
     if (const Id next = arena_.characters().step(e, value); next != kEmpty) enter(forget(next), node);

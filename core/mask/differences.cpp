@@ -1,6 +1,6 @@
-// A state as another one with differences. Most characters lead from it into a state b that they also lead b into: what
-// can be told apart are the texts that begin otherwise, and most of these reach the same states after a byte or two.
-// The mask of b, which is asked for anyway, is copied, and both are walked where they differ.
+// A state as another one with differences. Most characters lead the state into some b, and lead b back to b. Only texts
+// that begin with other characters tell the two apart, and most of these reach the same states after a byte or two. So
+// the mask of b, which is needed anyway, is copied, and both states are walked where they differ.
 #include <algorithm>
 
 #include "mask/mask.hpp"
@@ -25,7 +25,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   return made;
 }
 
-// Two states may each be told by the other one, and a chain of them may be long: then some are drawn as they are.
+// Two states may each be described by the other, and chains may be long. Then some masks are drawn without another.
 bool MaskBuilder::may_draw_apart(Id e) const {
   return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
 }

@@ -6,7 +6,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
+constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
 // [blank]? key tail, or what is left of an object that nothing was written of.
@@ -42,28 +42,29 @@ bool MaskBuilder::on_path(u32 node, std::string_view text) const {
   return node != kNoFan;
 }
 
-// Whether a token can complete this name, or must not begin it, is asked for every name at every key: two bits are kept
-// for each number of bytes that are missing.
-MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name,
-                                        const KeyParts& parts) {
+// Can a token complete this name, or (of one that is allowed) begin it where no other key does? This is asked for every
+// name at every key, so what does not depend on `allowed` is kept for each number of bytes that are missing.
+bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts,
+                          bool allowed) {
   const u32 depth = key.key->depth;
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
-  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
+  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
   const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
-  if (keep && (known->known >> slot & 1))
-    return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
+  const u64 bit = u64{1} << slot;
+  if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
   const std::string text = (quoted ? "" : "\"") + canonical_spelling(rest) + '"';
   const KeyAlong along = Json::of(arena_).others_along(key, rest);
   bool hit = on_path(0, text) || along == KeyAlong::Unclear;
   if (parts.blank) hit = hit || on_path(0, std::string(1, parts.blank) + text);
+  const bool dies = along == KeyAlong::Dies;
   if (keep) {
-    known->known |= u64{1} << slot;
-    if (hit) known->hit |= u64{1} << slot;
-    if (along == KeyAlong::Dies) known->dies |= u64{1} << slot;
+    known->known |= bit;
+    if (hit) known->hit |= bit;
+    if (dies) known->dies |= bit;
   }
-  return hit ? Touch::Hit : along == KeyAlong::Dies ? Touch::Alone : Touch::None;
+  return hit || (dies && allowed);
 }
 
 // Can a token complete one of the names, or of the keys written before, or begin one along which no other key goes?
@@ -84,11 +85,10 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
     }
     if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
       const u8 last = static_cast<u8>(name.back());
-      if (is_raw(last) && !vocabulary_.quoted_behind(last)) return false;
+      if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return true;  // inside a character
-    const Touch touch = touches(known, key, name, parts);
-    return touch == Touch::Hit || (touch == Touch::Alone && allowed);
+    return touches(known, key, name, parts, allowed);
   };
   Json& json = Json::of(arena_);
   for (u32 i = k.lo; i < k.hi; ++i) {
@@ -125,9 +125,7 @@ Id MaskBuilder::shared_form(Id state) {
   const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
     if (const Id* known = shared_forms_.find(index_of(e))) return *known;
-    Ids members(arena_.operands(e));
-    for (Id& m : members) m = shared_form(m);
-    const Id out = arena_.unite(members);
+    const Id out = arena_.unite(arena_.mapped(e, [&](Id m) { return shared_form(m); }));
     shared_forms_.set(index_of(e), out);
     return out;
   }
@@ -136,7 +134,7 @@ Id MaskBuilder::shared_form(Id state) {
     if (!key_parts(e, parts)) {
       out = abstraction.elide_stack(e);
     } else {
-      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kBehindObject);
+      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kAfterObject);
       out = arena_.concat(parts.before, arena_.concat(parts.key, tail));
     }
     return out != e;
@@ -153,7 +151,7 @@ Id MaskBuilder::capped(Id state, u32 most) {
 // The same of a key that no token can turn into a name. kEmpty: it is none.
 Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const bool object = arena_.node(parts.key).kind == Kind::Members;
-  const Id key = object ? Json::of(arena_).key_start(arena_.node(parts.key).a) : parts.key;
+  const Id key = object ? Json::of(arena_).key_start(members_state(arena_.node(parts.key))) : parts.key;
   KeyApart apart;
   bool complete = false;
   if (!Json::of(arena_).key_apart(key, apart) || apart.closed || names_matter(apart, parts, complete)) return kEmpty;
@@ -165,7 +163,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before,
-                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kBehindObject)));
+                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!complete) return form;
   // a name, whole except for its quote: a string of one character more, or what the quote leads to

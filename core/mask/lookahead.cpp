@@ -1,11 +1,11 @@
 // What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
 //
-// Of an object that is entered, or continued, after what is being read, a token sees the comma or the brace and the
-// quote of the next key, hardly ever more. So Members becomes (comma " elision)?, where a elision stands for whatever
-// may follow: reading on after it is unknown(), and the few tokens that do so stay open until they are read from the
-// state itself. What lies deeper in the stack than tokens close brackets is a elision, too. A key that may be any text
-// and that no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open
-// object, and those of most objects, have one mask.
+// After what is being read, a token sees only the comma or the brace of an object and the quote of the next key, hardly
+// ever more. So Members becomes (comma " elision)?, where an elision stands for whatever may follow. Reading past it is
+// unknown(), and the few tokens that do so stay open until they are read from the state itself. The stack below the
+// deepest bracket that a token may close becomes an elision, too. A key that may be any text becomes a string, whatever
+// names there are, if no token can turn it into one of them. So all keys of an open object have one mask, and so do the
+// keys of most objects.
 #include <algorithm>
 
 #include "base/thresholds.hpp"
@@ -14,7 +14,7 @@
 namespace guiderail {
 namespace {
 
-enum : u32 { kAnything, kWord, kQuote, kSome };  // what a elision begins with; kSome: one of some bytes
+enum : u32 { kAnything, kWord, kQuote, kSome };  // what an elision begins with; kSome: one of some bytes
 
 bool is_word(unsigned byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
@@ -157,7 +157,7 @@ Id Abstraction::elide_stack(Id e, u32 left) {
     if (left != kWholeStack)
       --left;
     else if (node(node(e).head()).kind == Kind::Members)
-      left = kBehindObject;
+      left = kAfterObject;
   }
   for (std::size_t i = stack.size(); i-- > 0;) {
     const Id at{static_cast<u32>(stack[i] >> 3)}, head = node(at).head(), first = elide_part(head);
@@ -275,10 +275,10 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
     std::vector<Id> after;  // whole when others see it
     for (const OtherKeys& o : key.table->others) {
       MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
-      Id behind = kEmpty;
-      if (json_.feasible(next)) behind = elide_members(json_.members_node(std::move(next)));
-      behind = concat(key.table->colon, concat(o.value, behind));
-      after.push_back(json_.quoted(behind));
+      Id rest = kEmpty;
+      if (json_.feasible(next)) rest = elide_members(json_.members_node(std::move(next)));
+      rest = concat(key.table->colon, concat(o.value, rest));
+      after.push_back(json_.quoted(rest));
     }
     json_.note_after(id, std::move(after));
   }

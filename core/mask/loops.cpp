@@ -300,7 +300,7 @@ void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
-  CharacterIndex& spelling = vocabulary_.spelling();
+  CharacterIndex& index = vocabulary_.character_index();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
@@ -323,9 +323,9 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   if (!added) add(mask, loop.max);
   for (auto [b, next] : ways) {
     if (next == kEmpty) continue;
-    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !index.empty() && !index.many_exits(b) &&
                          CharacterIndex::letters_of(*loop.chars, letters)) {
-      auto exits = spelling.exits(b, trie_);
+      auto exits = index.exits(b, trie_);
       const Spelled only{exits->before, letters, loop.min, loop.max};
       if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
       continue;

@@ -56,18 +56,23 @@ std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   note_open(*entry);
   const Words* words = scratch_->words();
   if (!words) return entry;
-  const u32 rest = vocabulary_.size() & 31;
-  entry->full = words->back() == (rest ? (1u << rest) - 1 : ~0u) &&
-                std::all_of(words->begin(), words->end() - 1, [](u32 w) { return w == ~0u; });
   scratch_->differences(diff_);
-  if (diff_.size() > words->size() / 3) {
-    entry->base = std::make_shared<const Words>(*words);
-    entry->owns_base = true;
-    return entry;
-  }
-  entry->base = scratch_->base();
-  entry->diff.assign(diff_.begin(), diff_.end());
+  keep(*words, scratch_->base(), *entry);
   return entry;
+}
+
+// As what diff_ holds, or by itself where that is much.
+void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const {
+  const u32 rest = vocabulary_.size() & 31;
+  entry.full = words.back() == (rest ? (1u << rest) - 1 : ~0u) &&
+               std::all_of(words.begin(), words.end() - 1, [](u32 w) { return w == ~0u; });
+  if (diff_.size() > words.size() / 3) {
+    entry.base = std::make_shared<const Words>(words);
+    entry.owns_base = true;
+    return;
+  }
+  entry.base = std::move(base);
+  entry.diff.assign(diff_.begin(), diff_.end());
 }
 
 // Where a mask differs from its base, block by block.
@@ -80,9 +85,6 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
       if (words[one >> 5] >> (one & 31) & 1) with_twins_[other >> 5] |= 1u << (other & 31);
     of = &with_twins_;
   }
-  const u32 rest = vocabulary_.size() & 31;
-  entry.full = of->back() == (rest ? (1u << rest) - 1 : ~0u) &&
-               std::all_of(of->begin(), of->end() - 1, [](u32 w) { return w == ~0u; });
   const u32 *mine = of->data(), *base = base_words ? base_words->data() : vocabulary_.zeros().data();
   constexpr std::size_t kBlock = 16;
   diff_.clear();
@@ -96,13 +98,7 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
     for (std::size_t k = i; k < end; ++k)
       if (mine[k] != base[k]) diff_.push_back({static_cast<u32>(k), mine[k]});
   }
-  if (diff_.size() > of->size() / 3) {
-    entry.base = std::make_shared<const Words>(*of);
-    entry.owns_base = true;
-    return;
-  }
-  entry.base = std::move(base_words);
-  entry.diff.assign(diff_.begin(), diff_.end());
+  keep(*of, std::move(base_words), entry);
 }
 
 void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
@@ -166,19 +162,16 @@ bool MaskBuilder::in_string(Id e) const {
 void MaskBuilder::walk(Id e, u32 node) {
   const Id* row = arena_.ensure_row(e);
   const bool by_characters = trie_.nodes[node].whole && arena_.has(e, kSearch) && arena_.characters().read(e);
-  auto go = [&](u32 child, u8 byte) {
-    if (by_characters && begins_character(byte)) return follow_character(e, child);
+  trie_.each_child(node, [&](u32 child, u8 byte) {
+    if (by_characters && begins_character(byte)) {
+      follow_character(e, child);
+      return true;
+    }
     Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
     if (next == kUnknown) next = arena_.step_slow(e, byte);
     if (next != kEmpty) enter(forget(next), child);
-  };
-  const TrieNode& n = trie_.nodes[node];
-  if (n.fan != kNoFan) {
-    const Fan fan = trie_.fans[n.fan];
-    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i) go(trie_.fan_nodes[i], trie_.fan_bytes[i]);
-  } else {
-    for (u32 c = node + 1; c < n.end; c = trie_.nodes[c].end) go(c, trie_.nodes[c].byte);
-  }
+    return true;
+  });
 }
 
 // The hot loop: a subtree without class masks, states on a stack by depth. The children of a wide node lie far apart:

@@ -29,17 +29,18 @@ class MaskBuilder {
   ~MaskBuilder();
   static void warm(Vocabulary& vocabulary);
 
-  // All need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
+  // requires, here and below: mutex of the arena held
+  // Of a canonical form: tokens that depend on what it forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state);
   // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
   // The mask of a state from that of its canonical form: the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  // A state whose mask is the same but for open tokens, and that many places come to.
+  // A state that has the same mask, except for open tokens, and that many places reach.
   Id shared_form(Id e);
   // The state with the counts of its groups cut to `most`.
   Id capped(Id state, u32 most);
-  // A key with its names, which no other program is likely to come to.
+  // A key with its names, which no other program is likely to reach.
   bool own_key(Id e) {
     KeyParts parts;
     return Json::of(arena_).used() && key_parts(e, parts);
@@ -83,7 +84,7 @@ class MaskBuilder {
     Reach reach;
     bool (MaskBuilder::*make)(Id e, u32 node);
   };
-  static const std::array<Row, 12> kOrder;
+  static const std::array<Row, kMakers> kOrder;
   bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
   template <class Make>
   bool attempt(Strategy strategy, Make make) {
@@ -135,16 +136,13 @@ class MaskBuilder {
     char blank;  // that may stand before the key; 0: none
   };
   struct KeyHits {  // of a name, by the bytes of it that are missing
-    u64 known = 0, hit = 0, dies = 0;
-  };
-  enum class Touch {
-    None,
-    Hit,    // a token can complete the name, or other keys along it are not that simple
-    Alone,  // no other key has what begins it
+    u64 known = 0;
+    u64 hit = 0;   // a token can complete it, or other keys along it are not that simple
+    u64 dies = 0;  // no other key has what begins it
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
-  Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts, bool allowed);
   bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
   bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);
@@ -228,10 +226,11 @@ class MaskBuilder {
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
   void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
+  void keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const;
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
-  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else goes on here
+  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else continues here
     return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
   }
   std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
@@ -248,15 +247,15 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_of(Id open);
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
   std::shared_ptr<Piece> piece_below(Id state, u32 node);
-  std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
-  std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
+  std::shared_ptr<Piece> piece_after(Begin& begin, Id state);
+  std::shared_ptr<Piece> piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
   u32 continuation(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_outcome(std::span<const u32> of);
   Position position(const Lexed::Place& place, u32 how);
   Position near_position(u32 lexer, const Lexed::Place& place);
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
-    Lexed::Behind how{};
+    Lexed::After how{};
     u32 start = 0;
     bool passed = false;  // `place` is after it and not in front
     Lexed::Place place{};
@@ -292,7 +291,7 @@ class MaskBuilder {
   void add(const std::shared_ptr<const Words>& dense);
 
   struct Drawing {  // while it lives there is a scratch
-    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_canvas(); }
+    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_scratch(); }
     ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
     MaskBuilder& builder;
   };
@@ -389,15 +388,15 @@ class MaskBuilder {
     std::vector<Group*> groups;
     std::vector<int> whole;  // tokens that end with them
   };
-  // What the tokens of a bundle go on with, where certain lexemes may begin.
+  // What the tokens of a bundle continue with, where certain lexemes may begin.
   struct Continuation {
     std::vector<std::shared_ptr<Piece>> pieces;
     std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
     std::vector<u32> bundles;                // of all
-    const Bundle* behind;
+    const Bundle* of;
     u32 number;
     u32 alone;  // its outcome where it has no bundles
-    // What follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens.
+    // What follows without a lexeme may begin as the lexeme continues: groups do not know such tokens.
     bool blurred = false;
   };
   std::deque<Bundle> bundles_;

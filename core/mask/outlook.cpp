@@ -31,7 +31,7 @@ Spelling::Follow Outlooks::follow(Id state) {
     std::array<u8, 256> live{};
     for (unsigned b = 0; b < 0x80; ++b) {
       const u8 byte = static_cast<u8>(b);
-      if (!first.has(byte) || (out & spelling_.follow(byte))) continue;
+      if (!first.has(byte) || !spelling_.spells(byte) || (out & spelling_.follow(byte))) continue;
       u8 own = kUnasked;
       u8& of = exact ? own : live[arena_.byte_class(byte)];
       if (of == kUnasked) of = known(step(state, byte)) ? kLive : kDead;
@@ -46,6 +46,10 @@ void Outlooks::emit(int token, Id state) {
   if (token < 0) return;
   if (arena_.has(state, kCounting)) state = arena_.token_end(state);
   if (!known(state)) return;
+  if (ends_) {
+    if (ends_->of[token >> 5] >> (token & 31) & 1) ends_->tokens.push_back({static_cast<u32>(token), state});
+    return;
+  }
   if (const Follow after = follow(state)) out_->others.push_back({static_cast<u32>(token), after});
 }
 
@@ -203,13 +207,6 @@ std::shared_ptr<ClassMask> Outlooks::class_of(const Chain& chain) {
   return vocabulary_.class_mask(CharSet::make(std::move(ranges)), 0);
 }
 
-std::shared_ptr<const Words> Outlooks::loop(Id state, char& one_of_them) {
-  const Chain chain = this->chain(state);
-  if (!chain.loops || chain.states.size() != 2) return nullptr;
-  one_of_them = static_cast<char>(chain.ascii.has('a') ? 'a' : chain.ascii.lowest());
-  return class_of(chain)->dense;
-}
-
 bool Outlooks::by_chain(Id state) {
   const Chain chain = this->chain(state);
   if (chain.states.size() < 2) return false;
@@ -268,6 +265,17 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id s
   }
   own_.emplace(form, made);
   return made;
+}
+
+std::vector<std::pair<u32, Id>> Outlooks::outcomes(Id state, const u32* words) {
+  Ends found{words, {}};
+  ends_ = &found;
+  struct Reset {
+    Ends*& of;
+    ~Reset() { of = nullptr; }
+  } const reset{ends_};
+  take_below(state, 0);
+  return std::move(found.tokens);
 }
 
 }  // namespace guiderail

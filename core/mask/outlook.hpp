@@ -15,9 +15,8 @@ class Outlooks {
  public:
   Outlooks(Arena& arena, Spelling& spelling) : arena_(arena), spelling_(spelling), vocabulary_(spelling.vocabulary()) {}
   std::shared_ptr<const Spelling::Outlook> of(MaskBuilder& builder, Id state);
-  // The tokens made of characters each of which leads to one and the same state; null: no
-  // such.
-  std::shared_ptr<const Words> loop(Id state, char& one_of_them);
+  // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
+  std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const { return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48; }
 
  private:
@@ -57,6 +56,11 @@ class Outlooks {
   Spelling& spelling_;
   Vocabulary& vocabulary_;
   Spelling::Outlook* out_ = nullptr;  // while one is made
+  struct Ends {
+    const u32* of;  // the mask
+    std::vector<std::pair<u32, Id>> tokens;
+  };
+  Ends* ends_ = nullptr;  // while outcomes are found
   std::unordered_map<Id, Lead> leads_;
   std::unordered_map<Id, Follow> follows_;
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // that other arenas do not know

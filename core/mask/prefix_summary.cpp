@@ -41,9 +41,9 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
   loop = step(e, '"');
   if (loop == kEmpty || !endless_string(loop, mode)) return 0;
   if (first.count() == 1) return 2;
-  const Id behind = first.has(' ') ? step(e, ' ') : kEmpty;
-  if (behind == kEmpty || step(behind, '"') != loop) return 0;
-  first = arena_.first(behind);
+  const Id blank = first.has(' ') ? step(e, ' ') : kEmpty;
+  if (blank == kEmpty || step(blank, '"') != loop) return 0;
+  first = arena_.first(blank);
   return first.count() == 1 ? 3 : 0;
 }
 
@@ -51,7 +51,7 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
 // `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
 bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
   std::vector<u32> ends;
-  std::size_t behind = 0;
+  std::size_t below = 0;
   u32 visited = 0;
   out.nullable = loop == kEmpty && arena_.nullable(head);
   std::vector<std::pair<u32, Id>> stack{{0, head}};
@@ -69,11 +69,11 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
       if (t.token >= 0) out.tokens.push_back(t.token);
       if (t.end == n + 1) return true;
       if (closes || (loop == kEmpty && arena_.nullable(next))) {
-        behind += t.end - n;
+        below += t.end - n;
         ends.push_back(n);
       }
       if (next != kEpsilon) stack.push_back({n, next});
-      return behind <= kMostSummaryRest;
+      return below <= kMostSummaryRest;
     });
     if (!done) return false;
   }
@@ -89,7 +89,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
 
 // The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
 void MaskBuilder::warm(Vocabulary& vocabulary) {
-  if (vocabulary.spelling().empty()) return;
+  if (vocabulary.character_index().empty()) return;
   const Escapes mode = Escapes::Canonical;
   Arena arena{Limits{}};
   const Id loop = arena.concat(Escaped::of(arena).escaped(arena.any_text(), mode), arena.literal("\""));

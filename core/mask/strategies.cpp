@@ -84,7 +84,7 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 
 // -- the order --
 // Exact and cheap ones first; each may assume that those before it did not apply, but must be right without them.
-const std::array<MaskBuilder::Row, 12> MaskBuilder::kOrder{{
+const std::array<MaskBuilder::Row, kMakers> MaskBuilder::kOrder{{
     {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::SeveralKeys, Reach::Strings, &MaskBuilder::several_keys},
     {Strategy::Keywords, Reach::Large, &MaskBuilder::keywords},

@@ -39,6 +39,7 @@ enum class Strategy : u8 {
   kCount
 };
 inline constexpr std::size_t kStrategies = static_cast<std::size_t>(Strategy::kCount);
+inline constexpr std::size_t kMakers = static_cast<std::size_t>(Strategy::CharacterIndex);  // that make whole masks
 
 struct StrategyInfo {
   const char* name;

@@ -36,7 +36,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
 }
 
 // Does every character lead to texts that every character may follow? (Of [a-z]* [^a-z] .*, what is read can always be
-// gone on with, though it takes another character.)
+// continued, though it takes another character.)
 bool MaskBuilder::never_dies(Id text) {
   ByteSet first = CharSet::any()->first();
   first &= arena_.first(text);
@@ -110,15 +110,15 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
 
 // The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
 bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
-  CharacterIndex& spelling = vocabulary_.spelling();
+  CharacterIndex& index = vocabulary_.character_index();
   for (auto [byte, next] : ways)
-    if (spelling.many_exits(byte)) return false;
+    if (index.many_exits(byte)) return false;
   bool added = false;
   for (auto [byte, next] : ways) {
-    auto exits = spelling.exits(byte, trie_);
+    auto exits = index.exits(byte, trie_);
     if (postpone_exits(*exits->trie, next, 0)) continue;
     const bool first = !added && !scratch_->touched();
-    if (first) scratch_->add(spelling.dense_with(of, byte, *exits));
+    if (first) scratch_->add(index.dense_with(of, byte, *exits));
     added = added || first;
     const Spelled only{exits->before, of.letters};
     walk_exits(*exits->trie, next, &only, !first);
@@ -140,7 +140,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
     if (!other && !first.has(byte)) continue;
     if (inside.has(byte)) return false;
     if (const Id next = step(other ? after(loop, 1) : loop.tail, byte);
-        next != kEmpty && !vocabulary_.spelling().no_exits(byte))
+        next != kEmpty && !vocabulary_.character_index().no_exits(byte))
       ways.push_back({byte, next});
     if (other) before.push_back({byte, loop.whole});
   }
@@ -161,7 +161,7 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   Ways ways;
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
-    if (inside.has(byte) || !first.has(byte) || vocabulary_.spelling().no_exits(byte)) continue;
+    if (inside.has(byte) || !first.has(byte) || vocabulary_.character_index().no_exits(byte)) continue;
     if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
   }
   if (!leave_all(*of, ways)) return false;

@@ -308,30 +308,30 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
   return !entry->full;
 }
 
-CompletionDistance& Guide::costs(Program& program) const {
-  if (!program.costs_)
-    program.costs_ =
+CompletionDistance& Guide::distance(Program& program) const {
+  if (!program.distance_)
+    program.distance_ =
         std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, token_of_symbol_, set_of_symbol_);
-  return *program.costs_;
+  return *program.distance_;
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
-  vocabulary_->bytes_below();  // or the costs would make it under the mutex
+  vocabulary_->bytes_below();  // or the search would make it under the mutex
   return program.deep(state, [&] { return new_need(program, state, thorough); });
 }
 
 u32 Guide::new_need(Program& program, Id state, bool thorough) const {
   Program::Lock lock(program);
-  CompletionDistance& costs = this->costs(program);
+  CompletionDistance& distance = this->distance(program);
   for (;;) {
     if (!thorough)
-      if (const auto found = costs.found(state)) return *found;
+      if (const auto found = distance.found(state)) return *found;
     Program::Maker maker(program, Program::Making::Cost, state);
     program.check_refused(maker.key(), kEnd);
     if (!maker.begin(lock)) continue;
     const Work::Step step(program.search_work(), kEnd, program.step_work());
     try {
-      return thorough ? costs.refine(state) : costs.of(state);
+      return thorough ? distance.refine(state) : distance.of(state);
     } catch (const Error& error) {
       if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
       throw;
@@ -341,18 +341,18 @@ u32 Guide::new_need(Program& program, Id state, bool thorough) const {
 
 void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const {
   Program::Lock lock(program);
-  CompletionDistance& costs = this->costs(program);
-  auto plenty = [&] { return budget > 0 && costs.worst(state).value_or(kInf) <= budget - 1; };
+  CompletionDistance& distance = this->distance(program);
+  auto plenty = [&] { return budget > 0 && distance.worst(state).value_or(kInf) <= budget - 1; };
   while (!plenty()) {
     Program::Maker maker(program, Program::Making::Cost, state);
     if (!maker.begin(lock)) continue;
     const Work::Step step(program.search_work(), kEnd, program.step_work());
-    u32 needed = costs.of(state);
-    if (needed > budget) needed = costs.refine(state);
+    u32 needed = distance.of(state);
+    if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)
       throw Error("budget-unknown",
                   "no way to complete the text was found, so no number of tokens can be promised; bound the "
-                  "constraint, or go on without a budget");
+                  "constraint, or continue without a budget");
     if (needed > budget)
       throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
                                           " tokens or more as far as was found, but the budget is " +
@@ -360,7 +360,7 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
     if (budget == 0)
       std::memset(out, 0, vocabulary_->words() * 4);
     else
-      costs.restrict(state, budget - 1, out);
+      distance.restrict(state, budget - 1, out);
     restricts = true;
     break;
   }
@@ -370,12 +370,12 @@ bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left)
   vocabulary_->bytes_below();
   return program.deep(after, [&] {
     Program::Lock lock(program);
-    CompletionDistance& costs = this->costs(program);
+    CompletionDistance& distance = this->distance(program);
     for (;;) {
       Program::Maker maker(program, Program::Making::Cost, after);
       if (!maker.begin(lock)) continue;
       const Work::Step step(program.search_work(), kEnd, program.step_work());
-      return costs.suffices(before, token, after, left);
+      return distance.suffices(before, token, after, left);
     }
   });
 }

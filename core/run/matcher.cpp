@@ -1,4 +1,4 @@
-// Matchers: one text on its way.
+// Matchers: one text in progress.
 #include "run/matcher.hpp"
 
 #include <algorithm>

@@ -41,6 +41,7 @@ struct Budget {
 };
 
 // An arena, its root, and the masks that hang on its nodes. A state is an id of one program.
+// Public functions take the arena's mutex themselves where they need it: who calls them does not hold it.
 class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(std::shared_ptr<Arena> arena, Id root);
@@ -49,7 +50,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Id root() const { return root_; }
   u64 serial() const { return serial_; }                            // no other program of the process has it
   Id advance(Id state, std::string_view bytes, u32 token = kNone);  // kEmpty: refused; `token`: these bytes are it
-  // The same as far as it is known, without the lock: how many bytes that were.
+  // The same as far as it is known, without the mutex: how many bytes that were.
   std::size_t advance_known(Id& state, std::string_view bytes) const;
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
@@ -82,10 +83,12 @@ class Program : public std::enable_shared_from_this<Program> {
     bool plain, forget;  // of printable ASCII only; states without the texts of keys
     bool haste;          // any completion, not a shortest one
   };
+  // These take the mutex.
   Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from after so many bytes of it
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
   std::string forced_from(Id state, std::size_t limit);
   bool shortest_from(Id start, std::size_t limit, std::string& out);
+  // requires: mutex held
   bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
   // f(), which reads this state: where it is nested too deep for this thread's stack, on a deep one.
   template <class F>
@@ -136,12 +139,13 @@ class Program : public std::enable_shared_from_this<Program> {
     std::shared_ptr<Made> watched;  // null: nobody waits
   };
   Program(const Program& compiled, std::shared_ptr<Arena> arena);
-  void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
+  // requires, up to the members: mutex held
+  void serve(std::shared_ptr<Vocabulary> vocabulary);
   void keep(std::shared_ptr<const MaskEntry> mask);
-  void count(Tally& to) const;  // under the mutex
+  void count(Tally& to) const;
   void note_size();
   void note_growth();
-  static u64 next_serial();
+  static u64 next_serial();  // without it
   // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
@@ -162,10 +166,10 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<InProgress> in_progress_;
   std::condition_variable_any made_, builder_free_;  // with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
-  std::unique_ptr<CompletionDistance> costs_;           // made when a budget is first asked for
+  std::unique_ptr<CompletionDistance> distance_;        // made when a budget is first asked for
   std::shared_ptr<SpelledTexts> spelled_;               // made when a canonical spelling is first asked for
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
-  std::unordered_set<u64> refused_;                     // masks, see Maker; under the mutex
+  std::unordered_set<u64> refused_;                     // masks, see Maker
   FlatMap<Id> key_tokens_;                              // from states within keys, by the token; bounded
   std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
@@ -180,6 +184,7 @@ struct TokenTable {  // Guide::token_table: rows of states in CSR form
   std::vector<u8> accepting;
 };
 
+// Any number of threads may call its functions. They take the mutex of the program where they need it.
 class Guide : public std::enable_shared_from_this<Guide> {
  public:
   // `symbols`: the token of each special token that the program names, by its text. Where a set of tokens is named, the
@@ -199,7 +204,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // From now on, before any matcher is made: only texts in canonical spelling. Throws where there is none.
   void require(std::shared_ptr<Spelling> spelling);
   const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any
-  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text comes to them.
+  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text reaches them.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
@@ -225,18 +230,21 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;  // of all programs that live
 
  private:
+  // These take the program's mutex.
   Id advance_either(Program& program, Id state, u32 token) const;
-  std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* new_mask(Program& program, Id state) const;
   u32 new_need(Program& program, Id state, bool thorough) const;
   void within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const;
+  // requires: the program's mutex held; what is given the lock lets others in while it waits
+  std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
   const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
+  CompletionDistance& distance(Program& program) const;
+  // Without a mutex.
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;
-  CompletionDistance& costs(Program& program) const;  // under the mutex
-  SpelledTexts& spelled(Program& program) const;
+  SpelledTexts& spelled(Program& program) const;  // takes mutex_
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::shared_ptr<Spelling> spelling_;
@@ -254,6 +262,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::vector<std::weak_ptr<Program>> earlier_;  // that matchers still use
 };
 
+// For one thread at a time (see Changing, Reading). Its functions take the program's mutex through the guide.
 class Matcher {
  public:
   Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);

@@ -52,7 +52,7 @@ void Program::count(Tally& to) const {
   if (builder_) builder_->count(to);
   for (const MaskBuilder* spare : spares_) spare->count(to);
   to.add("masks", mask_bytes_ + bytes_of(masks_));
-  to.add("searches", costs_ ? costs_->memory() : 0);
+  to.add("searches", distance_ ? distance_->memory() : 0);
   to.add("spelled", spelled_ ? spelled_->memory() : 0);
   to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
 }

@@ -9,6 +9,7 @@
 namespace guiderail {
 
 namespace {
+constexpr std::size_t kManyOpen = 512;  // crossover: tokens whose completions within a piece are not looked for
 constexpr const char* kSpelling = "finding how a text ends in canonical spelling";
 }  // namespace
 
@@ -22,7 +23,8 @@ u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& sp
 // Before anything refers to what is known.
 void SpelledTexts::begin(const Guide& guide) {
   guide_ = &guide;
-  if (!std::exchange(manner_known_, true)) find_manner();
+  if (!manner_known_) find_manner();
+  manner_known_ = true;
   if (needs_.size() + lives_.size() + outlook_of_.size() >= kMostSpelled) {
     lives_.clear();
     needs_.clear();
@@ -35,9 +37,9 @@ void SpelledTexts::begin(const Guide& guide) {
                std::memory_order_relaxed);
 }
 
-void SpelledTexts::note(const Key& key, u32 needed) {
-  const auto [it, fresh] = needs_.try_emplace(key, needed);
-  if (!fresh) it->second = std::min(it->second, needed);
+void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
+  const auto [it, fresh] = needs_.try_emplace(key, Need{needed, token});
+  if (!fresh && needed < it->second.tokens) it->second = {needed, token};
 }
 
 // Can a byte of this text be another one, as far as the constraint can tell? `strict`: not its last.
@@ -55,13 +57,23 @@ bool SpelledTexts::avoidable(const std::string& text, bool& strict) const {
   return false;
 }
 
+// Can another byte that is a token take the place of this one, as far as the constraint can tell?
+bool SpelledTexts::replaceable(u8 byte) const {
+  if (spelling_.spells(byte) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return true;  // no text has the last ones
+  const auto& classes = program_.arena().byte_classes();
+  for (unsigned b = 0; b < 256; ++b)
+    if (classes[b] == classes[byte] && spelling_.spells(static_cast<u8>(b))) return true;
+  return false;
+}
+
 // Can all that the constraint lets come be spelled? It is enough that where it lets characters come, some are readable,
 // and that no text must hold one that is a token of its own.
 void SpelledTexts::find_manner() {
   Arena& arena = program_.arena();
   const u64 readable = spelling_.readable();
   const auto can = [&](u32 c) { return (readable >> spelling_.atom(c) & 1) != 0; };
-  plain_ = spelling_.is_full() && !arena.has_raw_bytes();
+  plain_ = !arena.has_raw_bytes();
+  for (unsigned b = 0; b < 256 && plain_; ++b) plain_ = replaceable(static_cast<u8>(b));
   for (u32 c = 0; c < 0x80 && plain_; ++c) plain_ = can(c);
   for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, strict_);
   if (!plain_ || readable + 1 == u64{1} << spelling_.atoms()) return;
@@ -80,17 +92,17 @@ void SpelledTexts::find_manner() {
 Id SpelledTexts::alike(Id state) {
   const Id without = program_.without_text(state);
   if (without == state) return state;
-  const auto [it, fresh] = alike_.try_emplace(state, state);
-  if (!fresh) return it->second;
+  if (auto it = alike_.find(state); it != alike_.end()) return it->second;
+  Id found = without;
   for (const char& end : std::string_view("\"],}"))
     if ((program_.advance(state, {&end, 1}) == kEmpty) != (program_.advance(without, {&end, 1}) == kEmpty))
-      return state;
-  return it->second = without;
+      found = state;
+  return alike_.emplace(state, found).first->second;
 }
 
 u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
   const Key key = key_of(state, spelled);
-  if (auto it = needs_.find(key); it != needs_.end()) return it->second;
+  if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   if (spelled.last >= 0)
     if (const u32 found = need_any(state, spelled.place); found != kInf) return found;
   u32 found = by_text(state, spelled);
@@ -103,7 +115,7 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
 u32 SpelledTexts::need_any(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = key_of(state, {place, -1});
-  if (auto it = needs_.find(key); it != needs_.end()) return it->second;
+  if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   const u32 found = by_text(state, {place, -1});
   if (found != kInf || place != Spelling::kFresh) note(key, found);
   return found;
@@ -111,21 +123,21 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
 
 // A shortest text that completes a state; empty where none is found. Its places know their rest of it.
 std::string_view SpelledTexts::shortest(Id state) {
-  const auto [it, fresh] = shortest_.try_emplace(alike(state));
-  Rest& rest = it->second;
-  if (fresh) {
+  const Id own = alike(state);
+  auto it = shortest_.find(own);
+  if (it == shortest_.end()) {
     std::string found;
     program_.shortest(state, kSpelledBytes, found);
     const auto text = std::make_shared<const std::string>(std::move(found));
-    rest = {text, 0};
     Id at = state;
     for (std::size_t i = 0; i < text->size() && i < kSpelledPlaces; ++i) {
       at = program_.advance(at, std::string_view(*text).substr(i, 1));
       if (at == kEmpty) break;  // a place that was seen without its texts
-      shortest_.try_emplace(alike(at), Rest{text, i + 1});
+      if (const Id place = alike(at); place != own) shortest_.try_emplace(place, Rest{text, i + 1});
     }
+    it = shortest_.emplace(own, Rest{text, 0}).first;  // last: a search that fails is made again
   }
-  return std::string_view(*rest.text).substr(rest.from);
+  return std::string_view(*it->second.text).substr(it->second.from);
 }
 
 // Along a text that completes the state: one that is known after a character, a shortest one, or such after a character
@@ -173,6 +185,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
     Spelling::State spelled;
     std::size_t from;
     std::vector<std::pair<u32, u32>> open;
+    u32 tried = kNoToken;
   };
   std::set<std::tuple<Id, u32, int, std::size_t>> failed;
   std::vector<Frame> frames;
@@ -180,12 +193,13 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
   const auto known = [&](const Frame& at) {
     if (at.from == text.size()) return ends(at.state, at.spelled) ? 0 : kInf;
     const auto it = needs_.find(key_of(at.state, at.spelled));
-    return it == needs_.end() ? kInf : it->second;
+    return it == needs_.end() ? kInf : it->second.tokens;
   };
   Frame next{state, spelled, 0, {}};
   for (;;) {
     if (u32 needed = known(next); needed != kInf) {
-      for (; !frames.empty(); frames.pop_back()) note(key_of(frames.back().state, frames.back().spelled), ++needed);
+      for (; !frames.empty(); frames.pop_back())
+        note(key_of(frames.back().state, frames.back().spelled), ++needed, frames.back().tried);
       return needed;
     }
     if (next.from < text.size() &&
@@ -200,6 +214,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
       Frame& at = frames.back();
       const auto [token, length] = at.open.back();
       at.open.pop_back();
+      at.tried = token;
       const Spelling::State after = spelling_.next(at.spelled, token);
       const Id then = after.dead() ? kEmpty : guide_->advance(program_, at.state, token);
       found = then != kEmpty;
@@ -211,7 +226,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
 u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
   Seen seen;
   u32 fuel = kSpelledFuel;
-  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled));
+  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
   if (fuel > 0)  // all that can be reached was seen
     for (const Key& key : seen) note(key, kInf);
   return kInf;
@@ -259,7 +274,12 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, S
   const Key key = key_of(state, spelled);
   if (seen.size() >= kSpelledDepth) fuel = 0;
   if (fuel == 0 || !seen.insert(key).second) return false;
-  std::vector<std::pair<Id, Spelling::State>> open;
+  struct Open {
+    Id state;
+    Spelling::State spelled;
+    u32 token;
+  };
+  std::vector<Open> open;
   bool spent = false;
   const bool found = each_token(state, [&](u32 token, Id next) {
     if ((spent = fuel == 0)) return true;
@@ -268,24 +288,24 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, S
     if (after.dead()) return false;
     --fuel;
     const auto known = needs_.find(key_of(next, after));
-    u32 rest = known != needs_.end() ? known->second : kInf;
+    u32 rest = known != needs_.end() ? known->second.tokens : kInf;
     if (known == needs_.end()) {
       rest = need_any(next, after.place);
       if (rest == kInf) rest = by_text(next, after);
       if (rest == kInf) {
-        open.push_back({next, after});
+        open.push_back({next, after, token});
         return false;
       }
       note(key_of(next, after), rest);
     }
     if (rest == kInf) return false;
-    note(key, rest + 1);
+    note(key, rest + 1, token);
     return true;
   });
   if (found) return !spent;
-  for (const auto& [next, after] : open)
+  for (const auto& [next, after, token] : open)
     if (search(next, after, fuel, seen)) {
-      note(key, needs_.at(key_of(next, after)) + 1);
+      note(key, needs_.at(key_of(next, after)).tokens + 1, token);
       return true;
     }
   return false;
@@ -317,7 +337,7 @@ bool SpelledTexts::begins(Id state, u32 place) {
   std::array<bool, 256> dead{};
   const auto comes = [&](u8 byte) {
     bool& known = dead[arena.byte_class(byte)];
-    if (known || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_)) return false;
+    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_)) return false;
     const char c = static_cast<char>(byte);
     if (program_.advance(state, {&c, 1}) != kEmpty) return true;
     known = !arena.has(state, kExactStep);
@@ -370,13 +390,13 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   if (plain_) {
-    auto& outlook = outlook_of_[state];
-    if (!outlook) {
-      if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
-      outlook = guide.outlook(program_, *outlooks_, state);
+    auto outlook = outlook_of_.find(state);
+    if (outlook == outlook_of_.end()) {
+      outlook = outlook_of_.emplace(state, guide.outlook(program_, *outlooks_, state)).first;
     }
-    spelling_.decide(spelled, *spelling_.proof(spelled, *outlook), strict_, words, open_);
+    spelling_.decide(spelled, *spelling_.proof(spelled, *outlook->second), strict_, words, open_);
   } else {
     spelling_.restrict(spelled, words);
     open_.assign(words, words + spelling_.vocabulary().words());
@@ -395,41 +415,46 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   if (left != kInf) restrict_within(state, spelled, left, words);
 }
 
-// Of most tokens within a string the places are enough that they lead to.
-void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
-  std::shared_ptr<const Words> many;
-  Id inside = kEmpty;
-  bool all = false;  // of those
-  if (plain_) {
-    char by = 0;
-    {
-      std::lock_guard lock(program_.arena().mutex);
-      many = outlooks_->loop(state, by);
-    }
-    if (many) inside = program_.advance(state, {&by, 1});
-    const Key key{alike(state), spelling_.settled(spelled.place), -3};
-    if (many && !needs_.contains(key)) {
-      u32 most = 0;
-      for (u32 place : spelling_.places_after(spelled))
-        if (most != kInf) most = std::max(most, need_any(inside, place));
-      needs_.emplace(key, most);
-    }
-    all = many && needs_.at(key) <= left;
-  }
-  const u32 count = spelling_.vocabulary().words();
-  for (u32 w = 0; w < count; ++w)
-    for (u32 bits = all ? words[w] & ~(*many)[w] : words[w]; bits != 0; bits &= bits - 1) {
-      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
-      Work::spend();
-      const bool within = many && ((*many)[w] >> (token & 31) & 1);
-      const Id next = within ? inside : guide_->advance(program_, state, token);
-      const u32 rest = need(next, spelling_.next(spelled, token));
-      if (rest > left) words[w] &= ~(bits & (~bits + 1));
-    }
+// The first token of the completion that is known of a state; kNoToken: none is.
+u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
+  for (const Key& key : {key_of(state, spelled), key_of(state, {spelling_.settled(spelled.place), -1})})
+    if (auto it = needs_.find(key); it != needs_.end() && it->second.token != kNoToken) return it->second.token;
+  return kNoToken;
 }
 
-// -- guides
-// ------------------------------------------------------------------------------------------------------------
+// A completion that begins a piece serves all tokens that lead to one state and one place; where many tokens are left,
+// others are not searched for. So a token may be left out though a completion exists, but never the one that the
+// completion of this state begins with.
+void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
+  const u32 first = need(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
+  const u32 count = spelling_.vocabulary().words();
+  Words others(words, words + count);
+  std::vector<std::tuple<u32, Id, Spelling::State>> open;
+  const auto decide = [&](u32 token, Id next) {
+    others[token >> 5] &= ~(1u << (token & 31));
+    if (token == first) return;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    const auto known = needs_.find(key_of(next, after));
+    if (known != needs_.end() ? known->second.tokens > left : need_any(next, after.place) > left)
+      open.push_back({token, next, after});
+  };
+  std::vector<std::pair<u32, Id>> outcomes;
+  {
+    std::lock_guard lock(program_.arena().mutex);
+    outcomes = outlooks_->outcomes(state, words);
+  }
+  for (const auto& [token, next] : outcomes) decide(token, next);
+  for (u32 w = 0; w < count; ++w)
+    for (u32 bits = others[w]; bits != 0; bits &= bits - 1) {
+      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
+      decide(token, guide_->advance(program_, state, token));
+    }
+  for (const auto& [token, next, after] : open)
+    if (open.size() > kManyOpen || by_text(next, after) > left) words[token >> 5] &= ~(1u << (token & 31));
+}
+
+// -- guides --
 void Guide::require(std::shared_ptr<Spelling> spelling) {
   if (&spelling->vocabulary() != vocabulary_.get())
     throw Error("program-bound", "this spelling serves another vocabulary");

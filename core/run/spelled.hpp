@@ -46,9 +46,15 @@ class SpelledTexts {
       return mix64((u64{index_of(k.state)} << 32 | k.place) ^ (u64{static_cast<u32>(k.last)} << 20) ^ secrets.flat);
     }
   };
+  static constexpr u32 kNoToken = 0xFFFFFFFF;
+  struct Need {
+    u32 tokens;            // of a completion; kInf: there is none
+    u32 token = kNoToken;  // the first of them, where it is known
+  };
   using Seen = std::unordered_set<Key, Hasher>;
 
   void find_manner();
+  bool replaceable(u8 byte) const;
   bool avoidable(const std::string& text, bool& strict) const;
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
@@ -67,7 +73,8 @@ class SpelledTexts {
   Id alike(Id state);
   Key key_of(Id state, const Spelling::State& spelled) { return {alike(state), spelled.place, spelled.last}; }
   void begin(const Guide& guide);
-  void note(const Key& key, u32 needed);
+  void note(const Key& key, u32 needed, u32 token = kNoToken);
+  u32 witness(Id state, const Spelling::State& spelled);
   bool ends(Id state, const Spelling::State& spelled) {
     return program_.accepting(state) && spelling_.may_end(spelled);
   }
@@ -82,7 +89,7 @@ class SpelledTexts {
   bool strict_ = false;  // but not where a separate text is begun
   Words open_;
   std::unordered_map<Key, bool, Hasher> lives_;
-  std::unordered_map<Key, u32, Hasher> needs_;
+  std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // of a text that completes another state
     std::shared_ptr<const std::string> text;
     std::size_t from;

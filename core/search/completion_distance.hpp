@@ -29,8 +29,8 @@ class CompletionDistance {
   CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
                      const std::vector<std::shared_ptr<const Words>>& sets);
 
-  // All need the arena's mutex. Several threads may search at once, taking turns (see Arena::make_room): what was found
-  // is shared, what a search keeps is its own.
+  // requires, here and below: mutex of the arena held. Several threads may search at once, taking turns (see
+  // Arena::make_room): what was found is shared, what a search keeps is its own.
   u32 of(Id state);      // kInf: no completion was found within the limits
   u32 refine(Id state);  // the same after a more thorough search
   // of(state), if that is known.

@@ -54,7 +54,7 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
         if (some == kEmpty && part != kEpsilon) some = part;
       return likely_text(arena, some, to, depth + 1);
     }
-    case Kind::Repeat: {  // what may be left out is written, but in numbers; lists are not gone on with
+    case Kind::Repeat: {  // what may be left out is written, except in numbers; lists are not continued
       const u32 count = n.max == 1 && !of_number(arena.first(n.body())) ? 1 : n.min;
       for (u32 i = 0; i < count; ++i)
         if (!likely_text(arena, n.body(), to, depth + 1)) return false;

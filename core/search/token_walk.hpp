@@ -12,34 +12,34 @@ namespace guiderail {
 // While it lives, a search has its turn. What it keeps is put away while others have theirs.
 class CompletionDistance::Turn : public Arena::Aside {
  public:
-  explicit Turn(CompletionDistance& costs) : Arena::Aside(costs.arena_), costs_(costs) {}
+  explicit Turn(CompletionDistance& of) : Arena::Aside(of.arena_), of_(of) {}
   void leave() override {
-    work_ = costs_.work_;
-    steps_ = costs_.steps_;
-    hasty_ = costs_.hasty_;
-    work_kept_ = std::exchange(costs_.work_kept_, 1);
-    nodes_kept_ = std::exchange(costs_.nodes_kept_, 0);
-    begun_at_ = costs_.begun_at_;
-    most_nodes_ = std::exchange(costs_.most_nodes_, 0);
-    depth_ = std::exchange(costs_.depth_, 0);
-    unspelled_ = costs_.unspelled_;
-    nodes_ = costs_.arena_.node_count();
+    work_ = of_.work_;
+    steps_ = of_.steps_;
+    hasty_ = of_.hasty_;
+    work_kept_ = std::exchange(of_.work_kept_, 1);
+    nodes_kept_ = std::exchange(of_.nodes_kept_, 0);
+    begun_at_ = of_.begun_at_;
+    most_nodes_ = std::exchange(of_.most_nodes_, 0);
+    depth_ = std::exchange(of_.depth_, 0);
+    unspelled_ = of_.unspelled_;
+    nodes_ = of_.arena_.node_count();
   }
   void enter() override {
-    const u32 foreign = costs_.arena_.node_count() - nodes_;
-    costs_.work_ = work_;
-    costs_.steps_ = steps_;
-    costs_.hasty_ = hasty_;
-    costs_.work_kept_ = work_kept_;
-    costs_.nodes_kept_ = nodes_kept_;
-    costs_.begun_at_ = begun_at_ + foreign;
-    costs_.most_nodes_ = most_nodes_ + foreign;
-    costs_.depth_ = depth_;
-    costs_.unspelled_ = unspelled_;
+    const u32 foreign = of_.arena_.node_count() - nodes_;
+    of_.work_ = work_;
+    of_.steps_ = steps_;
+    of_.hasty_ = hasty_;
+    of_.work_kept_ = work_kept_;
+    of_.nodes_kept_ = nodes_kept_;
+    of_.begun_at_ = begun_at_ + foreign;
+    of_.most_nodes_ = most_nodes_ + foreign;
+    of_.depth_ = depth_;
+    of_.unspelled_ = unspelled_;
   }
 
  private:
-  CompletionDistance& costs_;
+  CompletionDistance& of_;
   std::size_t work_ = 0, steps_ = 0, work_kept_ = 0;
   std::optional<Manner> hasty_;
   u32 nodes_kept_ = 0, begun_at_ = 0, most_nodes_ = 0, nodes_ = 0;

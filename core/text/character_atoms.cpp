@@ -7,7 +7,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kFirst = 0x80, kEnd = 0x110000, kSurrogates = 0xD800, kBehindSurrogates = 0xE000;
+constexpr u32 kFirst = 0x80, kEnd = 0x110000, kSurrogates = 0xD800, kAfterSurrogates = 0xE000;
 }  // namespace
 
 CharacterAtoms::CharacterAtoms(std::span<const CharSet::Ptr> sets, std::vector<u32> single) {
@@ -15,7 +15,7 @@ CharacterAtoms::CharacterAtoms(std::span<const CharSet::Ptr> sets, std::vector<u
     u32 at;
     Hash flip;  // the sum of the flips before a character tells its atom
   };
-  std::vector<Edge> edges{{kFirst, {}}, {kSurrogates, {}}, {kBehindSurrogates, {}}};
+  std::vector<Edge> edges{{kFirst, {}}, {kSurrogates, {}}, {kAfterSurrogates, {}}};
   // Sums of random numbers: who chooses the sets does not know which of them cancel each other.
   auto flip = [](u64 what) { return Identity(Of::Atom).add(what).done(); };
   for (std::size_t i = 0; i < sets.size() && edges.size() < kMostEdges; ++i)

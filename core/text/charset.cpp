@@ -139,6 +139,10 @@ bool is_utf8(std::string_view text) {
   return state == CharSet::kDone;
 }
 
+u32 count_characters(std::string_view text) {
+  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
   Identity identity(Of::CharSet);
   for (auto [lo, hi] : ranges_) {

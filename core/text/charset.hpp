@@ -14,6 +14,7 @@
 namespace guiderail {
 
 bool is_utf8(std::string_view text);
+u32 count_characters(std::string_view text);  // of UTF-8
 
 class CharSet : public std::enable_shared_from_this<CharSet> {
  public:

@@ -97,8 +97,7 @@ bool Pretokens::is_lost(const Config& config) const {
 
 // The atoms of the characters that begin with these bytes.
 u64 Pretokens::possible(const std::string& begun) {
-  const auto [it, fresh] = possible_.try_emplace(begun, 0);
-  if (!fresh) return it->second;
+  if (auto it = possible_.find(begun); it != possible_.end()) return it->second;
   const u32 length = length_of(static_cast<u8>(begun[0]));
   if (begun.size() >= length) return 0;  // it begins none
   const u32 left = length - static_cast<u32>(begun.size());
@@ -107,9 +106,10 @@ u64 Pretokens::possible(const std::string& begun) {
   last.append(left, '\xBF');
   static constexpr u32 kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const u32 from = std::max(code_point(first), kLeast[length]), to = std::min(code_point(last), 0x10FFFFu);
+  u64 atoms = 0;
   for (u32 c = from; c <= to; ++c)
-    if (c < 0xD800 || c > 0xDFFF) it->second |= u64{1} << atom(c);
-  return it->second;
+    if (c < 0xD800 || c > 0xDFFF) atoms |= u64{1} << atom(c);
+  return possible_.emplace(begun, atoms).first->second;
 }
 
 // The piece holds the next character, too.
@@ -341,16 +341,18 @@ bool Pretokens::is_partial(State state) const {
 Pretokens::State Pretokens::intern(Configs configs) {
   std::sort(configs.begin(), configs.end());
   configs.erase(std::unique(configs.begin(), configs.end()), configs.end());
-  auto [it, fresh] = known_.try_emplace(configs, static_cast<State>(states_.size()));
-  if (!fresh) return it->second;
+  if (auto it = known_.find(configs); it != known_.end()) return it->second;
+  // What may fail comes before the state has a number.
+  if (states_.size() == states_.capacity()) states_.reserve(2 * states_.size() + 8);
+  steps_.resize(128 * (states_.size() + 1), kUnread);
+  const State number = known_.emplace(configs, static_cast<State>(states_.size())).first->second;
   for (const Config& config : configs) {
     bytes_ += 2 * (sizeof(Config) + config.begun.capacity());
     for (const Piece& piece : config.levels)
       bytes_ += 2 * (sizeof(Piece) + 4 * (piece.threads.capacity() + piece.never.capacity()));
   }
   states_.push_back(std::move(configs));
-  steps_.resize(128 * states_.size(), kUnread);
-  return it->second;
+  return number;
 }
 
 }  // namespace guiderail

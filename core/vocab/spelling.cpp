@@ -30,8 +30,9 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges,
   sort_shapes();
   sort_broken();
   hold_odd();
-  full_ = std::all_of(merges.bytes.begin(), merges.bytes.end(),
-                      [&](std::int64_t token) { return token >= 0 && trees_[static_cast<u32>(token)].made; });
+  for (unsigned b = 0; b < 256; ++b)
+    if (const std::int64_t token = merges.bytes[b]; token >= 0 && trees_[static_cast<u32>(token)].made)
+      bytes_.add(static_cast<u8>(b));
   for (u32 t = 0; t < vocabulary_->size(); ++t)
     if (!is_piece(t)) set_bit(no_text_, t);
   place(Pretokens::kDead, 0);
@@ -210,9 +211,9 @@ void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
 // The same state without numbers, which matter only where a piece may not end.
 Pretokens::State Spelling::untagged(Pretokens::State state) {
   if (odd_.empty()) return state;
-  const auto [it, fresh] = untagged_.try_emplace(state, state);
-  if (fresh && !pretokens_.is_held(state)) it->second = pretokens_.retag(state, [](u32) { return 1; });
-  return it->second;
+  if (auto it = untagged_.find(state); it != untagged_.end()) return it->second;
+  const Pretokens::State found = pretokens_.is_held(state) ? state : pretokens_.retag(state, [](u32) { return 1; });
+  return untagged_.emplace(state, found).first->second;
 }
 
 u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
@@ -331,12 +332,13 @@ const Words& Spelling::row(u32 token) {
       x = trees_[x].right;
     }
   if (trees_[token].made) correct(token, out);
+  auto made = std::make_shared<const Words>(std::move(out));
   if (kept_rows_.size() >= kMostRows) {
     rows_[kept_rows_.front()].reset();
     kept_rows_.pop_front();
   }
   kept_rows_.push_back(token);
-  rows_[token] = std::make_shared<const Words>(std::move(out));
+  rows_[token] = std::move(made);
   return *rows_[token];
 }
 
@@ -394,24 +396,26 @@ Pretokens::State Spelling::read(Pretokens::State state, u32 token, bool cut) {
 }
 
 u32 Spelling::place(Pretokens::State pieces, u32 separate) {
+  if (places_.size() == places_.capacity()) places_.reserve(2 * places_.size() + 8);  // fails before it is named
   const auto [it, fresh] = place_of_.try_emplace({pieces, separate}, static_cast<u32>(places_.size()));
   if (fresh) places_.push_back({pieces, separate});
   return it->second;
 }
 
 const Spelling::Open& Spelling::opened(u32 separate) {
-  const auto [it, fresh] = open_.try_emplace(separate);
-  if (fresh && !separate_.none())
+  if (auto it = open_.find(separate); it != open_.end()) return it->second;
+  Open found;
+  if (!separate_.none())
     for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
       if (!is_piece(t)) continue;
       const u32 after = separate_.read(separate, vocabulary_->bytes(t));
       if (after == Separate::kFound)
-        it->second.whole.push_back(t);
+        found.whole.push_back(t);
       else if (after != 0)
-        it->second.begun.push_back(t);
-      if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) it->second.nearly.push_back(t);
+        found.begun.push_back(t);
+      if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
     }
-  return it->second;
+  return open_.emplace(separate, std::move(found)).first->second;
 }
 
 void Spelling::restrict(const State& state, u32* words) {

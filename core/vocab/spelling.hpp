@@ -98,8 +98,7 @@ class Spelling {
   bool begins(u32 place, u8 ascii, bool strict);  // the same of one
   u64 readable();
   std::vector<u32> places_after(const State& state);  // of tokens made of whole characters, and that leave one open
-  // Is every byte a token?
-  bool is_full() const { return full_; }
+  bool spells(u8 byte) const { return bytes_.has(byte); }  // is it a token?
   // The same place as far as it matters where a piece begins.
   u32 settled(u32 place);
   u32 atom(u32 code_point) const { return pretokens_.atom(code_point); }
@@ -186,7 +185,7 @@ class Spelling {
   std::vector<Shape> shapes_;
   std::vector<Broken> broken_;
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
-  bool full_ = false;
+  ByteSet bytes_;  // those that are tokens
   std::vector<std::string> separate_texts_;
   Words own_;  // tokens that merges make
   Words no_text_;

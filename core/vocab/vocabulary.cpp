@@ -427,7 +427,7 @@ Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   return {mix64(at ^ root), at};
 }
 
-std::unique_ptr<MaskScratch> Vocabulary::take_canvas() {
+std::unique_ptr<MaskScratch> Vocabulary::take_scratch() {
   std::unique_ptr<MaskScratch> scratch;
   {
     std::lock_guard lock(mutex_);

@@ -146,6 +146,8 @@ struct MaskEntry {
   }
 };
 
+// Any number of threads may call its functions. They take a mutex of its own where they need it, never for long, so
+// who holds an arena's mutex may call them.
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
   Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
@@ -178,18 +180,18 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: it is not made yet
   // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
-  CharacterIndex& spelling() { return character_index_; }
+  CharacterIndex& character_index() { return character_index_; }
   // The tokens inside a string of at most so many characters (null: none), and those that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made when it is first asked for
   // Does some token continue with a quote after this byte?
-  bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
+  bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
   int longest_token(std::string_view text) const;  // that the text begins with; -1: none
 
   // A scratch of this vocabulary's size, to be given back.
-  std::unique_ptr<MaskScratch> take_canvas();
+  std::unique_ptr<MaskScratch> take_scratch();
   void give_back(std::unique_ptr<MaskScratch> scratch);
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);

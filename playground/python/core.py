@@ -99,6 +99,26 @@ def _data(name: str, handle: int = 0, arguments: bytes = b"") -> bytes:
         raise _error(*error.args) from None
 
 
+def is_plain_json(value: object, most: int) -> bool:
+    count, found = 0, [value]
+    while found:
+        one = found.pop()
+        kind = type(one)
+        if isinstance(one, dict) and kind is dict and all(type(key) is str for key in one):
+            inside: Iterable[object] = one.values()
+        elif isinstance(one, list) and kind is list:
+            inside = one
+        elif one is None or kind in (str, int, float, bool):
+            continue
+        else:
+            return False
+        count += 1 + len(one)
+        if count > most:
+            return False
+        found += inside
+    return True
+
+
 # -- counted work: see guiderail.support.work --------------------------------------------------------------------
 def spend_work(steps: int, /) -> None:
     global _owed

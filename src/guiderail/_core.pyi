@@ -42,6 +42,7 @@ class CharSet:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
+def is_plain_json(value: object, most: int) -> bool: ...  # at most so many parts, shared ones counted each time
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
 def limit_work(steps: int, /) -> tuple[int, int, int]: ...  # from now on, within the limit around; for restore_work

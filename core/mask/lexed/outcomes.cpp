@@ -1,14 +1,14 @@
 // Masks of lexed texts, put together from pieces (see pieces.cpp).
 //
-//   bundle        groups of a piece whose lexemes end as the same terminal
-//   continuation  bundle and what may begin after it -> the pieces that its tokens continue with, and the bundles of
-//   those transition    end of a lexeme and position in the grammar -> what may begin after it, and on demand the
-//   position there outcome       bundle and position in the grammar -> a continuation, and the outcomes of its bundles
-//   after the terminal
+// A bundle is the groups of a piece whose lexemes end as the same terminal. Three maps lead from it to tokens:
 //
-// Outcomes are interned, and the grammar has a say in a mask only by the outcomes that the bundles of its lexeme get:
-// all places that give the same ones share one mask. Most outcomes need the next few parts of the grammar only. So a
-// place is asked in a form that is cut short, which many share, and the place itself only where that does not know.
+// - bundle, and what may begin after it -> continuation: the pieces that its tokens continue with, and their bundles;
+// - end of a lexeme, and position in the grammar -> transition: what may begin after it, and later the position there;
+// - bundle, and position in the grammar -> outcome: a continuation, and the outcomes of its bundles after the terminal.
+//
+// Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
+// with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
+// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell.
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -57,12 +57,12 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
     for (Begin& begin : group.begins) {
       Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
       if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
-      if (next != kEmpty) made.pieces.push_back(piece_behind(begin, forget(next)));
+      if (next != kEmpty) made.pieces.push_back(piece_after(begin, forget(next)));
     }
   };
-  const u32 lexer = made.behind->end.lexer;
-  for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
-    Group& group = *made.behind->groups[i];
+  const u32 lexer = made.of->end.lexer;
+  for (std::size_t i = 0; i < made.of->groups.size(); ++i) {
+    Group& group = *made.of->groups[i];
     go_on(group, Lexed::of(arena_).open_lexeme({group.end.munch_guard, lexer, start, 0}));
     if (after != kEpsilon) {  // no lexeme: no guard holds there
       const ByteSet begins = arena_.first(after);
@@ -155,10 +155,9 @@ u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
 u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
-  if (transition.how != Lexed::Behind::Something)
-    return transition.how == Lexed::Behind::Nothing ? kNothing : kNotKnown;
-  const Continuation& behind = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
-  if (behind.bundles.empty()) return intern_outcome({&behind.number, 1});
+  if (transition.how != Lexed::After::Something) return transition.how == Lexed::After::Nothing ? kNothing : kNotKnown;
+  const Continuation& after = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
+  if (after.bundles.empty()) return intern_outcome({&after.number, 1});
   const u64 key = u64{bundle} << 32 | transition_id;
   if (const u32* known = near_outcomes_.find(key)) return *known;
   if (!transition.passed) {
@@ -168,8 +167,8 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
     transition.passed = true;
   }
   const std::size_t from = pending_.size();
-  pending_.push_back(behind.number);
-  for (u32 b : behind.bundles) {
+  pending_.push_back(after.number);
+  for (u32 b : after.bundles) {
     const bool any = Lexed::of(arena_).column_at(bundles_[b].end, transition.place) == Lexed::Column::Any;
     const u32 of = any ? near_outcome(b, transition.next) : kNotKnown;
     pending_.push_back(of);
@@ -208,7 +207,7 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
   u32 start = 0, result = kNothing;
   if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, place); reading.parse != place.parse) {
     result = exact_outcome(bundle, position(reading, index_of(after) << 1 | 1), after, near);
-  } else if (Lexed::of(arena_).behind_end(end, place, start, true) != Lexed::Behind::Nothing) {
+  } else if (Lexed::of(arena_).after_end(end, place, start, true) != Lexed::After::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = outcome(near);
@@ -252,7 +251,7 @@ void MaskBuilder::take(u32 outcome, Sum& to) {
   const std::span<const u32> of = this->outcome(outcome);
   const Continuation& continuation = continuations_[of[0]];
   to.blurred = to.blurred || continuation.blurred;
-  for (int t : continuation.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (int t : continuation.of->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   for (auto [word, bits] : continuation.words) to.words[word] |= bits;
   for (const auto& piece : continuation.pieces) take(*piece, to);
   for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);

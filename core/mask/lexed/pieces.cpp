@@ -1,12 +1,12 @@
-// Masks of texts that are cut into lexemes. What a token does within one lexeme depends on the lexeme alone; where the
-// lexeme ends inside the token, on what the grammar expects there. So a mask is put together from pieces:
+// Masks of texts that are cut into lexemes. Within one lexeme, what a token does depends on the lexeme alone. If the
+// lexeme ends inside the token, it depends on what the grammar expects there. So a mask is put together from pieces.
 //
-//   piece    the tokens that do not reach past the end of a lexeme, and groups of the places in the trie where the
-//            lexeme may end before the token does, by what it is then
-//   group -> piece   what these tokens continue with, by their next byte and what lexeme it may begin
+// A piece holds the tokens that do not reach past the end of a lexeme. It also holds groups: the places in the trie
+// where the lexeme may end before the token does, by the terminal that it is then. A group leads to further pieces, by
+// the next byte of its tokens and the lexeme that this byte may begin.
 //
-// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. How a mask is put together
-// from them, with a place in the grammar at hand: outcomes.cpp.
+// Of the grammar, a piece knows only the set of terminals that compete. So pieces are kept, and outcomes.cpp combines
+// them for a place in the grammar.
 #include "mask/lexed/pieces.hpp"
 
 #include <algorithm>
@@ -147,7 +147,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted = std::move(wanted_);
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
-  for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
+  for (const auto& [state, exits] : wanted_exits) join(piece_after(state, exits));
   const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
   if (count > most) {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
@@ -180,7 +180,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
 }
 
 // All after exits of a class, the same in many pieces.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
   begin_piece(false);
@@ -370,7 +370,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
 }
 
 // The same after a byte. `state`: after it.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
   begin_piece(false);

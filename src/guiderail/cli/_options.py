@@ -73,7 +73,7 @@ XsdOption = Annotated[
 RootOption = Annotated[
     str | None,
     typer.Option("--root", metavar="NAME", rich_help_panel=_WHAT,
-                 help="The element that documents of --xsd begin with; by default any global one."),
+                 help="Root element of --xsd; by default, any global element."),
 ]  # fmt: skip
 ToolsOption = Annotated[
     str | None,
@@ -88,7 +88,7 @@ ToolFormatOption = Annotated[
 ToolChoiceOption = Annotated[
     str | None,
     typer.Option("--tool-choice", metavar="auto|required|none|NAME", rich_help_panel=_WHAT,
-                 help="Whether to call a tool of --tools: auto (the default), required, none, or a name."),
+                 help="Whether to call a tool: auto (the default), required, none, or the name of one."),
 ]  # fmt: skip
 LayoutOption = Annotated[
     str | None,
@@ -104,7 +104,7 @@ OrderOption = Annotated[
 ClosedOption = Annotated[
     bool,
     typer.Option("--closed", rich_help_panel=_WHAT,
-                 help="Objects of --schema and --grammar have no members but those that their schema names."),
+                 help="Forbid members that the schema of --schema or --grammar does not name."),
 ]  # fmt: skip
 DialectOption = Annotated[
     str, typer.Option("--dialect", metavar="python|ecma", help="Dialect of --regex.", rich_help_panel=_WHAT)
@@ -130,11 +130,11 @@ DeviceOption = Annotated[
 ]
 GpuLayersOption = Annotated[
     int | None,
-    typer.Option("--gpu-layers", metavar="N", help="Layers of a GGUF model that a GPU computes; -1: all."),
+    typer.Option("--gpu-layers", metavar="N", help="Layers of a GGUF model to run on a GPU; -1: all."),
 ]
 ContextOption = Annotated[
     int | None,
-    typer.Option("--context-length", metavar="N", help="Most tokens of a prompt and its text together."),
+    typer.Option("--context-length", metavar="N", help="Maximum number of tokens of a prompt and its text together."),
 ]
 TemperatureOption = Annotated[
     float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
@@ -145,16 +145,16 @@ TopPOption = Annotated[
 TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest tokens.")]
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")]
 StopOption = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Ends the text, and is no part of it; may be repeated.")
+    list[str] | None, typer.Option(metavar="TEXT", help="Text that ends the output and is not in it; may be repeated.")
 ]
 PresenceOption = Annotated[
-    float, typer.Option(metavar="X", help="Subtracted from the logits of tokens that the text has, -2 to 2.")
+    float, typer.Option(metavar="X", help="Penalty for tokens that the text already contains, -2 to 2.")
 ]
 FrequencyOption = Annotated[
-    float, typer.Option(metavar="X", help="Subtracted for each time that the text has the token, -2 to 2.")
+    float, typer.Option(metavar="X", help="Penalty for each time that the text contains the token, -2 to 2.")
 ]
 RepetitionOption = Annotated[
-    float, typer.Option(metavar="X", help="Makes tokens of the prompt and the text less likely; 1 does not.")
+    float, typer.Option(metavar="X", help="Factor against tokens of the prompt and the text; 1 changes nothing.")
 ]
 VocabularyOption = Annotated[
     str | None,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["conversation", "messages_of", "text_of"]
 
 _TEXT_PARTS = ("text", "input_text", "output_text")
+_WITH_CONTENT = ("system", "developer", "user", "tool")  # others may be calls alone
 
 
 def text_of(content: Any, param: str) -> str:
@@ -127,6 +128,11 @@ def conversation(messages: Sequence[Message], tools: ToolSet | None, template: R
     plain = not template.knows_tools
     for i, message in enumerate(messages):
         param = f"messages.{i}"
+        if message.content is None and message.role in _WITH_CONTENT:
+            raise ApiError(
+                400, f"{param}.content: a message of the role {message.role} needs one", code="invalid-request",
+                param=f"{param}.content",
+            )  # fmt: skip
         turn = {**message.model_dump(exclude_none=True), "content": text_of(message.content, f"{param}.content")}
         if turn["role"] == "developer" and not template.knows_developer:
             turn["role"] = "system"

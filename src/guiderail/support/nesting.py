@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from guiderail import _core
 from guiderail.errors import LimitError
 
 __all__ = ["is_plain_json", "nested", "too_large"]
@@ -38,39 +39,12 @@ def nested(what: str) -> Iterator[None]:
         raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
 
 
-_SCALARS = frozenset((str, int, float, bool, type(None)))
-_TEXT = frozenset((str,))
-
-
 def is_plain_json(value: Any) -> bool:
-    """Whether a value holds only what JSON reads into, each list and object once, and is not too large.
+    """Whether a value holds only what JSON reads into, and is not too large, shared parts counted each time.
 
-    False says nothing: ``too_large`` tells more. Every schema that is read comes here, so this makes few calls.
+    False says nothing: ``too_large`` tells more.
     """
-    kind = type(value)
-    if kind is not dict and kind is not list:
-        return kind in _SCALARS
-    found = [value]
-    seen = {id(value)}
-    count = 0
-    for one in found:  # which grows meanwhile
-        count += 1 + len(one)
-        if count > MOST_PARTS:
-            return False
-        if type(one) is dict:
-            if not _TEXT.issuperset(map(type, one)):
-                return False
-            one = one.values()
-        for part in one:
-            kind = type(part)
-            if kind is dict or kind is list:
-                if id(part) in seen:
-                    return False
-                seen.add(id(part))
-                found.append(part)
-            elif kind not in _SCALARS:
-                return False
-    return True
+    return _core.is_plain_json(value, MOST_PARTS)
 
 
 def too_large(value: Any) -> str | None:

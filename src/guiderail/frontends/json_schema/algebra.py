@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
@@ -433,11 +434,12 @@ class Algebra:
                         ways.append((keys, term))
                         able = None
                         continue
-                    names = [
+                    meeting = (
                         name
                         for name in (named if texts is None else sorted(texts & named.keys()))
-                        if name in keys and self.and_terms((named[name], term)) is not FALSE
-                    ]
+                        if (texts is not None or name in keys) and self.and_terms((named[name], term)) is not FALSE
+                    )
+                    names = list(islice(meeting, 2))  # whether there is one, or more
                     if names:
                         ways.append((keys, term))
                     if able is not None:
@@ -693,4 +695,5 @@ class Algebra:
 
     def named_term(self, cell: ObjectCell, key: str) -> Term:
         """What the value of a key must satisfy, as one term."""
-        return self.and_terms(cell.terms(key))
+        known = cell.named.get(key)
+        return known if known is not None else self.and_terms(cell.terms(key))

@@ -241,19 +241,6 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = read_schema(schema)
-    try:  # shared parts are written once here, so that this is quick whatever the schema is
-        seen = (marshal.dumps(schema), checked, id(checked.registry))
-    except ValueError:
-        seen = None
-    known = None if seen is None else _cache.get(seen)
-    if known is not None:
-        return known
-    made = _made(schema, checked)
-    return made if seen is None else _cache.put(seen, made, len(seen[0]))
-
-
-def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
-    """The constraint of a schema that was not seen in this form; one for equal schemas."""
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
         raise SchemaError(
