@@ -14,15 +14,28 @@ constexpr std::size_t kMostPlaces = 64;  // limit: within characters that are no
 }  // namespace
 
 Id Outlooks::step(Id state, u8 byte) {
+  if (state != at_ || !row_) {
+    const auto [it, fresh] = rows_.try_emplace(state);
+    if (fresh) it->second.fill(kUnknown);
+    row_ = &it->second;
+    at_ = state;
+  }
+  Id& known = (*row_)[byte];
+  if (known != kUnknown) return known;
   const Id next = arena_.known_step(state, arena_.byte_class(byte));
-  const Id to = next != kUnknown ? next : arena_.step_slow(state, byte);
-  if (!arena_.has(to, kExactKey) || arena_.has(to, kHasScan)) return to;
-  return Abstraction::of(arena_).canonical(to, vocabulary_.longest());  // without the texts of keys
+  Id to = next != kUnknown ? next : arena_.step_slow(state, byte);
+  if (arena_.has(to, kExactKey) && !arena_.has(to, kHasScan))
+    to = Abstraction::of(arena_).canonical(to, vocabulary_.longest());  // without the texts of keys
+  return arena_.cap_hit() ? to : known = to;
 }
 
 // Atoms of the characters that may come in a state; bit kEnd: it may end.
 Spelling::Follow Outlooks::follow(Id state) {
-  if (auto it = follows_.find(state); it != follows_.end()) return it->second;
+  if (state == followed_) return follow_;
+  if (auto it = follows_.find(state); it != follows_.end()) {
+    followed_ = state;
+    return follow_ = it->second;
+  }
   Follow out = arena_.nullable(state) ? u64{1} << Pretokens::kEnd : 0;
   if (state != kEpsilon) {
     const ByteSet first = arena_.first(state);
@@ -225,7 +238,11 @@ bool Outlooks::by_chain(Id state) {
 void Outlooks::gather() {
   if (out_->all || out_->others.size() < kManyOthers) return;
   std::unordered_map<Follow, u32> count;
-  for (const auto& [token, after] : out_->others) ++count[after];
+  u32* of = nullptr;
+  for (Follow last = 0; const auto& [token, after] : out_->others) {
+    if (!of || after != last) of = &count[last = after];
+    ++*of;
+  }
   const auto most =
       std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most->second < kManyOthers) return;
@@ -249,9 +266,11 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::make(Id form) {
 }
 
 std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id state) {
+  make_room();
   if (follows_.size() >= kMostFollows) {
     leads_.clear();
     follows_.clear();
+    followed_ = kUnknown;
     own_.clear();
   }
   const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
@@ -267,7 +286,14 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id s
   return made;
 }
 
+void Outlooks::make_room() {
+  if (rows_.size() < kMostSteps) return;
+  rows_.clear();
+  row_ = nullptr;
+}
+
 std::vector<std::pair<u32, Id>> Outlooks::outcomes(Id state, const u32* words) {
+  make_room();
   Ends found{words, {}};
   ends_ = &found;
   struct Reset {

@@ -10,6 +10,7 @@ namespace guiderail {
 class Outlooks {
   static constexpr u32 kLeadCharacters = 16;             // crossover: characters of ASCII that lead to one state
   static constexpr std::size_t kManyOthers = 4096;       // crossover: tokens of one kind that are worth a set
+  static constexpr std::size_t kMostSteps = 2048;        // limit: states whose steps are kept, 1 kB each
   static constexpr std::size_t kMostFollows = 1u << 17;  // limit: states of which it is known what follows
 
  public:
@@ -17,7 +18,7 @@ class Outlooks {
   std::shared_ptr<const Spelling::Outlook> of(MaskBuilder& builder, Id state);
   // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
-  std::size_t memory() const { return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48; }
+  std::size_t memory() const { return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056; }
 
  private:
   using Follow = Spelling::Follow;
@@ -55,6 +56,12 @@ class Outlooks {
   Arena& arena_;
   Spelling& spelling_;
   Vocabulary& vocabulary_;
+  void make_room();
+  std::unordered_map<Id, std::array<Id, 256>> rows_;  // steps, by byte
+  std::array<Id, 256>* row_ = nullptr;                // the last of them,
+  Id at_ = kUnknown;                                  // of this state
+  Id followed_ = kUnknown;                            // the state that was asked last what may follow,
+  Follow follow_ = 0;                                 // and the answer
   Spelling::Outlook* out_ = nullptr;  // while one is made
   struct Ends {
     const u32* of;  // the mask

@@ -94,9 +94,13 @@ Id SpelledTexts::alike(Id state) {
   if (without == state) return state;
   if (auto it = alike_.find(state); it != alike_.end()) return it->second;
   Id found = without;
-  for (const char& end : std::string_view("\"],}"))
-    if ((program_.advance(state, {&end, 1}) == kEmpty) != (program_.advance(without, {&end, 1}) == kEmpty))
-      found = state;
+  for (const char& end : std::string_view("\"],}")) {
+    const Id ended = program_.advance(without, {&end, 1});
+    if (ended == without) continue;  // it is part of the text
+    if ((program_.advance(state, {&end, 1}) == kEmpty) == (ended == kEmpty)) continue;
+    found = state;
+    break;
+  }
   return alike_.emplace(state, found).first->second;
 }
 
