@@ -63,6 +63,12 @@ def empty(b: _core.Builder) -> int:
     return b.EPSILON
 
 
+def rule_of_nothing(b: _core.Builder) -> int:
+    rule = b.rule("nothing")
+    b.define(rule, b.EPSILON)
+    return rule
+
+
 def dead(b: _core.Builder) -> int:
     """Nothing, which takes a proof."""
     text = b.concat([letters(b), b.literal(b"x"), letters(b)])
@@ -107,6 +113,11 @@ LEXERS: dict[str, Bent] = {
     "nested, and no text": Bent([(nothing, 3), b"a", b"b"], after(first)),
     "nested, and dead": Bent([(dead, 3), b"a", b"b"], after(first)),
     "nested, only that": Bent([(empty, 3), b"a", b"b"], lambda b, t: b.concat([t[1], t[0]])),
+    "nested twice, and only the empty text": Bent(
+        [(lambda b: b.token_set(["<eos>"], True), 3), b"a", b"b", (empty, 3)],
+        lambda b, t: b.concat([t[1], b.union([b.concat([t[0], t[3]]), b.concat([t[2], t[0], t[3]])])]),
+    ),
+    "nested, a rule of the empty text": Bent([(rule_of_nothing, 3), b"a", b"b"], after(first)),
     "nested, ignored": Bent([(letters, 3), b"a", b"b"], after(first), ignored=[0]),
     "ignored, in the body": Bent([b" ", b"a", b"b"], after(first), ignored=[0]),
     "all ignored": Bent([b" ", b"a", b"b"], after(first), ignored=[0, 1, 2]),

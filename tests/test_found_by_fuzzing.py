@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -168,3 +169,39 @@ def test_choices_of_repeated_elements_in_turns(a: str, b: str, turns: str) -> No
     for word in (w for n in range(1, 6) for w in itertools.product("ab", repeat=n)):
         text = "<r>" + "".join(f"<{name}>1</{name}>" for name in word) + "</r>"
         assert constraint.matches(text) == theirs.is_valid(text), text
+
+
+@dataclass(frozen=True)
+class Items(gr.Constraint):
+    """Digits one after the other, as items of a list without separators: all different, or two that are equal."""
+
+    twice: bool
+    wrapped: bool
+
+    def _lower(self, b: _core.Builder) -> int:
+        one = b.item(b.choice([b"1", b"2", b"3"]), False, 0)
+        if self.wrapped:
+            one = b.union([one, b.concat([b.literal(b"."), one])])
+        body = b.repeat(one, 1, -1)
+        return b.concat([b.literal(b"["), b.twice(body) if self.twice else b.distinct(body), b.literal(b"]")])
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_items_without_a_separator(twice: bool, wrapped: bool) -> None:
+    """A repetition with its body in front is a repetition again: reading it went in circles."""
+    constraint = Items(twice, wrapped)
+    for length in range(1, 5):
+        for text in map("".join, itertools.product("123" + "." * wrapped, repeat=length)):
+            if ".." in text or text.endswith("."):
+                continue
+            values = text.replace(".", "")
+            assert constraint.matches(f"[{text}]") == ((len(set(values)) < len(values)) == twice), text
+    guide = gr.Guide(constraint, BYTES)
+    for text in ("[", "[1", "[12", "[1."[: 2 + wrapped], "[11", "[123"):
+        matcher = guide.matcher()
+        if not matcher.accept_string(text):
+            continue
+        allowed = mask_of(matcher)
+        for token in range(BYTES.size):
+            assert matcher.fork().accept_token(token) == allowed[token], (text, token)

@@ -8,13 +8,15 @@
 
 namespace guiderail {
 
-// A plain number as an atomic one: read and written by several threads, elsewhere by one.
+// A plain number, or an enumeration, as an atomic one: read and written by several threads, elsewhere by one.
 template <class T>
 T load_atomic(const T& from, std::memory_order order) {
 #ifdef __cpp_lib_atomic_ref
   return std::atomic_ref<T>(const_cast<T&>(from)).load(order);  // never written through
 #else
-  return __atomic_load_n(&from, static_cast<int>(order));
+  T out;
+  __atomic_load(&from, &out, static_cast<int>(order));
+  return out;
 #endif
 }
 template <class T>
@@ -22,7 +24,7 @@ void store_atomic(T& to, T value, std::memory_order order) {
 #ifdef __cpp_lib_atomic_ref
   std::atomic_ref<T>(to).store(value, order);
 #else
-  __atomic_store_n(&to, value, static_cast<int>(order));
+  __atomic_store(&to, &value, static_cast<int>(order));
 #endif
 }
 

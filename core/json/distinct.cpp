@@ -164,6 +164,12 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       break;
     default: break;
   }
+  return derive_distinct(first, rest, seen, byte);
+}
+
+// Of a first part, which is no concatenation, and the rest. They are not put together: x and x* would be a repetition
+// again.
+Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
   const Node& f = node(first);
   if (!has(first, kHasItem)) {
     const Id d = derive(first, byte);
@@ -194,7 +200,9 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_distinct(concat(f.body(), more), seen, byte);
+      const Node& one = node(f.body());
+      const Id read = one.kind == Kind::Concat ? derive_distinct(one.head(), concat(one.tail(), more), seen, byte)
+                                               : derive_distinct(f.body(), more, seen, byte);
       return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
     }
     case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);

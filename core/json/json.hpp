@@ -127,8 +127,10 @@ class Json final : public Family {
   // lists of distinct values
   bool item_is_dense(Id e) const;
   Id derive_distinct(Id body, u32 seen, u8 byte);
+  Id derive_distinct(Id first, Id rest, u32 seen, u8 byte);
   u32 with_seen(u32 seen, u32 text);
   Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
+  Id derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte);
   bool comes_twice(Id body, u32 labels);
   Id same_as(u32 seen);
   Id without_items(Id e);

@@ -92,6 +92,11 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
     first = node(body).head();
     rest = node(body).tail();
   }
+  return derive_twice(first, rest, seen, labels, byte);
+}
+
+// See derive_distinct.
+Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
   if (!has(first, kHasItem)) {
     const Id d = derive(first, byte);
     const Id read = d == kEmpty ? kEmpty : twice_node(concat(d, rest), seen, labels);
@@ -125,7 +130,9 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
       check_repeated_items(f.body());
       const u32 min = f.min;
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_twice(concat(f.body(), more), seen, labels, byte);
+      const Node& one = node(f.body());
+      const Id read = one.kind == Kind::Concat ? derive_twice(one.head(), concat(one.tail(), more), seen, labels, byte)
+                                               : derive_twice(f.body(), more, seen, labels, byte);
       return min == 0 ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
     }
     default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");

@@ -117,8 +117,15 @@ void Lexed::split_bytes(ByteSet& starts) const {
 }
 
 void Lexed::finalize() {
-  for (Lexer& lexer : lexers_)  // what may be empty is optional in the grammar
-    for (u32 t : lexer.nested) lexer.terminals[t].text = nonempty(lexer.terminals[t].text);
+  for (Lexer& lexer : lexers_) {
+    for (u32 t : lexer.nested) {  // what may be empty is optional in the grammar
+      Id& text = lexer.terminals[t].text;
+      const bool rules = has(text, kHasRef);  // else terminal() has seen it
+      text = nonempty(text);
+      if (rules && text == kEmpty)
+        throw Error("empty-terminal", "a nested terminal matches nothing but the empty text");
+    }
+  }
 }
 
 void Lexed::note_extent() {

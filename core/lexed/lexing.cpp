@@ -68,6 +68,10 @@ Id Lexed::terminal(u32 lexer, u32 index) {
   const Lexer& of = lexer_at(lexer);
   if (index >= of.terminals.size()) throw Error("bad-handle", "no such terminal in this lexer");
   const bool textless = of.terminals[index].text == kEmpty;
+  // What no text is read as never comes. Without this a grammar could wait for it, and masks lead into a dead end.
+  const bool mark = of.indentation && (index == of.indentation->indent || index == of.indentation->dedent);
+  const bool is_nested = of.terminals[index].ends == Terminal::Ends::Nested;
+  if (!mark && (textless || (is_nested && nonempty(of.terminals[index].text) == kEmpty))) return kEmpty;
   auto leaf = [&](u8 symbol, bool last) {
     ByteSet set;
     set.add(symbol);

@@ -240,7 +240,10 @@ Id Abstraction::item_alone(Id body, u32 seen) {
       if (node(begin).kind == Kind::Concat && !has(node(begin).head(), kHasItem))  // a comma
         return has(body, kFiniteItem) && !nullable(body) ? kEmpty : elide_items(body);
       const u32 min = h.min;
-      const Id one = item_alone(concat(h.body(), concat(repeat_less(head), tail)), seen);
+      const Id more = concat(h.body(), concat(repeat_less(head), tail));
+      const Id next = node(more).kind == Kind::Concat ? node(more).head() : more;
+      if (node(next).kind == Kind::Repeat && node(next).body() == h.body()) return kEmpty;  // x and x*: no comma
+      const Id one = item_alone(more, seen);
       const Id none = min == 0 ? item_alone(tail, seen) : kEmpty;
       return one == kEmpty || (min == 0 && none == kEmpty) ? kEmpty : unite(one, none);
     }

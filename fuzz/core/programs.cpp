@@ -5,7 +5,7 @@
 // takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few
 // places, puts the checksum right, so that the bending is not found at once, and reads them. What can be read is
 // compiled with a small vocabulary, and a text is written under it at random: what the mask allows must be accepted,
-// and nothing else. Sanitizers see what goes wrong; a hang ends by an alarm.
+// and nothing else. Sanitizers see what goes wrong; a hang ends by an alarm of the processor's time.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 
 #include <guiderail.h>
 #ifndef _WIN32
-#include <unistd.h>
+#include <sys/time.h>
 #endif
 
 #include "base/container.hpp"
@@ -27,7 +27,8 @@ namespace {
 
 using Random = std::mt19937_64;
 
-constexpr unsigned kSeconds = 60;  // one file; it is limited in steps, and takes far less
+constexpr unsigned kSeconds = 60;  // of the processor, for some files; each is limited in steps, and takes far less
+constexpr unsigned kFiles = 64;    // so many
 constexpr int kTokens = 6;         // written under what can be read
 constexpr int kRefused = 8;        // tokens that are tried although the mask forbids them, before each
 
@@ -37,11 +38,11 @@ struct Totals {
 
 std::string current;  // what is being read, for whoever finds it crash
 void write_down(int) {
-  if (std::FILE* file = std::fopen("fuzz-programs-found.rail", "wb")) {
+  if (std::FILE* file = std::fopen("build/fuzz-programs-found.rail", "wb")) {
     std::fwrite(current.data(), 1, current.size(), file);
     std::fclose(file);
   }
-  std::fputs("took too long, or crashed: see fuzz-programs-found.rail\n", stderr);
+  std::fputs("took too long, or crashed: see build/fuzz-programs-found.rail\n", stderr);
   std::_Exit(1);
 }
 
@@ -171,11 +172,19 @@ int main(int argc, char** argv) {
   if (seeds.empty()) return std::fputs("no files there\n", stderr), 2;
   gr_vocabulary* vocabulary = vocabulary_of_bytes();
 #ifndef _WIN32
-  for (int signal : {SIGALRM, SIGFPE, SIGSEGV, SIGABRT}) std::signal(signal, write_down);
+  // On a stack of its own: one that has run over is what it may be about.
+  static char room[1 << 16];
+  const stack_t stack{room, 0, sizeof room};
+  sigaltstack(&stack, nullptr);
+  struct sigaction action{};
+  action.sa_handler = write_down;
+  action.sa_flags = SA_ONSTACK;
+  for (int signal : {SIGVTALRM, SIGFPE, SIGSEGV, SIGABRT}) sigaction(signal, &action, nullptr);
 #endif
   for (unsigned long long i = 0; i < count; ++i) {
 #ifndef _WIN32
-    if (i % 64 == 0) alarm(kSeconds);
+    const itimerval patience{{}, {kSeconds, 0}};
+    if (i % kFiles == 0) setitimer(ITIMER_VIRTUAL, &patience, nullptr);
 #endif
     play(random, seeds, vocabulary);
     if ((i + 1) % 10'000 == 0)
