@@ -253,6 +253,60 @@ def test_masks_agree_with_tokens_one_by_one(kind: str, name: str) -> None:
     assert ended == 12
 
 
+NESTED = {
+    "type": "object",
+    "properties": {"ab": {"$ref": "#"}, "b": {"type": "array", "items": {"enum": [1, "ab", {}]}}},
+}
+ALL_TEXTS: dict[str, gr.Constraint] = {
+    **CONSTRAINTS,
+    "nested objects": gr.json_schema(NESTED),
+    "names and others": gr.json_schema({"properties": {"ab": False, "ab1": {"type": "integer"}, "b": True}}),
+    "names by pattern": gr.json_schema(
+        {"type": "object", "patternProperties": {"^ab": {"type": "null"}}, "additionalProperties": {"type": "boolean"}}
+    ),
+    "few properties": gr.json_schema({"type": "object", "minProperties": 2, "maxProperties": 3}),
+    "pattern": gr.json_schema({"type": "array", "items": {"type": "string", "pattern": "^(ab|b1)+ ?$"}, "maxItems": 4}),
+    "distinct strings": gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+    "long strings": gr.json_schema({"type": "string", "minLength": 12, "maxLength": 21}),
+}
+TYPED = b'ab1 ",:{}[]-.\\n\xc3\xa9'
+
+
+def texts_of(constraint: gr.Constraint, v: Vocabulary, rng: random.Random, count: int) -> list[bytes]:
+    """Random texts, byte by byte, of a guide that knows no spelling; then the shortest end."""
+    singles = [v.core.find(bytes([b])) for b in TYPED]
+    guide = gr.compile(constraint, v, cache=False)
+    texts = []
+    for _ in range(count):
+        matcher = guide.matcher()
+        for _ in range(rng.randrange(2, 30)):
+            open_ = [t for t in singles if matcher.validate([t])]
+            if matcher.is_terminated() or not open_:
+                break
+            assert matcher.accept_token(rng.choice(open_))
+        while not matcher.is_accepting():
+            needed = matcher.least_tokens()
+            assert needed is not None
+            ways = [t for t in sorted(mask_of(matcher)) if v.is_text(t)]
+            assert any(matcher.accept_within(t, needed) for t in ways)
+        texts.append(b"".join(v.token_bytes(t) for t in matcher.history() if v.is_text(t)))
+    return texts
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
+@pytest.mark.parametrize("kind", ALL_TEXTS)
+def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
+    """Whatever text the constraint has, the tokenizer's own tokens of it are in the masks, to the end."""
+    v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
+    guide = gr.compile(ALL_TEXTS[kind], v, canonical=True, cache=False)
+    for text in texts_of(ALL_TEXTS[kind], v, random.Random(kind + name), 8):
+        matcher = guide.matcher()
+        for token in v.encode(text.decode()):
+            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
+            assert matcher.accept_token(token), (text, matcher.history(), v.token_bytes(token))
+        assert matcher.is_accepting(), text
+
+
 @pytest.mark.parametrize("pattern", REGEXES)
 def test_walks_stay_canonical(pattern: str, small: Vocabulary) -> None:
     guide = gr.compile(gr.regex(pattern), small, canonical=True, cache=False)

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 
 namespace guiderail {
-
-namespace {
-constexpr std::size_t kMostPlaces = 64;  // limit: within characters that are not ASCII
-}  // namespace
 
 Id Outlooks::step(Id state, u8 byte) {
   if (state != at_ || !row_) {
@@ -128,7 +125,7 @@ bool Outlooks::returns(Id from, Id to) {
   std::vector<std::pair<u16, Id>> seen{{CharSet::kStart, from}};
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const auto [at, state] = seen[i];
-    if (seen.size() > kMostPlaces) return false;
+    if (seen.size() > kMostOfCharacter) return false;
     for (unsigned b = 0x80; b < 256; ++b) {
       const u16 after = any[at][b];
       if (after == CharSet::kDead) continue;
@@ -265,7 +262,7 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::make(Id form) {
   return made;
 }
 
-std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id state) {
+Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
   make_room();
   if (follows_.size() >= kMostFollows) {
     leads_.clear();
@@ -274,7 +271,8 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id s
     own_.clear();
   }
   const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
-  if (auto it = own_.find(form); it != own_.end()) return it->second;
+  const auto forgets = arena_.has(state, kHasScan) ? MaskBuilder::Forgets::Nothing : builder.forgets(state);
+  if (auto it = own_.find(form); it != own_.end()) return {form, forgets, it->second};
   std::optional<Hash> key;
   if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.portable_hash(form);
   std::shared_ptr<const Spelling::Outlook> made = key ? spelling_.known_outlook(*key) : nullptr;
@@ -283,11 +281,16 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::of(MaskBuilder& builder, Id s
     if (key) spelling_.keep_outlook(*key, made);
   }
   own_.emplace(form, made);
-  return made;
+  return {form, forgets, made};
 }
 
 void Outlooks::make_room() {
-  if (rows_.size() < kMostSteps) return;
+  if (ahead_.size() >= kMostAhead || judged_.size() >= kMostAnswers || endless_.size() >= kMostAhead) {
+    ahead_.clear();
+    judged_.clear();
+    endless_.clear();
+  }
+  if (rows_.size() < kMostSpelledSteps) return;
   rows_.clear();
   row_ = nullptr;
 }

@@ -8,17 +8,21 @@ namespace guiderail {
 
 // All functions require: the arena's mutex held.
 class Outlooks {
-  static constexpr u32 kLeadCharacters = 16;             // crossover: characters of ASCII that lead to one state
-  static constexpr std::size_t kManyOthers = 4096;       // crossover: tokens of one kind that are worth a set
-  static constexpr std::size_t kMostSteps = 2048;        // limit: states whose steps are kept, 1 kB each
-  static constexpr std::size_t kMostFollows = 1u << 17;  // limit: states of which it is known what follows
-
  public:
   Outlooks(Arena& arena, Spelling& spelling) : arena_(arena), spelling_(spelling), vocabulary_(spelling.vocabulary()) {}
-  std::shared_ptr<const Spelling::Outlook> of(MaskBuilder& builder, Id state);
+  struct View {  // of a state: that of the form it shares with others
+    Id form = kEmpty;
+    MaskBuilder::Forgets forgets{};
+    std::shared_ptr<const Spelling::Outlook> outlook;
+  };
+  View of(MaskBuilder& builder, Id state);
+  // Notes in a proof which of these tokens a completion follows, as far as that is so of all states of this form.
+  void settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens, Spelling::Proof& proof);
   // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
-  std::size_t memory() const { return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056; }
+  std::size_t memory() const {
+    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056;
+  }
 
  private:
   using Follow = Spelling::Follow;
@@ -35,6 +39,44 @@ class Outlooks {
       return characters < states.size() ? states[characters] : loops ? states.back() : kEmpty;
     }
   };
+
+  using Answer = Spelling::Answer;
+  struct Judged {
+    Answer answer = Answer::Unclear;
+    u32 bytes = 0;  // of the completion, until a piece begins
+  };
+  struct Ahead {          // what may follow a token that leads to a state and a place
+    bool always = false;  // a completion follows, whatever the token
+    bool unclear = false;
+    u32 bytes = 0;
+    std::shared_ptr<const Spelling::Proof> proof;  // of tokens of a class, null: none
+    std::vector<u32> proved, doubtful;             // within the piece
+    struct Open {
+      u32 token;
+      Id to;
+      Spelling::Ways ways;
+    };
+    std::vector<Open> open;
+  };
+  struct Ask {
+    Id state;
+    u32 place;
+    bool inside;  // only within the string: nothing is known of what follows its end
+    u32 last = 0;
+    bool operator==(const Ask&) const = default;
+  };
+  struct AskHash {
+    std::size_t operator()(const Ask& a) const {
+      return mix64((u64{index_of(a.state)} << 32 | a.place) ^ u64{a.last} << 17 ^ (a.inside ? secrets.flat : 0));
+    }
+  };
+  Judged judge(const Ask& ask, u32 depth);
+  const Ahead& ahead(const Ask& ask);
+  void look_ahead(const Ask& ask, Ahead& out);
+  void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
+  std::shared_ptr<const Spelling::Outlook> endless(Id state);
+  bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
+  bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
 
   std::shared_ptr<const Spelling::Outlook> make(Id form);
   bool returns(Id from, Id to);
@@ -62,7 +104,7 @@ class Outlooks {
   Id at_ = kUnknown;                                  // of this state
   Id followed_ = kUnknown;                            // the state that was asked last what may follow,
   Follow follow_ = 0;                                 // and the answer
-  Spelling::Outlook* out_ = nullptr;  // while one is made
+  Spelling::Outlook* out_ = nullptr;                  // while one is made
   struct Ends {
     const u32* of;  // the mask
     std::vector<std::pair<u32, Id>> tokens;
@@ -71,6 +113,10 @@ class Outlooks {
   std::unordered_map<Id, Lead> leads_;
   std::unordered_map<Id, Follow> follows_;
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // that other arenas do not know
+  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> endless_;
+  std::unordered_map<Ask, Ahead, AskHash> ahead_;
+  std::unordered_map<Ask, Judged, AskHash> judged_;
+  u32 fuel_ = 0;  // of the search in progress
 };
 
 }  // namespace guiderail

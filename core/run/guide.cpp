@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <queue>
 
-#include "mask/outlook.hpp"
 #include "run/mask_making.hpp"
 
 namespace guiderail {
@@ -213,16 +212,6 @@ std::vector<int> Guide::specials(Program& program, Id state) const {
     if (arena.live(arena.derive_symbol(state, s)))
       found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
   return found;
-}
-
-std::shared_ptr<const Spelling::Outlook> Guide::outlook(Program& program, Outlooks& outlooks, Id state) const {
-  return program.deep(state, [&] {
-    Program::Lock lock(program);
-    Program::Builder builder(program, lock);
-    auto made = outlooks.of(*builder, state);
-    builder.done();
-    return made;
-  });
 }
 
 // The mask of a form of states, which may leave tokens open.

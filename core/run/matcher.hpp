@@ -104,6 +104,7 @@ class Program : public std::enable_shared_from_this<Program> {
     return DeepStack::run(f);
   }
   friend class Guide;
+  friend class SpelledTexts;
   // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
   class Lock {
    public:
@@ -225,7 +226,6 @@ class Guide : public std::enable_shared_from_this<Guide> {
   Position advance(Program& program, const Position& at, u32 token) const;
   bool may_end(Program& program, const Position& at) const;
   // What may follow the tokens of a state.
-  std::shared_ptr<const Spelling::Outlook> outlook(Program& program, Outlooks& outlooks, Id state) const;
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 

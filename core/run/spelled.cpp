@@ -5,11 +5,11 @@
 #include <bit>
 
 #include "expr/characters.hpp"
+#include "run/mask_making.hpp"
 
 namespace guiderail {
 
 namespace {
-constexpr std::size_t kManyOpen = 512;  // crossover: tokens whose completions within a piece are not looked for
 constexpr const char* kSpelling = "finding how a text ends in canonical spelling";
 }  // namespace
 
@@ -341,7 +341,8 @@ bool SpelledTexts::begins(Id state, u32 place) {
   std::array<bool, 256> dead{};
   const auto comes = [&](u8 byte) {
     bool& known = dead[arena.byte_class(byte)];
-    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_)) return false;
+    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_))
+      return false;
     const char c = static_cast<char>(byte);
     if (program_.advance(state, {&c, 1}) != kEmpty) return true;
     known = !arena.has(state, kExactStep);
@@ -390,17 +391,41 @@ bool SpelledTexts::allows(const Guide& guide, const Position& next) {
   return lives(next.state, next.spelled);
 }
 
+// What sets of tokens prove, of all states alike that share a form; the rest is left in open_.
+void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32* words) {
+  auto view = outlook_of_.find(state);
+  if (view == outlook_of_.end()) {
+    auto made = program_.deep(state, [&] {
+      Program::Lock lock(program_);
+      Program::Builder builder(program_, lock);
+      auto found = outlooks_->of(*builder, state);
+      builder.done();
+      return found;
+    });
+    view = outlook_of_.emplace(state, std::move(made)).first;
+  }
+  const auto proof = spelling_.proof(spelled, *view->second.outlook);
+  asked_.assign(words, words + spelling_.vocabulary().words());
+  spelling_.decide(spelled, *proof, strict_, words, open_);
+  if (!program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
+      spelling_.unnoted(*proof, open_).empty())
+    return;
+  program_.deep(state, [&] {
+    Program::Lock lock(program_);
+    outlooks_->settle(state, view->second, spelled, open_, *proof);
+    return true;
+  });
+  std::copy(asked_.begin(), asked_.end(), words);
+  spelling_.decide(spelled, *proof, strict_, words, open_);
+}
+
 void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   if (plain_) {
-    auto outlook = outlook_of_.find(state);
-    if (outlook == outlook_of_.end()) {
-      outlook = outlook_of_.emplace(state, guide.outlook(program_, *outlooks_, state)).first;
-    }
-    spelling_.decide(spelled, *spelling_.proof(spelled, *outlook->second), strict_, words, open_);
+    prove(state, spelled, words);
   } else {
     spelling_.restrict(spelled, words);
     open_.assign(words, words + spelling_.vocabulary().words());

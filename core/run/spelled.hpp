@@ -56,6 +56,7 @@ class SpelledTexts {
   void find_manner();
   bool replaceable(u8 byte) const;
   bool avoidable(const std::string& text, bool& strict) const;
+  void prove(Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
@@ -87,7 +88,7 @@ class SpelledTexts {
   bool manner_known_ = false;
   bool plain_ = false;   // whatever the constraint lets come can be spelled, once it begins a piece
   bool strict_ = false;  // but not where a separate text is begun
-  Words open_;
+  Words open_, asked_;
   std::unordered_map<Key, bool, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // of a text that completes another state
@@ -96,7 +97,7 @@ class SpelledTexts {
   };
   std::unordered_map<Id, Rest> shortest_;
   std::unordered_map<Id, Id> alike_;
-  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> outlook_of_;
+  std::unordered_map<Id, Outlooks::View> outlook_of_;
   std::optional<Outlooks> outlooks_;
   std::atomic<std::size_t> bytes_{0};
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
+
 namespace guiderail {
 
 namespace {
@@ -282,13 +284,12 @@ bool Pretokens::includes(State larger, State smaller) const {
 
 // Can every text of these characters be read? Whatever is read is followed along all guesses at once.
 bool Pretokens::reads_all(u64 atoms) {
-  constexpr std::size_t kMost = 4096;
   std::vector<State> open;
   std::unordered_set<State> seen;
   const auto reach = [&](State state) {
     if (state == kDead || !may_end(state)) return false;
     if (seen.insert(state).second) open.push_back(state);
-    return seen.size() < kMost;
+    return seen.size() < kMostReadable;
   };
   for (u32 atom = 0; atom < atom_count_; ++atom)
     if ((atoms >> atom & 1) && !reach(step(kFresh, atom, true))) return false;

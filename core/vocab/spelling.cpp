@@ -373,7 +373,7 @@ const Spelling::Masks& Spelling::masks(Pretokens::State state) {
     if (!partial)
       each_shape(state, cut, [&](u32 shape, Pretokens::State next) {
         for (u32 token : shapes_[shape].tokens) set_bit(out, token);
-        after[shape] = cuts_after(next, *made);
+        after[shape] = cuts_after(next);
       });
     take_broken(state, cut, *made);
   }

@@ -81,12 +81,26 @@ class Spelling {
     u64 number = 0;                              // no other has it
     std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
   };
-  // Those of them after which a piece may begin that some text follows to its end: of tokens that begin a piece, and of
-  // those within one.
+  // Those of them that a completion follows, as far as is known: of tokens that begin a piece, and of those within one.
+  // Then those that none follows, and those of which neither can be told of all states alike. Read under mutex_.
   struct Proof {
-    Words begins, inside;
+    Words begins, inside, never_begins, never_inside, unclear;  // the last three: empty until there is one
   };
-  std::shared_ptr<const Proof> proof(const State& state, const Outlook& outlook);
+  enum class Answer : u8 { No, Yes, Unclear };
+  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook);
+  void note(Proof& proof, u32 token, bool begins, Answer answer);
+  // Of these tokens, those of which nothing was noted.
+  std::vector<u32> unnoted(const Proof& proof, const Words& tokens);
+  // The places after a token that begins a piece, and after one within the piece, whatever the token before it; kDead:
+  // there is none. `beside`: that it may have begun a separate text is left out.
+  struct Ways {
+    u32 begins = kDead, inside = kDead;
+    bool beside = false;
+    bool none() const { return begins == kDead && inside == kDead; }
+  };
+  Ways ways(u32 place, u32 token);
+  bool follows(u32 last, u32 token);                     // within a piece; of tokens that were asked for often
+  bool meets(int last, const Proof& proof, u32& bytes);  // does one of the proved follow? `bytes`: of a short one
   std::shared_ptr<const Outlook> known_outlook(const Hash& of);
   void keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook);
   u64 new_number() { return ++numbers_; }
@@ -97,7 +111,6 @@ class Spelling {
   Follow cuts(u32 place);
   bool begins(u32 place, u8 ascii, bool strict);  // the same of one
   u64 readable();
-  std::vector<u32> places_after(const State& state);  // of tokens made of whole characters, and that leave one open
   bool spells(u8 byte) const { return bytes_.has(byte); }  // is it a token?
   // The same place as far as it matters where a piece begins.
   u32 settled(u32 place);
@@ -106,7 +119,6 @@ class Spelling {
   const std::vector<std::string>& separate_texts() const { return separate_texts_; }
   // May these two stand side by side in a piece?
   bool pair(u32 a, u32 b) const;
-  bool is_own(u32 token) const { return trees_[token].made; }  // does it spell its own text?
   // Is it part of a piece? Else it stands between two texts.
   bool is_piece(u32 token) const { return vocabulary_->is_text(token) && !separate_tokens_.contains(token); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -115,9 +127,6 @@ class Spelling {
 
  private:
   static constexpr u32 kNone = 0xFFFFFFFF;
-  static constexpr std::size_t kOutlookBytes = 16u << 20;  // limits: bytes of what may follow tokens; of masks of
-  static constexpr std::size_t kProofBytes = 32u << 20;    // proved tokens, 32 KB each; of the same of whole
-  static constexpr std::size_t kExtentBytes = 8u << 20;    // vocabularies
   struct Tree {
     u32 left = kNone, right = kNone, rank = kNone;  // kNone: a byte
     bool made = false;
@@ -132,7 +141,6 @@ class Spelling {
   struct Masks {  // tokens that may begin a piece, or stand within it; what may begin the next piece after those
     Words begins, inside;
     std::vector<Follow> after_begins, after_inside;  // by kind
-    std::set<Pretokens::State> next;                 // what they lead to, as far as that matters where a piece begins
   };
   struct Broken {  // a token that is not made of whole characters
     u32 token;
@@ -165,8 +173,9 @@ class Spelling {
   void sort_broken();
   void find_finishes();
   void take_broken(Pretokens::State state, bool cut, Masks& to);
-  Follow cuts_after(Pretokens::State state, Masks& to);
+  Follow cuts_after(Pretokens::State state);
   const Proof& extent(u32 pieces, Follow after);
+  Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
 
   std::shared_ptr<Vocabulary> vocabulary_;
@@ -185,7 +194,7 @@ class Spelling {
   std::vector<Shape> shapes_;
   std::vector<Broken> broken_;
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
-  ByteSet bytes_;  // those that are tokens
+  ByteSet bytes_;                        // those that are tokens
   std::vector<std::string> separate_texts_;
   Words own_;  // tokens that merges make
   Words no_text_;
@@ -205,7 +214,7 @@ class Spelling {
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
   std::atomic<u64> numbers_{0};
-  LruCache<std::shared_ptr<const Proof>> proofs_, extents_;
+  LruCache<std::shared_ptr<Proof>> proofs_, extents_;
 };
 
 }  // namespace guiderail

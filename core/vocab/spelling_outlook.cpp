@@ -4,6 +4,7 @@
 // one is in both, the text can go on: what is allowed by the constraint can be completed, and any text that begins a
 // piece can be spelled. So most tokens of a mask are proved by the bits of two sets.
 #include <algorithm>
+#include <bit>
 
 #include "vocab/spelling.hpp"
 
@@ -68,17 +69,9 @@ void Spelling::find_finishes() {
   }
 }
 
-Spelling::Follow Spelling::cuts_after(Pretokens::State state, Masks& to) {
+Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
   if (!odd_.empty()) state = pretokens_.retag(state, [](u32) { return 1; });
-  to.next.insert(state);
   return pretokens_.cuts(state);
-}
-
-std::vector<u32> Spelling::places_after(const State& state) {
-  std::lock_guard lock(mutex_);
-  std::vector<u32> out;
-  for (Pretokens::State next : masks(untagged(places_[state.place].pieces)).next) out.push_back(place(next, 0));
-  return out;
 }
 
 // The tokens that are not made of whole characters, of those that may come in a state.
@@ -109,7 +102,7 @@ void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
       const Pretokens::State next = pretokens_.step(at, atom, first);
       if (next == Pretokens::kDead) continue;
       comes = true;
-      if (broken.finish >> atom & 1) follow |= cuts_after(next, to);
+      if (broken.finish >> atom & 1) follow |= cuts_after(next);
     }
     if (!comes) continue;
     set_bit(out, broken.token);
@@ -155,10 +148,17 @@ const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
   return **extents_.find(key);
 }
 
-std::shared_ptr<const Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook) {
+// Numbers of guesses matter where a piece is about to become one of the texts that only a whole piece can be.
+Pretokens::State Spelling::as_asked(Pretokens::State state) {
+  bool plain = true;
+  pretokens_.each_tag(state, [&](u32 tag) { plain = plain && tag < 2; });
+  return plain ? untagged(state) : state;
+}
+
+std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook) {
   std::lock_guard lock(mutex_);
-  const Pretokens::State pieces = untagged(places_[state.place].pieces);
-  const Hash key = key_of(outlook.number, pieces);
+  const Pretokens::State asked = as_asked(places_[state.place].pieces), pieces = untagged(asked);
+  const Hash key = key_of(outlook.number, asked);
   if (const auto* known = proofs_.find(key)) return *known;
   auto made = std::make_shared<Proof>();
   if (outlook.all) {
@@ -180,10 +180,69 @@ std::shared_ptr<const Spelling::Proof> Spelling::proof(const State& state, const
     if (of.after_begins[kind] & follow) made->begins[word] |= of.begins[word] & bit;
     if (of.after_inside[kind] & follow) made->inside[word] |= of.inside[word] & bit;
   }
-  const std::size_t bytes = 2 * bytes_of(made->begins);
+  const std::size_t bytes = 5 * bytes_of(made->begins);
   proofs_.add(key, made, bytes);
   proofs_.forget(kProofBytes);
   return made;
+}
+
+void Spelling::note(Proof& proof, u32 token, bool begins, Answer answer) {
+  std::lock_guard lock(mutex_);
+  if (proof.unclear.empty())
+    for (Words* words : {&proof.never_begins, &proof.never_inside, &proof.unclear}) words->assign(own_.size(), 0);
+  set_bit(answer == Answer::Unclear ? proof.unclear
+          : answer == Answer::Yes   ? (begins ? proof.begins : proof.inside)
+                                    : (begins ? proof.never_begins : proof.never_inside),
+          token);
+}
+
+std::vector<u32> Spelling::unnoted(const Proof& proof, const Words& tokens) {
+  std::lock_guard lock(mutex_);
+  std::vector<u32> out;
+  for_each_bit(tokens, [&](u32 token) {
+    if ((proof.unclear.empty() || !(proof.unclear[token >> 5] >> (token & 31) & 1)) && is_piece(token))
+      out.push_back(token);
+  });
+  return out;
+}
+
+Spelling::Ways Spelling::ways(u32 at, u32 token) {
+  std::lock_guard lock(mutex_);
+  Ways out;
+  if (!is_piece(token)) return out;
+  const auto [asked, separate] = places_[at];
+  const u32 begun = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
+  if (begun == Separate::kFound) return out;
+  out.beside = separate != 0 || begun != 0;
+  const Pretokens::State pieces = as_asked(asked);
+  const auto tagged = [&](Pretokens::State state) {
+    if (!odd_.empty())
+      state = pretokens_.retag(state, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+    return state == Pretokens::kDead ? kDead : place(state, 0);
+  };
+  if (trees_[token].made || whole_) out.begins = tagged(read(pieces, token, true));
+  if (trees_[token].made) out.inside = tagged(read(pieces, token, false));
+  return out;
+}
+
+bool Spelling::follows(u32 last, u32 token) {
+  std::lock_guard lock(mutex_);
+  return row(last)[token >> 5] >> (token & 31) & 1;
+}
+
+bool Spelling::meets(int last, const Proof& proof, u32& bytes) {
+  std::lock_guard lock(mutex_);
+  const Words& after = last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(last));
+  u32 looked = 0;
+  bytes = kInf;
+  for (std::size_t w = 0; w < after.size() && looked < kFewWitnesses; ++w)
+    for (u32 bits = proof.begins[w] | (proof.inside[w] & after[w]); bits != 0 && looked < kFewWitnesses;
+         bits &= bits - 1) {
+      const u32 token = static_cast<u32>(32 * w) + static_cast<u32>(std::countr_zero(bits));
+      bytes = std::min(bytes, static_cast<u32>(vocabulary_->bytes(token).size()));
+      ++looked;
+    }
+  return looked > 0;
 }
 
 void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, Words& left) {
@@ -195,10 +254,14 @@ void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* 
   left.resize(of.begins.size());
   const u32 *begins = of.begins.data(), *inside = of.inside.data(), *next = after.data(), *other = no_text_.data();
   const u32 *known_begins = proof.begins.data(), *known_inside = proof.inside.data();
+  const bool noted = !proof.unclear.empty();
+  const u32* never_begins = noted ? proof.never_begins.data() : vocabulary_->zeros().data();
+  const u32* never_inside = noted ? proof.never_inside.data() : vocabulary_->zeros().data();
   u32* open = left.data();
   for (std::size_t w = 0; w < of.begins.size(); ++w) {
     const u32 proved = words[w] & (known_begins[w] | (known_inside[w] & next[w]));
-    open[w] = words[w] & (begins[w] | (inside[w] & next[w]) | (other[w] & ends)) & ~proved;
+    open[w] = words[w] & ~proved &
+              ((begins[w] & ~never_begins[w]) | (inside[w] & next[w] & ~never_inside[w]) | (other[w] & ends));
     words[w] = proved;
   }
   if (!separate_.none()) {
