@@ -43,6 +43,7 @@ PRE_TOKENIZERS = {
     "gaps": levels(r"aa|b b"),
 }
 ALPHABET = b"ab1' "
+ALL_BYTES = bytes(range(256))
 IN_GPT2 = dict(zip("ab1' ", "ab1'Ġ", strict=True))
 
 
@@ -80,11 +81,12 @@ def test_sequences_are_canonical_where_the_tokenizer_says_so(name: str, whole: b
 
 
 @pytest.mark.parametrize("name", PRE_TOKENIZERS)
+@pytest.mark.parametrize("alphabet", [ALPHABET, ALL_BYTES], ids=["some bytes", "all bytes"])
 @LENIENT
 @given(data=st.data())
-def test_masks_hold_all_spellings_and_nothing_else(name: str, data: st.DataObject) -> None:
+def test_masks_hold_all_spellings_and_nothing_else(name: str, alphabet: bytes, data: st.DataObject) -> None:
     """Dead ends included: of `abc` alone, spelled a|bc, no text begins with ab."""
-    backend = tokenizer(ALPHABET, data.draw(merges()), PRE_TOKENIZERS[name])
+    backend = tokenizer(alphabet, data.draw(merges()), PRE_TOKENIZERS[name])
     v = vocabulary(backend)
     texts = data.draw(st.lists(st.text("ab1' ", min_size=1, max_size=7), min_size=1, max_size=5, unique=True))
     guide = gr.compile(gr.choice(texts), v, canonical=True, cache=False)
@@ -144,10 +146,12 @@ def test_tokenizers_that_compose_characters() -> None:
     assert v.is_canonical(v.encode("ο\u0301".encode()[:2].decode()))
 
 
-@pytest.fixture(scope="module")
-def small() -> Vocabulary:
-    made = [("Ġ", "a"), ("a", "b"), ("b", "b"), ("ab", "1"), ("1", "1"), ('"', ","), ("Ġ", '"'), ('"', ":"), ("a", '"')]
-    return vocabulary(tokenizer(b'ab1 ",:{}[]\\n-.', made, levels(CL100K)))
+MADE = [("Ġ", "a"), ("a", "b"), ("b", "b"), ("ab", "1"), ("1", "1"), ('"', ","), ("Ġ", '"'), ('"', ":"), ("a", '"')]
+
+
+@pytest.fixture(scope="module", params=[b'ab1 ",:{}[]\\n-.', ALL_BYTES], ids=["some bytes", "all bytes"])
+def small(request: pytest.FixtureRequest) -> Vocabulary:
+    return vocabulary(tokenizer(request.param, MADE, levels(CL100K)))
 
 
 REGEXES = [
@@ -202,6 +206,105 @@ def _completes(guide: gr.Guide, tokens: list[int], v: Vocabulary) -> bool:
         near = [t for t in choices if matcher.fork().accept_within(t, needed)]
         assert matcher.accept_token(rng.choice(near))
     return False
+
+
+UTF8 = [("Ã", "©"), ("a", "Ã"), ("Ġ", "Ã"), ("©", '"'), ("é", "Ŀ"), ("ðŁ", "İ"), ("ð", "Ł")]
+CONSTRAINTS: dict[str, gr.Constraint] = {
+    "any text": gr.regex('"[^"]*"'),
+    "bounded": gr.regex('"[^"]{3,9}"'),
+    "of letters": gr.regex("[a-z]{2,6}(-[a-z]{2,6})?"),
+    "digits": gr.regex("[0-9]{5}(,[0-9]+)*"),
+    "line": gr.regex("[ab ]*\\n[ab ]+"),
+    "object": gr.json_schema({"properties": {"ab": {"type": "string"}, "ab1": {"enum": ["a", "ab", "é"]}}}),
+    "open object": gr.json_schema({"type": "object", "required": ["ab"]}),
+    "list": gr.json_schema({"type": "array", "items": {"type": ["integer", "null"]}, "uniqueItems": True}),
+    "counted": gr.json_schema({"type": "string", "minLength": 2, "maxLength": 40}),
+}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+def test_masks_agree_with_tokens_one_by_one(kind: str, name: str) -> None:
+    """Masks are proved by sets; accept_token looks at one token. A walk ends in what the tokenizer spells."""
+    v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
+    guide = gr.compile(CONSTRAINTS[kind], v, canonical=True, cache=False)
+    rng = random.Random(kind + name)
+    ended = 0
+    for _ in range(12):
+        matcher = guide.matcher()
+        for step in range(40):
+            mask = mask_of(matcher)
+            assert mask, matcher.history()
+            if step % 3 == 0:
+                single = {t for t in range(v.token_count) if matcher.validate([t])}
+                assert single == mask, [(v.token_bytes(t), matcher.history()) for t in single ^ mask]
+            long = [t for t in mask if not v.is_text(t) or len(v.token_bytes(t)) > 1]
+            assert matcher.accept_token(rng.choice(sorted(long if long and rng.random() < 0.6 else mask)))
+            if matcher.is_terminated():
+                break
+        while not matcher.is_terminated() and not matcher.is_accepting():
+            needed = matcher.least_tokens()
+            assert needed is not None
+            assert matcher.accept_token(
+                rng.choice([t for t in mask_of(matcher) if matcher.fork().accept_within(t, needed)])
+            )
+        tokens = [t for t in matcher.history() if v.is_text(t)]
+        ended += is_spelled(v, tokens)
+    assert ended == 12
+
+
+NESTED = {
+    "type": "object",
+    "properties": {"ab": {"$ref": "#"}, "b": {"type": "array", "items": {"enum": [1, "ab", {}]}}},
+}
+ALL_TEXTS: dict[str, gr.Constraint] = {
+    **CONSTRAINTS,
+    "nested objects": gr.json_schema(NESTED),
+    "names and others": gr.json_schema({"properties": {"ab": False, "ab1": {"type": "integer"}, "b": True}}),
+    "names by pattern": gr.json_schema(
+        {"type": "object", "patternProperties": {"^ab": {"type": "null"}}, "additionalProperties": {"type": "boolean"}}
+    ),
+    "few properties": gr.json_schema({"type": "object", "minProperties": 2, "maxProperties": 3}),
+    "pattern": gr.json_schema({"type": "array", "items": {"type": "string", "pattern": "^(ab|b1)+ ?$"}, "maxItems": 4}),
+    "distinct strings": gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+    "long strings": gr.json_schema({"type": "string", "minLength": 12, "maxLength": 21}),
+}
+TYPED = b'ab1 ",:{}[]-.\\n\xc3\xa9'
+
+
+def texts_of(constraint: gr.Constraint, v: Vocabulary, rng: random.Random, count: int) -> list[bytes]:
+    """Random texts, byte by byte, of a guide that knows no spelling; then the shortest end."""
+    singles = [v.core.find(bytes([b])) for b in TYPED]
+    guide = gr.compile(constraint, v, cache=False)
+    texts = []
+    for _ in range(count):
+        matcher = guide.matcher()
+        for _ in range(rng.randrange(2, 30)):
+            open_ = [t for t in singles if matcher.validate([t])]
+            if matcher.is_terminated() or not open_:
+                break
+            assert matcher.accept_token(rng.choice(open_))
+        while not matcher.is_accepting():
+            needed = matcher.least_tokens()
+            assert needed is not None
+            ways = [t for t in sorted(mask_of(matcher)) if v.is_text(t)]
+            assert any(matcher.accept_within(t, needed) for t in ways)
+        texts.append(b"".join(v.token_bytes(t) for t in matcher.history() if v.is_text(t)))
+    return texts
+
+
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
+@pytest.mark.parametrize("kind", ALL_TEXTS)
+def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
+    """Whatever text the constraint has, the tokenizer's own tokens of it are in the masks, to the end."""
+    v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
+    guide = gr.compile(ALL_TEXTS[kind], v, canonical=True, cache=False)
+    for text in texts_of(ALL_TEXTS[kind], v, random.Random(kind + name), 8):
+        matcher = guide.matcher()
+        for token in v.encode(text.decode()):
+            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
+            assert matcher.accept_token(token), (text, matcher.history(), v.token_bytes(token))
+        assert matcher.is_accepting(), text
 
 
 @pytest.mark.parametrize("pattern", REGEXES)

@@ -141,16 +141,30 @@ inline constexpr u32 kNodesBetweenBreaks =
     256;  // nodes of a walk (of the trie, or of an arena), until others may be let in: some 25 µs
 inline constexpr u32 kNodesPerStep = 16;  // trie nodes only looked at that count as a step of work
 
-// -- canonical spelling (python benchmarks/canonical.py) --
-inline constexpr std::size_t kMostSpelled = 1u << 18;   // limit: places of which a completion is known; then all go
-inline constexpr std::size_t kSpelledBytes = 1u << 16;  // limit: bytes of a completion that is spelled
-inline constexpr std::size_t kSpelledPlaces = 256;      // limit: bytes of it that know the rest
-inline constexpr u32 kSpelledFuel = 4096;               // limit: tokens looked at by one search for a completion
-inline constexpr std::size_t kSpelledDepth = 512;       // limit: tokens of a completion that is searched for
-inline constexpr std::size_t kLeadCharacters = 10;      // crossover: characters of ASCII that lead to one state
-inline constexpr u32 kCounted = 16;              // crossover: characters of tokens that are not looked at one by one
-inline constexpr std::size_t kMostProofs = 512;  // limit: masks of completed tokens, 16 KB each; then all go
-inline constexpr std::size_t kMostRows = 1024;   // limit: tokens of which the pairs are kept, 16 KB each
-inline constexpr std::size_t kMostMadeOf = 64;   // limit: sets of characters whose tokens are kept, 32 KB each
+// -- canonical spelling: limits (python benchmarks/canonical.py --data DATA; memory: the last line of its output) --
+inline constexpr std::size_t kMostSpelled = 1u << 18;    // places of which a completion is known; then all go
+inline constexpr std::size_t kSpelledBytes = 1u << 16;   // bytes of a completion that is spelled
+inline constexpr std::size_t kSpelledPlaces = 256;       // bytes of it that know the rest
+inline constexpr u32 kSpelledFuel = 4096;                // tokens looked at by one search for a completion
+inline constexpr std::size_t kSpelledDepth = 512;        // tokens of a completion that is searched for
+inline constexpr std::size_t kMostRows = 1024;           // tokens of which the pairs are kept, 16 KB each
+inline constexpr std::size_t kOutlookBytes = 16u << 20;  // bytes of what may follow the tokens of forms of states
+inline constexpr std::size_t kProofBytes = 32u << 20;    // bytes of sets of proved tokens, 80 KB each
+inline constexpr std::size_t kExtentBytes = 8u << 20;    // bytes of the same of whole vocabularies, 32 KB each
+inline constexpr std::size_t kMostSpelledSteps = 2048;   // states whose steps are kept, 1 KB each
+inline constexpr std::size_t kMostFollows = 1u << 17;    // states of which it is known what may follow
+inline constexpr std::size_t kMostAhead = 1u << 16;      // states and places of which the same is known
+inline constexpr std::size_t kMostAnswers = 1u << 18;    // the same after one token
+inline constexpr u32 kAheadNodes = 16'384;               // trie nodes looked at to tell what may follow in a place
+inline constexpr std::size_t kAheadTokens = 4096;        // tokens that may follow there
+inline constexpr u32 kAheadDepth = 12;                   // tokens of a completion looked for on behalf of a form
+inline constexpr std::size_t kMostOfCharacter = 64;      // places within characters that are not ASCII
+inline constexpr std::size_t kMostReadable = 4096;       // states of a pre-tokenizer, to tell what it can read
+
+// -- canonical spelling: crossovers (python benchmarks/canonical.py --data DATA) --
+inline constexpr u32 kLeadCharacters = 16;        // characters of ASCII that lead to one state
+inline constexpr std::size_t kManyOthers = 4096;  // tokens after which the same may follow that are worth a set
+inline constexpr std::size_t kManyOpen = 512;     // tokens whose completions within a budget are not looked for
+inline constexpr u32 kFewWitnesses = 64;          // tokens of which a short one is chosen as a witness
 
 }  // namespace guiderail

@@ -151,6 +151,21 @@ Id MaskBuilder::shared_form(Id state) {
   return out;
 }
 
+MaskBuilder::Forgets MaskBuilder::forgets(Id e) {
+  Forgets out = Forgets::Nothing;
+  if (arena_.node(e).kind == Kind::Union) {
+    for (Id m : Ids(arena_.operands(e))) out = std::max(out, forgets(m));
+    return out;
+  }
+  KeyParts parts;
+  if (!Json::of(arena_).used() || !key_parts(e, parts)) return out;
+  const bool object = arena_.node(parts.key).kind == Kind::Members;
+  const Id key = object ? Json::of(arena_).key_start(members_state(arena_.node(parts.key))) : parts.key;
+  KeyApart apart;
+  if (!Json::of(arena_).key_apart(key, apart) || apart.closed) return out;
+  return apart.any ? Forgets::NamesOfAny : Forgets::Names;
+}
+
 Id MaskBuilder::capped(Id state, u32 most) {
   Id out = state;
   attempt(Strategy::CappedGroups, [&] { return (out = Abstraction::of(arena_).cap_groups(state, most)) != state; });

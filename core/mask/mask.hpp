@@ -38,6 +38,9 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
   // A state that has the same mask, except for open tokens, and that many places reach.
   Id shared_form(Id e);
+  // Of whose names that form knows nothing: of keys that may be any text otherwise, or of others.
+  enum class Forgets : u8 { Nothing, NamesOfAny, Names };
+  Forgets forgets(Id e);
   // The state with the counts of its groups cut to `most`.
   Id capped(Id state, u32 most);
   // A key with its names, which no other program is likely to reach.

@@ -26,6 +26,7 @@
 namespace guiderail {
 
 class SpelledTexts;
+class Outlooks;
 
 // Where a text is: in the constraint, and in its spelling where that must be canonical.
 struct Position {
@@ -103,6 +104,7 @@ class Program : public std::enable_shared_from_this<Program> {
     return DeepStack::run(f);
   }
   friend class Guide;
+  friend class SpelledTexts;
   // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
   class Lock {
    public:
@@ -223,6 +225,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   u32 needed(Program& program, const Position& at, bool thorough) const;
   Position advance(Program& program, const Position& at, u32 token) const;
   bool may_end(Program& program, const Position& at) const;
+  // What may follow the tokens of a state.
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "expr/characters.hpp"
+#include "run/mask_making.hpp"
+
 namespace guiderail {
 
 namespace {
@@ -12,30 +15,76 @@ constexpr const char* kSpelling = "finding how a text ends in canonical spelling
 
 u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& spelled) {
   std::lock_guard lock(mutex_);
-  guide_ = &guide;
-  make_room();
+  begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   return need(state, spelled);
 }
 
 // Before anything refers to what is known.
-void SpelledTexts::make_room() {
-  if (needs_.size() >= kMostSpelled) {
+void SpelledTexts::begin(const Guide& guide) {
+  guide_ = &guide;
+  if (!manner_known_) find_manner();
+  manner_known_ = true;
+  if (needs_.size() + lives_.size() + outlook_of_.size() >= kMostSpelled) {
+    lives_.clear();
     needs_.clear();
     shortest_.clear();
-    leads_.clear();
     alike_.clear();
-    proofs_.clear();
+    outlook_of_.clear();
   }
-  if (proofs_.size() >= kMostProofs) proofs_.clear();
+  bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
+                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0),
+               std::memory_order_relaxed);
 }
 
-void SpelledTexts::note(const Key& key, u32 needed) {
-  const auto [it, fresh] = needs_.try_emplace(key, needed);
-  if (!fresh) it->second = std::min(it->second, needed);
-  bytes_.store(needs_.size() * (sizeof(Key) + 32) + shortest_.size() * 96 + leads_.size() * (sizeof(Lead) + 32) +
-                   alike_.size() * 32 + proofs_.size() * 8 * spelling_.vocabulary().words(),
-               std::memory_order_relaxed);
+void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
+  const auto [it, fresh] = needs_.try_emplace(key, Need{needed, token});
+  if (!fresh && needed < it->second.tokens) it->second = {needed, token};
+}
+
+// Can a byte of this text be another one, as far as the constraint can tell? `strict`: not its last.
+bool SpelledTexts::avoidable(const std::string& text, bool& strict) const {
+  ByteSet taken;
+  for (const std::string& other : spelling_.separate_texts())
+    for (char c : other) taken.add(static_cast<u8>(c));
+  const auto& classes = program_.arena().byte_classes();
+  for (std::size_t i = text.size(); i-- > 0;)
+    for (unsigned b = 0x20; b < 0x7F; ++b)
+      if (!taken.has(static_cast<u8>(b)) && classes[b] == classes[static_cast<u8>(text[i])]) {
+        strict = strict || i + 1 < text.size();
+        return true;
+      }
+  return false;
+}
+
+// Can another byte that is a token take the place of this one, as far as the constraint can tell?
+bool SpelledTexts::replaceable(u8 byte) const {
+  if (spelling_.spells(byte) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return true;  // no text has the last ones
+  const auto& classes = program_.arena().byte_classes();
+  for (unsigned b = 0; b < 256; ++b)
+    if (classes[b] == classes[byte] && spelling_.spells(static_cast<u8>(b))) return true;
+  return false;
+}
+
+// Can all that the constraint lets come be spelled? It is enough that where it lets characters come, some are readable,
+// and that no text must hold one that is a token of its own.
+void SpelledTexts::find_manner() {
+  Arena& arena = program_.arena();
+  const u64 readable = spelling_.readable();
+  const auto can = [&](u32 c) { return (readable >> spelling_.atom(c) & 1) != 0; };
+  plain_ = !arena.has_raw_bytes();
+  for (unsigned b = 0; b < 256 && plain_; ++b) plain_ = replaceable(static_cast<u8>(b));
+  for (u32 c = 0; c < 0x80 && plain_; ++c) plain_ = can(c);
+  for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, strict_);
+  if (!plain_ || readable + 1 == u64{1} << spelling_.atoms()) return;
+  std::lock_guard lock(arena.mutex);
+  const auto& atoms = arena.characters().atoms();
+  plain_ = !atoms.empty() && std::all_of(atoms.begin(), atoms.end(), [&](const CharSet::Ptr& atom) {
+    for (const auto& [from, to] : atom->ranges())
+      for (u32 c = from; c <= to; ++c)
+        if (can(c)) return true;
+    return false;
+  });
 }
 
 // States with the same completions share what is known: those that differ only in the text of the key that is being
@@ -45,15 +94,19 @@ Id SpelledTexts::alike(Id state) {
   if (without == state) return state;
   if (auto it = alike_.find(state); it != alike_.end()) return it->second;
   Id found = without;
-  for (const char& end : std::string_view("\"],}"))
-    if ((program_.advance(state, {&end, 1}) == kEmpty) != (program_.advance(without, {&end, 1}) == kEmpty))
-      found = state;
+  for (const char& end : std::string_view("\"],}")) {
+    const Id ended = program_.advance(without, {&end, 1});
+    if (ended == without) continue;  // it is part of the text
+    if ((program_.advance(state, {&end, 1}) == kEmpty) == (ended == kEmpty)) continue;
+    found = state;
+    break;
+  }
   return alike_.emplace(state, found).first->second;
 }
 
 u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
   const Key key = key_of(state, spelled);
-  if (auto it = needs_.find(key); it != needs_.end()) return it->second;
+  if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   if (spelled.last >= 0)
     if (const u32 found = need_any(state, spelled.place); found != kInf) return found;
   u32 found = by_text(state, spelled);
@@ -66,7 +119,7 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
 u32 SpelledTexts::need_any(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = key_of(state, {place, -1});
-  if (auto it = needs_.find(key); it != needs_.end()) return it->second;
+  if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   const u32 found = by_text(state, {place, -1});
   if (found != kInf || place != Spelling::kFresh) note(key, found);
   return found;
@@ -136,6 +189,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
     Spelling::State spelled;
     std::size_t from;
     std::vector<std::pair<u32, u32>> open;
+    u32 tried = kNoToken;
   };
   std::set<std::tuple<Id, u32, int, std::size_t>> failed;
   std::vector<Frame> frames;
@@ -143,12 +197,13 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
   const auto known = [&](const Frame& at) {
     if (at.from == text.size()) return ends(at.state, at.spelled) ? 0 : kInf;
     const auto it = needs_.find(key_of(at.state, at.spelled));
-    return it == needs_.end() ? kInf : it->second;
+    return it == needs_.end() ? kInf : it->second.tokens;
   };
   Frame next{state, spelled, 0, {}};
   for (;;) {
     if (u32 needed = known(next); needed != kInf) {
-      for (; !frames.empty(); frames.pop_back()) note(key_of(frames.back().state, frames.back().spelled), ++needed);
+      for (; !frames.empty(); frames.pop_back())
+        note(key_of(frames.back().state, frames.back().spelled), ++needed, frames.back().tried);
       return needed;
     }
     if (next.from < text.size() &&
@@ -163,6 +218,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
       Frame& at = frames.back();
       const auto [token, length] = at.open.back();
       at.open.pop_back();
+      at.tried = token;
       const Spelling::State after = spelling_.next(at.spelled, token);
       const Id then = after.dead() ? kEmpty : guide_->advance(program_, at.state, token);
       found = then != kEmpty;
@@ -172,262 +228,262 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
 }
 
 u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
-  std::unordered_set<Key, Hasher> seen;
+  Seen seen;
   u32 fuel = kSpelledFuel;
-  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled));
+  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
   if (fuel > 0)  // all that can be reached was seen
     for (const Key& key : seen) note(key, kInf);
   return kInf;
 }
 
-bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, std::unordered_set<Key, Hasher>& seen) {
+// f(token, the state after it) of the tokens that the constraint lets come, until it says true.
+template <class F>
+bool SpelledTexts::each_token(Id state, F f) {
+  const Vocabulary& vocabulary = spelling_.vocabulary();
+  if (!program_.arena().symbols().empty()) {
+    Words mask(vocabulary.words());
+    guide_->fill(program_, state, {}, mask.data());
+    bool done = false;
+    for_each_bit(mask, [&](u32 token) {
+      if (const Id next = done ? kEmpty : guide_->advance(program_, state, token); next != kEmpty)
+        done = f(token, next);
+    });
+    return done;
+  }
+  const Trie& trie = vocabulary.trie();
+  const Arena& arena = program_.arena();
+  const bool by_class = !arena.has(state, kExactStep);
+  std::array<bool, 256> dead{};  // as a first byte
+  std::vector<Id> states{state};
+  for (u32 n = 1; n < trie.nodes.size();) {
+    const TrieNode& node = trie.nodes[n];
+    states.resize(trie.depths[n]);
+    const char byte = static_cast<char>(node.byte);
+    bool& known = dead[arena.byte_class(node.byte)];
+    const bool first = by_class && states.size() == 1;
+    const Id next = first && known ? kEmpty : program_.advance(states.back(), {&byte, 1});
+    if (next == kEmpty) {
+      known = known || first;
+      n = node.end;
+      continue;
+    }
+    if (node.token >= 0 && f(static_cast<u32>(node.token), program_.token_end(next))) return true;
+    states.push_back(next);
+    ++n;
+  }
+  return false;
+}
+
+bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
   const Key key = key_of(state, spelled);
   if (seen.size() >= kSpelledDepth) fuel = 0;
   if (fuel == 0 || !seen.insert(key).second) return false;
-  Words mask(spelling_.vocabulary().words());
-  guide_->fill(program_, state, {}, mask.data());
-  spelling_.restrict(spelled, mask.data());
-  std::vector<std::pair<Id, Spelling::State>> open;
-  for (u32 w = 0; w < mask.size(); ++w)
-    for (u32 bits = mask[w]; bits != 0; bits &= bits - 1) {
-      if (fuel == 0) return false;
-      --fuel;
-      Work::spend();
-      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
-      const Spelling::State after = spelling_.next(spelled, token);
-      const Id next = after.dead() ? kEmpty : guide_->advance(program_, state, token);
-      if (next == kEmpty) continue;
-      const auto known = needs_.find(key_of(next, after));
-      u32 rest = known != needs_.end() ? known->second : kInf;
-      if (known == needs_.end()) {
-        rest = need_any(next, after.place);
-        if (rest == kInf) rest = by_text(next, after);
-        if (rest != kInf)
-          note(key_of(next, after), rest);
-        else
-          open.push_back({next, after});
+  struct Open {
+    Id state;
+    Spelling::State spelled;
+    u32 token;
+  };
+  std::vector<Open> open;
+  bool spent = false;
+  const bool found = each_token(state, [&](u32 token, Id next) {
+    if ((spent = fuel == 0)) return true;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    if (after.dead()) return false;
+    --fuel;
+    const auto known = needs_.find(key_of(next, after));
+    u32 rest = known != needs_.end() ? known->second.tokens : kInf;
+    if (known == needs_.end()) {
+      rest = need_any(next, after.place);
+      if (rest == kInf) rest = by_text(next, after);
+      if (rest == kInf) {
+        open.push_back({next, after, token});
+        return false;
       }
-      if (rest == kInf) continue;
-      note(key, rest + 1);
-      return true;
+      note(key_of(next, after), rest);
     }
-  for (const auto& [next, after] : open)
+    if (rest == kInf) return false;
+    note(key, rest + 1, token);
+    return true;
+  });
+  if (found) return !spent;
+  for (const auto& [next, after, token] : open)
     if (search(next, after, fuel, seen)) {
-      note(key, needs_.at(key_of(next, after)) + 1);
+      note(key, needs_.at(key_of(next, after)).tokens + 1, token);
       return true;
     }
   return false;
 }
 
-// Do all ends of characters lead to this state, or nowhere; and do all lead anywhere?
-void SpelledTexts::beyond(Id state, Id to, int bytes, unsigned first, unsigned last, Beyond& out) {
-  std::array<bool, 256> seen{};
-  for (unsigned b = first; b <= last && out.returns; ++b) {
-    if (std::exchange(seen[program_.arena().byte_class(static_cast<u8>(b))], true)) continue;
-    const char c = static_cast<char>(b);
-    const Id next = program_.advance(state, std::string_view(&c, 1));
-    if (next == kEmpty)
-      out.any = false;
-    else if (bytes > 1)
-      beyond(next, to, bytes - 1, 0x80, 0xBF, out);
-    else
-      out.returns = out.returns && alike(next) == to;
-  }
+// -- is there a completion at all? --
+bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
+  if (!plain_) return need(state, spelled) != kInf;
+  if (begins(state, spelled.place)) return true;
+  if (spelled.last < 0) return need(state, spelled) != kInf;
+  const Key key = key_of(state, spelled);
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
+  Seen seen;
+  u32 fuel = kSpelledFuel;
+  const bool found = go_on(state, spelled, fuel, seen);
+  if (!found && fuel > 0)
+    for (const Key& dead : seen) lives_.emplace(dead, false);
+  return lives_.emplace(key, found).first->second;
 }
 
-SpelledTexts::Beyond SpelledTexts::beyond_ascii(Id state, Id to) {
-  struct Kind {
-    unsigned first, last, low, high;  // first bytes; second bytes
-    int bytes;
+// Does some character come that may begin a piece here, or may the text end?
+bool SpelledTexts::begins(Id state, u32 place) {
+  place = spelling_.settled(place);
+  const Key key = {alike(state), place, -2};
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
+  bool found = ends(state, {place, -1});
+  const Spelling::Follow cuts = found ? 0 : spelling_.cuts(place);
+  const Arena& arena = program_.arena();
+  std::array<bool, 256> dead{};
+  const auto comes = [&](u8 byte) {
+    bool& known = dead[arena.byte_class(byte)];
+    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_))
+      return false;
+    const char c = static_cast<char>(byte);
+    if (program_.advance(state, {&c, 1}) != kEmpty) return true;
+    known = !arena.has(state, kExactStep);
+    return false;
   };
-  static constexpr Kind kinds[] = {{0xC2, 0xDF, 0x80, 0xBF, 1}, {0xE0, 0xE0, 0xA0, 0xBF, 2},
-                                   {0xE1, 0xEC, 0x80, 0xBF, 2}, {0xED, 0xED, 0x80, 0x9F, 2},
-                                   {0xEE, 0xEF, 0x80, 0xBF, 2}, {0xF0, 0xF0, 0x90, 0xBF, 3},
-                                   {0xF1, 0xF3, 0x80, 0xBF, 3}, {0xF4, 0xF4, 0x80, 0x8F, 3}};
-  Beyond out;
-  for (const Kind& kind : kinds) {
-    std::array<bool, 256> seen{};
-    for (unsigned b = kind.first; b <= kind.last && out.returns; ++b) {
-      if (std::exchange(seen[program_.arena().byte_class(static_cast<u8>(b))], true)) continue;
-      const char c = static_cast<char>(b);
-      const Id next = program_.advance(state, std::string_view(&c, 1));
-      if (next == kEmpty)
-        out.any = false;
-      else
-        beyond(next, to, kind.bytes, kind.low, kind.high, out);
-    }
-  }
-  return out;
-}
-
-const SpelledTexts::Lead& SpelledTexts::lead(Id state) {
-  const Id own = alike(state);
-  if (auto it = leads_.find(own); it != leads_.end()) return it->second;
-  std::array<Id, 256> by_kind;
-  by_kind.fill(kUnknown);
-  std::unordered_map<Id, ByteSet> reached;
-  for (unsigned b = 0x20; b < 0x7F; ++b) {
+  for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
+  for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
+  for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a character that is not ASCII
+    bool& known = dead[arena.byte_class(static_cast<u8>(b))];
     const char c = static_cast<char>(b);
-    Id& next = by_kind[program_.arena().byte_class(static_cast<u8>(b))];
-    if (next == kUnknown)
-      if (next = program_.advance(state, std::string_view(&c, 1)); next != kEmpty) next = alike(next);
-    if (next != kEmpty) reached[next].add(static_cast<u8>(b));
+    if (!std::exchange(known, true) && program_.advance(state, {&c, 1}) != kEmpty)
+      found = need_any(state, place) != kInf;
   }
-  Lead found;
-  Id to = kEmpty;
-  for (const auto& [next, set] : reached)
-    if (set.count() > found.ascii.count() || (set.count() == found.ascii.count() && next < to))
-      found.ascii = set, to = next;
-  if (found.ascii.count() >= static_cast<int>(kLeadCharacters)) {
-    found.by = static_cast<char>(found.ascii.has('a') ? 'a' : found.ascii.lowest());
-    found.to = to;
-    found.loops = to == own;
-    const Beyond beyond = beyond_ascii(state, to);
-    found.beyond = beyond.returns;
-    found.any = beyond.returns && beyond.any;
-    found.escapes = !found.ascii.has('\\');
-    for (const std::string_view text : {"\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t"}) {
-      const Id next = program_.advance(state, text);
-      found.escapes = found.escapes && (next == kEmpty || alike(next) == to);
-    }
-  }
-  return leads_.emplace(own, found).first->second;
+  lives_.emplace(key, found);
+  return found;
 }
 
-// Beginnings that lead to states of their own, as those of names do, and the characters after which the text is where
-// others lead at once.
-void SpelledTexts::branch(Id state, Id to, Spelling::Characters& of) {
-  std::vector<std::pair<std::string, Id>> open{{"", state}};
-  while (!open.empty() && of.branches.size() < kCounted * kCounted) {
-    const auto [text, at] = std::move(open.back());
-    open.pop_back();
-    const Lead next = lead(at);
-    if (next.to != to) continue;
-    if (!text.empty()) of.branches[text] = next.ascii;
-    if (text.size() < kCounted)
-      for (unsigned b = 0x20; b < 0x7F; ++b) {
-        const char c = static_cast<char>(b);
-        if (next.ascii.has(static_cast<u8>(b)) || c == '"' || c == '\\') continue;
-        if (const Id after = program_.advance(at, {&c, 1}); after != kEmpty) open.push_back({text + c, after});
-      }
-  }
+// Through tokens that may come next, whether they begin a piece or not.
+bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
+  const Key key = key_of(state, spelled);
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
+  if (seen.size() >= kSpelledDepth) fuel = 0;
+  if (fuel == 0 || !seen.insert(key).second) return false;
+  std::vector<std::pair<Id, Spelling::State>> open;
+  bool spent = false;
+  bool found = each_token(state, [&](u32 token, Id next) {
+    if ((spent = fuel == 0)) return true;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    if (after.dead()) return false;
+    --fuel;
+    if (begins(next, after.place)) return true;
+    open.push_back({next, after});
+    return false;
+  });
+  found = found && !spent;
+  for (std::size_t i = 0; i < open.size() && !found; ++i) found = go_on(open[i].first, open[i].second, fuel, seen);
+  if (found) lives_.emplace(key, true);
+  return found;
 }
 
-// Those tokens after which there is a completion that begins a piece, whatever the token was: of characters that lead
-// on and on to states of their own, or back.
-void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32 left, Proof& out) {
-  out.done.assign(spelling_.vocabulary().words(), 0);
-  if (!lead(state).by) return;
-  Spelling::Characters of;
-  std::vector<Id> after{state};  // so many characters
-  bool any = true, loops = false;
-  while (!loops && after.size() <= kCounted) {
-    const Lead next = lead(after.back());
-    if (!next.by) break;
-    if (after.size() == 1) {
-      of = {next.ascii, next.ascii, {}, next.beyond, next.escapes};
-    } else {
-      if (after.size() == 2) of.others = next.ascii;
-      for (std::size_t i = 0; i < of.others.words.size(); ++i) of.others.words[i] &= next.ascii.words[i];
-      of.beyond = of.beyond && next.beyond;
-      of.escapes = of.escapes && next.escapes;
-    }
-    any = any && next.any;
-    loops = next.loops;
-    after.push_back(program_.advance(after.back(), std::string_view(&next.by, 1)));
-  }
-  const u32 most = static_cast<u32>(after.size()) - 1;
-  if (loops && most > 1 && alike(after[1]) == alike(after[most])) branch(state, alike(after[1]), of);
-  // How many characters may lead to a place.
-  const auto complete = [&](u32 place) {
-    for (u32 n = 1; n <= most; ++n) {
-      const u32 rest = need_any(after[n], place);
-      if (rest == kInf || rest > left) return n - 1;
-      out.most = std::max(out.most, rest);
-    }
-    return most;
-  };
-  const std::shared_ptr<const Spelling::Made> made = spelling_.made_of(of);
-  out.done = made->whole;
-  if (!loops) spelling_.clear_longer(most, out.done);
-  for (const auto& [place, shapes] : spelling_.after(spelled))
-    if (const u32 n = complete(place); n < most) spelling_.clear(shapes, n, out.done);
-  if (any && loops) {
-    const Spelling::Finish& finish = spelling_.finish(spelled);
-    if (std::all_of(finish.places.begin(), finish.places.end(), [&](u32 place) { return complete(place) == most; }))
-      for (std::size_t w = 0; w < out.done.size(); ++w) out.done[w] |= finish.tokens[w] & made->begun[w];
-  }
-  spelling_.clear_open(spelled, out.done);
-}
-
-SpelledTexts::Proof& SpelledTexts::proof(Id state, const Spelling::State& spelled) {
-  const Key key = key_of(state, {spelled.place, -1});
-  if (auto it = proofs_.find(key); it != proofs_.end()) return it->second;
-  Proof made;
-  prove(state, spelled, kInf, made);
-  made.tried.assign(made.done.size(), 0);
-  return proofs_.insert_or_assign(key, std::move(made)).first->second;
-}
-
-// Is there a completion after this token whether it begins a piece or not?
-bool SpelledTexts::is_proved(Id state, const Spelling::State& spelled, u32 token, Id next, Proof& of) {
-  const u32 word = token >> 5, bit = 1u << (token & 31);
-  if (of.done[word] & bit) return true;
-  if (of.tried[word] & bit) return false;
-  if (next == kUnknown) next = guide_->advance(program_, state, token);
-  u32 most = 0;
-  bool some = false, all = next != kEmpty;
-  if (all)
-    for (const u32 place : spelling_.ways(spelled.place, token)) {
-      if (place == Spelling::kDead) continue;
-      const u32 rest = need_any(next, place);
-      if (all = rest != kInf; !all) break;
-      most = std::max(most, rest);
-      some = true;
-    }
-  of.tried[word] |= bit;
-  if (!some || !all) return false;
-  of.most = std::max(of.most, most);
-  of.done[word] |= bit;
-  return true;
-}
-
-bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
+bool SpelledTexts::allows(const Guide& guide, const Position& next) {
   std::lock_guard lock(mutex_);
-  guide_ = &guide;
-  make_room();
+  begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
-  return is_proved(at.state, at.spelled, token, next.state, proof(at.state, at.spelled)) ||
-         need(next.state, next.spelled) != kInf;
+  return lives(next.state, next.spelled);
+}
+
+// What sets of tokens prove, of all states alike that share a form; the rest is left in open_.
+void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32* words) {
+  auto view = outlook_of_.find(state);
+  if (view == outlook_of_.end()) {
+    auto made = program_.deep(state, [&] {
+      Program::Lock lock(program_);
+      Program::Builder builder(program_, lock);
+      auto found = outlooks_->of(*builder, state);
+      builder.done();
+      return found;
+    });
+    view = outlook_of_.emplace(state, std::move(made)).first;
+  }
+  const auto proof = spelling_.proof(spelled, *view->second.outlook);
+  asked_.assign(words, words + spelling_.vocabulary().words());
+  spelling_.decide(spelled, *proof, strict_, words, open_);
+  if (!program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
+      spelling_.unnoted(*proof, open_).empty())
+    return;
+  program_.deep(state, [&] {
+    Program::Lock lock(program_);
+    outlooks_->settle(state, view->second, spelled, open_, *proof);
+    return true;
+  });
+  std::copy(asked_.begin(), asked_.end(), words);
+  spelling_.decide(spelled, *proof, strict_, words, open_);
 }
 
 void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
   std::lock_guard lock(mutex_);
-  guide_ = &guide;
-  make_room();
+  begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
-  const std::size_t count = spelling_.vocabulary().words();
-  Proof within;  // so many tokens
-  Proof* known = &proof(state, spelled);
-  const bool all = known->most <= left;
-  if (!all) {
-    prove(state, spelled, left, within);
-    known = &within;
+  if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
+  if (plain_) {
+    prove(state, spelled, words);
+  } else {
+    spelling_.restrict(spelled, words);
+    open_.assign(words, words + spelling_.vocabulary().words());
   }
+  const u32 count = spelling_.vocabulary().words();
   for (u32 w = 0; w < count; ++w)
-    for (u32 bits = words[w] & ~known->done[w]; bits != 0; bits &= bits - 1) {
-      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
+    for (u32 bits = open_[w]; bits != 0; bits &= bits - 1) {
+      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits)), bit = bits & (~bits + 1);
       Work::spend();
-      if (all && left == kInf && is_proved(state, spelled, token, kUnknown, *known)) continue;
-      const Spelling::State after = spelling_.next(spelled, token);
-      const Id next = after.dead() ? kEmpty : guide_->advance(program_, state, token);
-      const u32 rest = next == kEmpty ? kInf : need(next, after);
-      if (rest == kInf || rest > left) words[w] &= ~(bits & (~bits + 1));
+      const Id next = guide.advance(program_, state, token);
+      if (next != kEmpty && lives(next, spelling_.next(spelled, token)))
+        words[w] |= bit;
+      else
+        words[w] &= ~bit;
     }
+  if (left != kInf) restrict_within(state, spelled, left, words);
 }
 
-// -- guides
-// ------------------------------------------------------------------------------------------------------------
+// The first token of the completion that is known of a state; kNoToken: none is.
+u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
+  for (const Key& key : {key_of(state, spelled), key_of(state, {spelling_.settled(spelled.place), -1})})
+    if (auto it = needs_.find(key); it != needs_.end() && it->second.token != kNoToken) return it->second.token;
+  return kNoToken;
+}
+
+// A completion that begins a piece serves all tokens that lead to one state and one place; where many tokens are left,
+// others are not searched for. So a token may be left out though a completion exists, but never the one that the
+// completion of this state begins with.
+void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
+  const u32 first = need(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
+  const u32 count = spelling_.vocabulary().words();
+  Words others(words, words + count);
+  std::vector<std::tuple<u32, Id, Spelling::State>> open;
+  const auto decide = [&](u32 token, Id next) {
+    others[token >> 5] &= ~(1u << (token & 31));
+    if (token == first) return;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    const auto known = needs_.find(key_of(next, after));
+    if (known != needs_.end() ? known->second.tokens > left : need_any(next, after.place) > left)
+      open.push_back({token, next, after});
+  };
+  std::vector<std::pair<u32, Id>> outcomes;
+  {
+    std::lock_guard lock(program_.arena().mutex);
+    outcomes = outlooks_->outcomes(state, words);
+  }
+  for (const auto& [token, next] : outcomes) decide(token, next);
+  for (u32 w = 0; w < count; ++w)
+    for (u32 bits = others[w]; bits != 0; bits &= bits - 1) {
+      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
+      decide(token, guide_->advance(program_, state, token));
+    }
+  for (const auto& [token, next, after] : open)
+    if (open.size() > kManyOpen || by_text(next, after) > left) words[token >> 5] &= ~(1u << (token & 31));
+}
+
+// -- guides --
 void Guide::require(std::shared_ptr<Spelling> spelling) {
   if (&spelling->vocabulary() != vocabulary_.get())
     throw Error("program-bound", "this spelling serves another vocabulary");
@@ -454,7 +510,7 @@ Position Guide::advance(Program& program, const Position& at, u32 token) const {
   const Spelling::State spelled = spelling_->next(at.spelled, token);
   if (spelled.dead()) return {};
   const Position next{advance(program, at.state, token), spelled};
-  return next.state != kEmpty && this->spelled(program).allows(*this, at, token, next) ? next : Position{};
+  return next.state != kEmpty && this->spelled(program).allows(*this, next) ? next : Position{};
 }
 
 bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const {
@@ -466,7 +522,6 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
                         u32* out) const {
   if (!spelling_) return fill_within(program, at.state, stops, budget, out);
   fill(program, at.state, {}, out);
-  spelling_->restrict(at.spelled, out);
   if (budget != kInf) {
     const u32 needed = this->needed(program, at, false);
     if (needed > budget)

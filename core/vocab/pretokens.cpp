@@ -2,6 +2,9 @@
 #include "vocab/pretokens.hpp"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include "base/thresholds.hpp"
 
 namespace guiderail {
 
@@ -39,6 +42,7 @@ Pretokens::Pretokens(std::vector<Level> levels, std::string atoms)
       if (level.start >= level.program.size() || (i.op != Op::Match && i.a >= level.program.size()) ||
           (i.op == Op::Split && i.b >= level.program.size()))
         throw Error("bad-range", "an instruction of a pre-tokenizer leads nowhere");
+  for (const char atom : atoms_) atom_count_ = std::max(atom_count_, u32{static_cast<u8>(atom)} + 1);
   if (levels_.empty()) throw Error("bad-range", "a pre-tokenizer has a level");
   intern({});
   Config fresh;
@@ -96,7 +100,9 @@ bool Pretokens::is_lost(const Config& config) const {
 // The atoms of the characters that begin with these bytes.
 u64 Pretokens::possible(const std::string& begun) {
   if (auto it = possible_.find(begun); it != possible_.end()) return it->second;
-  const u32 length = length_of(static_cast<u8>(begun[0])), left = length - static_cast<u32>(begun.size());
+  const u32 length = length_of(static_cast<u8>(begun[0]));
+  if (begun.size() >= length) return 0;  // it begins none
+  const u32 left = length - static_cast<u32>(begun.size());
   std::string first = begun, last = begun;
   first.append(left, '\x80');
   last.append(left, '\xBF');
@@ -269,6 +275,62 @@ bool Pretokens::may_end(State state) {
     if (ends) return true;
   }
   return false;
+}
+
+bool Pretokens::includes(State larger, State smaller) const {
+  const Configs &all = states_[larger], &some = states_[smaller];
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+// Can every text of these characters be read? Whatever is read is followed along all guesses at once.
+bool Pretokens::reads_all(u64 atoms) {
+  std::vector<State> open;
+  std::unordered_set<State> seen;
+  const auto reach = [&](State state) {
+    if (state == kDead || !may_end(state)) return false;
+    if (seen.insert(state).second) open.push_back(state);
+    return seen.size() < kMostReadable;
+  };
+  for (u32 atom = 0; atom < atom_count_; ++atom)
+    if ((atoms >> atom & 1) && !reach(step(kFresh, atom, true))) return false;
+  while (!open.empty()) {
+    const State at = open.back();
+    open.pop_back();
+    for (u32 atom = 0; atom < atom_count_; ++atom) {
+      if (!(atoms >> atom & 1)) continue;
+      const auto [it, fresh] = either_.try_emplace(u64{at} << 6 | atom, kDead);
+      if (fresh) it->second = unite(step(at, atom, false), step(at, atom, true));
+      if (!reach(it->second)) return false;
+    }
+  }
+  return true;
+}
+
+u64 Pretokens::readable() {
+  if (readable_) return *readable_;
+  u64 all = (u64{1} << atom_count_) - 1;
+  if (!reads_all(all)) {
+    u64 found = 0;
+    const auto add = [&](u32 one) {
+      if (const u64 bit = u64{1} << one; !(found & bit) && reads_all(found | bit)) found |= bit;
+    };
+    for (u32 c = 0; c < 0x80; ++c) add(atom(c));
+    for (u32 one = 0; one < atom_count_; ++one) add(one);
+    all = found;
+  }
+  readable_ = all;
+  return all;
+}
+
+// After a character that begins a piece the text is where one is that begins with it: nothing else is left to guess.
+u64 Pretokens::cuts(State state) {
+  if (auto it = cuts_.find(state); it != cuts_.end()) return it->second;
+  u64 out = may_end(state) ? u64{1} << kEnd : 0;
+  const u64 atoms = readable();
+  for (u32 atom = 0; atom < atom_count_; ++atom)
+    if ((atoms >> atom & 1) && includes(step(state, atom, true), step(kFresh, atom, true))) out |= u64{1} << atom;
+  cuts_.emplace(state, out);
+  return out;
 }
 
 bool Pretokens::is_partial(State state) const {

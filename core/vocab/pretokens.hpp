@@ -12,9 +12,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "base/support.hpp"
@@ -68,6 +70,13 @@ class Pretokens {
   void each_tag(State state, F f) const {
     for (const Config& config : states_[state]) f(config.tag);
   }
+  // Characters, by atoms, of which any text can be read from the beginning to its end.
+  u64 readable();
+  // Atoms that may begin the next piece here, whatever readable characters follow; bit kEnd: the text may end.
+  u64 cuts(State state);
+  u32 atom_count() const { return atom_count_; }
+  // Atoms of the characters that begin with these bytes.
+  u64 possible(const std::string& begun);
   // Pieces with these numbers may not end.
   void hold(std::vector<bool> held) { held_ = std::move(held); }
   // Is it in the midst of a character?
@@ -101,7 +110,8 @@ class Pretokens {
   using Configs = std::vector<Config>;
 
   bool is_lost(const Config& config) const;
-  u64 possible(const std::string& begun);
+  bool reads_all(u64 atoms);
+  bool includes(State larger, State smaller) const;
   bool always_matches(const Level& level, u32 at) const;
   bool advance(const Level& level, const Threads& from, u32 atom, Threads& out) const;
   bool follow(const Level& level, u32 at, u32 atom, std::vector<bool>& seen, Threads& out) const;
@@ -117,8 +127,12 @@ class Pretokens {
   std::vector<Level> levels_;
   std::string atoms_;
   static constexpr State kUnread = 0xFFFFFFFF;
+  u32 atom_count_ = 0;
   std::vector<bool> held_;
-  std::map<std::string, u64> possible_;  // atoms, by how a character begins
+  std::optional<u64> readable_;
+  std::unordered_map<State, u64> cuts_;
+  std::unordered_map<u64, State> either_;  // state, atom -> after a character that a piece ends before, or not
+  std::map<std::string, u64> possible_;    // atoms, by how a character begins
   std::vector<Configs> states_;
   std::vector<State> steps_;  // by state, whether a piece ends, and atom
   std::map<Configs, State> known_;

@@ -11,7 +11,6 @@ namespace {
 u64 pair_of(u32 a, u32 b) { return u64{a} << 32 | b; }
 void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
 void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
-bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
 }  // namespace
 
 Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges, Pretokens pretokens)
@@ -20,6 +19,7 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges,
       whole_(merges.whole),
       trees_(vocabulary_->token_count()),
       separate_(merges.separate),
+      separate_texts_(merges.separate),
       own_(vocabulary_->words(), 0),
       no_text_(vocabulary_->words(), 0),
       rows_(vocabulary_->token_count()) {
@@ -28,7 +28,11 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges,
   plant(merges);
   order();
   sort_shapes();
+  sort_broken();
   hold_odd();
+  for (unsigned b = 0; b < 256; ++b)
+    if (const std::int64_t token = merges.bytes[b]; token >= 0 && trees_[static_cast<u32>(token)].made)
+      bytes_.add(static_cast<u8>(b));
   for (u32 t = 0; t < vocabulary_->size(); ++t)
     if (!is_piece(t)) set_bit(no_text_, t);
   place(Pretokens::kDead, 0);
@@ -142,7 +146,7 @@ void Spelling::sort_shapes() {
     if (!is_piece(t)) continue;
     const std::string_view text = vocabulary_->bytes(t);
     if (!is_utf8(text)) {
-      broken_.push_back(t);
+      broken_.push_back({t, {}, 0, 0, false});
       continue;
     }
     atoms.clear();
@@ -161,7 +165,9 @@ void Spelling::sort_shapes() {
     shapes_.push_back({key, std::move(tokens)});
   }
   std::stable_sort(broken_.begin(), broken_.end(),  // shorter ones first
-                   [&](u32 a, u32 b) { return vocabulary_->bytes(a).size() < vocabulary_->bytes(b).size(); });
+                   [&](const Broken& a, const Broken& b) {
+                     return vocabulary_->bytes(a.token).size() < vocabulary_->bytes(b.token).size();
+                   });
 }
 
 // A piece of several tokens must not be the text of a token that only a whole piece can be. What the piece is so far is
@@ -184,15 +190,19 @@ void Spelling::hold_odd() {
   pretokens_.hold(std::move(held));
 }
 
-// Takes out the tokens that bring a piece to the end of such a text.
-void Spelling::clear_ends(u32 node, Words& out) const {
+// Leaves open the tokens that bring a piece to the end of such a text.
+void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
   std::vector<std::pair<u32, std::string>> open{{node, ""}};
   while (!open.empty()) {
     const auto [at, text] = std::move(open.back());
     open.pop_back();
     for (const auto& [byte, next] : odd_trie_[at]) {
       const std::string longer = text + static_cast<char>(byte);
-      if (const int token = vocabulary_->find(longer); token >= 0) clear_bit(out, static_cast<u32>(token));
+      if (const int token = vocabulary_->find(longer); token >= 0) {
+        const u32 bit = proved[token >> 5] & 1u << (token & 31);
+        proved[token >> 5] &= ~bit;
+        left[token >> 5] |= bit;
+      }
       open.push_back({next, longer});
     }
   }
@@ -354,19 +364,18 @@ void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
 const Spelling::Masks& Spelling::masks(Pretokens::State state) {
   if (state < masks_.size() && masks_[state]) return *masks_[state];
   auto made = std::make_unique<Masks>();
-  made->begins.assign(vocabulary_->words(), 0);
-  made->inside.assign(vocabulary_->words(), 0);
   const bool partial = pretokens_.is_partial(state);
   for (const bool cut : {true, false}) {
     Words& out = cut ? made->begins : made->inside;
+    std::vector<Follow>& after = cut ? made->after_begins : made->after_inside;
+    out.assign(vocabulary_->words(), 0);
+    after.assign(shapes_.size() + broken_.size(), 0);
     if (!partial)
-      each_shape(state, cut, [&](u32 shape, Pretokens::State) {
+      each_shape(state, cut, [&](u32 shape, Pretokens::State next) {
         for (u32 token : shapes_[shape].tokens) set_bit(out, token);
+        after[shape] = cuts_after(next);
       });
-    for (u32 token : broken_)
-      if (continues(vocabulary_->bytes(token)[0]) == partial &&
-          pretokens_.read(state, vocabulary_->bytes(token), cut) != Pretokens::kDead)
-        set_bit(out, token);
+    take_broken(state, cut, *made);
   }
   if (!whole_)
     for (std::size_t w = 0; w < own_.size(); ++w) made->begins[w] &= own_[w];
@@ -393,7 +402,7 @@ u32 Spelling::place(Pretokens::State pieces, u32 separate) {
   return it->second;
 }
 
-const Spelling::Open& Spelling::open(u32 separate) {
+const Spelling::Open& Spelling::opened(u32 separate) {
   if (auto it = open_.find(separate); it != open_.end()) return it->second;
   Open found;
   if (!separate_.none())
@@ -404,91 +413,9 @@ const Spelling::Open& Spelling::open(u32 separate) {
         found.whole.push_back(t);
       else if (after != 0)
         found.begun.push_back(t);
+      if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
     }
   return open_.emplace(separate, std::move(found)).first->second;
-}
-
-const Spelling::After& Spelling::after(const State& state) {
-  std::lock_guard lock(mutex_);
-  const Pretokens::State pieces = untagged(places_[state.place].pieces);
-  auto& known = after_[pieces];
-  if (known) return *known;
-  std::map<Pretokens::State, std::vector<u32>> found;
-  if (!pretokens_.is_partial(pieces))
-    for (const bool cut : {true, false})
-      each_shape(pieces, cut, [&](u32 shape, Pretokens::State next) {
-        if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
-        found[next].push_back(shape);
-      });
-  auto made = std::make_unique<After>();
-  for (auto& [next, shapes] : found) made->push_back({place(next, 0), std::move(shapes)});
-  known = std::move(made);
-  return *known;
-}
-
-void Spelling::clear(const std::vector<u32>& shapes, u32 characters, Words& out) const {
-  for (u32 shape : shapes)
-    if (shapes_[shape].atoms.size() > characters)
-      for (u32 token : shapes_[shape].tokens) clear_bit(out, token);
-}
-
-void Spelling::clear_longer(u32 characters, Words& out) const {
-  for (const Shape& shape : shapes_)
-    if (shape.atoms.size() > characters)
-      for (u32 token : shape.tokens) clear_bit(out, token);
-}
-
-void Spelling::clear_open(const State& state, Words& out) {
-  std::lock_guard lock(mutex_);
-  for (u32 token : open(places_[state.place].separate).begun) clear_bit(out, token);
-  pretokens_.each_tag(places_[state.place].pieces, [&](u32 tag) {
-    if (tag >= 2) clear_ends(static_cast<u32>((tag - 2) / 2), out);
-  });
-}
-
-// Can some token bring the character to its end that this one leaves open?
-bool Spelling::finishes(Pretokens::State state, u32 token, std::set<Pretokens::State>& after) {
-  const std::string_view text = vocabulary_->bytes(token);
-  std::size_t begun = 1;
-  while (begun < text.size() && continues(text[text.size() - begun])) ++begun;
-  const u8 first = static_cast<u8>(text[text.size() - begun]);
-  const std::size_t missing = (first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u) - begun;
-  for (u32 other : broken_) {
-    const std::string_view rest = vocabulary_->bytes(other);
-    std::size_t ends = 0;
-    while (ends < rest.size() && continues(rest[ends])) ++ends;
-    if (ends != missing || ends != rest.size() || !pair(token, other) || separate_.read(0, rest) != 0) continue;
-    Pretokens::State next = pretokens_.read(state, vocabulary_->bytes(other), false);
-    if (next == Pretokens::kDead || pretokens_.is_partial(next)) continue;
-    if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
-    after.insert(next);
-    return true;
-  }
-  return false;
-}
-
-const Spelling::Finish& Spelling::finish(const State& state) {
-  std::lock_guard lock(mutex_);
-  const Pretokens::State pieces = untagged(places_[state.place].pieces);
-  auto& known = finish_[pieces];
-  if (known) return *known;
-  auto made = std::make_unique<Finish>();
-  made->tokens.assign(vocabulary_->words(), 0);
-  std::set<Pretokens::State> after;
-  for (u32 token : broken_) {
-    const std::string_view text = vocabulary_->bytes(token);
-    if (!trees_[token].made || continues(text[0]) || pretokens_.is_partial(pieces)) continue;
-    if (!odd_.empty() && walk_odd(0, text) != 1) continue;
-    bool all = true;
-    for (const bool cut : {true, false}) {
-      const Pretokens::State next = pretokens_.read(pieces, text, cut);
-      all = all && (next == Pretokens::kDead || finishes(next, token, after));
-    }
-    if (all) set_bit(made->tokens, token);
-  }
-  for (Pretokens::State next : after) made->places.push_back(place(next, 0));
-  known = std::move(made);
-  return *known;
 }
 
 void Spelling::restrict(const State& state, u32* words) {
@@ -499,7 +426,7 @@ void Spelling::restrict(const State& state, u32* words) {
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
   for (std::size_t w = 0; w < of.begins.size(); ++w)
     if (words[w] != 0) words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
-  for (u32 token : open(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
+  for (u32 token : opened(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
 }
 
 Spelling::State Spelling::next(const State& state, u32 token) {
@@ -514,23 +441,6 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   if (begun == Pretokens::kDead) return {kDead, -1};
   const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
   return found == Separate::kFound ? State{kDead, -1} : State{place(begun, found), static_cast<int>(token)};
-}
-
-std::array<u32, 2> Spelling::ways(u32 from, u32 token) {
-  std::lock_guard lock(mutex_);
-  std::array<u32, 2> out{kDead, kDead};
-  const auto [pieces, separate] = places_[from];
-  if (!is_piece(token)) return out;
-  const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
-  if (found == Separate::kFound) return out;
-  for (const bool cut : {true, false}) {
-    if (!trees_[token].made && !(cut && whole_)) continue;
-    Pretokens::State after = read(pieces, token, cut);
-    if (!odd_.empty())
-      after = pretokens_.retag(after, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
-    if (after != Pretokens::kDead) out[cut ? 0 : 1] = place(after, found);
-  }
-  return out;
 }
 
 u32 Spelling::settled(u32 of) {
@@ -550,8 +460,8 @@ std::size_t Spelling::memory() {
   std::size_t bytes = pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) +
                                                              sizeof(began_by_[0]) + 2 * sizeof(std::pair<u64, u32>));
   for (const auto& masks : masks_)
-    if (masks) bytes += 2 * bytes_of(masks->begins);
-  return bytes + kept_rows_.size() * bytes_of(own_);
+    if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
+  return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
 }
 
 }  // namespace guiderail

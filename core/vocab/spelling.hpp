@@ -11,12 +11,15 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_set>
 
+#include "base/hashing.hpp"
+#include "base/lru_cache.hpp"
 #include "base/thresholds.hpp"
 #include "vocab/pretokens.hpp"
 #include "vocab/vocabulary.hpp"
@@ -37,6 +40,7 @@ class Separate {
   explicit Separate(const std::vector<std::string>& texts);
   static constexpr u32 kFound = 0xFFFFFFFF;
   u32 read(u32 state, std::string_view bytes) const;  // kFound: one of them ends in these bytes
+  bool ends_next(u32 state) const;                    // in one byte more
   bool none() const { return nodes_.size() == 1; }
 
  private:
@@ -66,41 +70,55 @@ class Spelling {
   void restrict(const State& state, u32* words);
   State next(const State& state, u32 token);
   bool may_end(const State& state);
-  // The places that tokens of whole characters lead to, and the shapes of those.
-  using After = std::vector<std::pair<u32, std::vector<u32>>>;
-  const After& after(const State& state);
-  // Of tokens, takes out those of some shapes and more characters than so many, all of more characters, and those that
-  // leave one of the separate texts open.
-  void clear(const std::vector<u32>& shapes, u32 characters, Words& out) const;
-  void clear_longer(u32 characters, Words& out) const;
-  void clear_open(const State& state, Words& out);
-  // Tokens by their characters: the first of one set, the others of another; beyond ASCII all or none. And with the
-  // escapes of two characters that JSON has. `branches`: beginnings without the first of that set, and what follows
-  // them.
-  struct Characters {
-    ByteSet first, others;
-    std::map<std::string, ByteSet, std::less<>> branches;
-    bool beyond = false, escapes = false;
-    bool operator==(const Characters&) const = default;
+  // What may come next in a constraint: atoms of characters, and bit Pretokens::kEnd where the text may end.
+  using Follow = u64;
+  Follow follow(u8 ascii) const { return u64{1} << pretokens_.atom(ascii); }
+  // Tokens that a state of a constraint allows, by what may follow them; it may allow others, too.
+  struct Outlook {
+    std::shared_ptr<const Words> all;  // null: none
+    Follow after_all = 0;
+    std::vector<std::pair<u32, Follow>> others;  // not among them
+    u64 number = 0;                              // no other has it
+    std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
   };
-  struct Made {
-    Words whole, begun;  // those of whole characters, and those that end within one
+  // Those of them that a completion follows, as far as is known: of tokens that begin a piece, and of those within one.
+  // Then those that none follows, and those of which neither can be told of all states alike. Read under mutex_.
+  struct Proof {
+    Words begins, inside, never_begins, never_inside, unclear;  // the last three: empty until there is one
   };
-  std::shared_ptr<const Made> made_of(const Characters& of);
-  // Tokens that end within a character and that another one can follow to its end, where any character may come; and
-  // the places after that one.
-  struct Finish {
-    Words tokens;
-    std::vector<u32> places;
+  enum class Answer : u8 { No, Yes, Unclear };
+  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook);
+  void note(Proof& proof, u32 token, bool begins, Answer answer);
+  // Of these tokens, those of which nothing was noted.
+  std::vector<u32> unnoted(const Proof& proof, const Words& tokens);
+  // The places after a token that begins a piece, and after one within the piece, whatever the token before it; kDead:
+  // there is none. `beside`: that it may have begun a separate text is left out.
+  struct Ways {
+    u32 begins = kDead, inside = kDead;
+    bool beside = false;
+    bool none() const { return begins == kDead && inside == kDead; }
   };
-  const Finish& finish(const State& state);
-  // The place after a token that begins a piece, and after one within a piece; kDead: it cannot come so.
-  std::array<u32, 2> ways(u32 place, u32 token);
+  Ways ways(u32 place, u32 token);
+  bool follows(u32 last, u32 token);                     // within a piece; of tokens that were asked for often
+  bool meets(int last, const Proof& proof, u32& bytes);  // does one of the proved follow? `bytes`: of a short one
+  std::shared_ptr<const Outlook> known_outlook(const Hash& of);
+  void keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook);
+  u64 new_number() { return ++numbers_; }
+  // Of a mask, what is proved; `left`: what may come and is not. `strict`: nor is a token proved that leaves one of the
+  // separate texts open.
+  void decide(const State& state, const Proof& proof, bool strict, u32* words, Words& left);
+  // Characters that may begin the next piece, whatever readable characters follow.
+  Follow cuts(u32 place);
+  bool begins(u32 place, u8 ascii, bool strict);  // the same of one
+  u64 readable();
+  bool spells(u8 byte) const { return bytes_.has(byte); }  // is it a token?
   // The same place as far as it matters where a piece begins.
   u32 settled(u32 place);
+  u32 atom(u32 code_point) const { return pretokens_.atom(code_point); }
+  u32 atoms() const { return pretokens_.atom_count(); }
+  const std::vector<std::string>& separate_texts() const { return separate_texts_; }
   // May these two stand side by side in a piece?
   bool pair(u32 a, u32 b) const;
-  bool is_own(u32 token) const { return trees_[token].made; }  // does it spell its own text?
   // Is it part of a piece? Else it stands between two texts.
   bool is_piece(u32 token) const { return vocabulary_->is_text(token) && !separate_tokens_.contains(token); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -117,11 +135,18 @@ class Spelling {
   struct Step {  // of the making of a token: its rank, and the first and the last part before it
     u32 rank, first, last;
   };
-  struct Open {  // tokens that make a separate text whole, and that leave one begun
-    std::vector<u32> whole, begun;
+  struct Open {  // tokens that make a separate text whole, that leave one begun, and of which a byte is missing
+    std::vector<u32> whole, begun, nearly;
   };
-  struct Masks {
+  struct Masks {  // tokens that may begin a piece, or stand within it; what may begin the next piece after those
     Words begins, inside;
+    std::vector<Follow> after_begins, after_inside;  // by kind
+  };
+  struct Broken {  // a token that is not made of whole characters
+    u32 token;
+    std::string atoms;         // of the characters before the one it leaves open
+    u64 possible, finish = 0;  // atoms of the characters that it may begin; of those that another token finishes
+    bool plain;                // it is characters and the beginning of one
   };
   struct Shape {  // of tokens: characters that no pre-tokenizer tells apart
     std::string atoms;
@@ -132,21 +157,25 @@ class Spelling {
   void order();
   void sort_shapes();
   void hold_odd();
-  void clear_ends(u32 node, Words& out) const;
+  void leave_ends(u32 node, u32* proved, u32* left) const;
   u32 walk_odd(u32 tag, std::string_view text) const;
   std::vector<Step> steps(u32 token) const;
   bool played(u32 a, u32 b) const;
   void correct(u32 token, Words& out) const;
   void forbid_after(u32 part, u32 absorbed, Words& out) const;
   const Words& row(u32 token);
-  static std::size_t leave(const Characters& of, std::string_view text);
   Pretokens::State untagged(Pretokens::State state);
   u32 place(Pretokens::State pieces, u32 separate);
-  const Open& open(u32 separate);
+  const Open& opened(u32 separate);
   const Masks& masks(Pretokens::State state);
   template <class F>
   void each_shape(Pretokens::State state, bool cut, F f);
-  bool finishes(Pretokens::State state, u32 token, std::set<Pretokens::State>& after);
+  void sort_broken();
+  void find_finishes();
+  void take_broken(Pretokens::State state, bool cut, Masks& to);
+  Follow cuts_after(Pretokens::State state);
+  const Proof& extent(u32 pieces, Follow after);
+  Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
 
   std::shared_ptr<Vocabulary> vocabulary_;
@@ -163,8 +192,10 @@ class Spelling {
   Separate separate_;
   std::unordered_set<u32> separate_tokens_;
   std::vector<Shape> shapes_;
-  std::vector<u32> broken_;  // tokens that are not made of whole characters
-  std::vector<u32> shape_of_;
+  std::vector<Broken> broken_;
+  std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
+  ByteSet bytes_;                        // those that are tokens
+  std::vector<std::string> separate_texts_;
   Words own_;  // tokens that merges make
   Words no_text_;
 
@@ -179,10 +210,11 @@ class Spelling {
   };
   std::vector<Place> places_;
   std::map<std::pair<u32, u32>, u32> place_of_;
-  std::unordered_map<u32, Open> open_;                             // by the state of `separate_`
-  std::unordered_map<u32, std::unique_ptr<const Finish>> finish_;  // by state of the pieces
-  std::unordered_map<u32, std::unique_ptr<const After>> after_;    // by state of the pieces
-  std::vector<std::pair<Characters, std::shared_ptr<const Made>>> made_of_set_;
+  std::unordered_map<u32, Open> open_;  // by the state of `separate_`
+  bool finishes_known_ = false;
+  LruCache<std::shared_ptr<const Outlook>> outlooks_;
+  std::atomic<u64> numbers_{0};
+  LruCache<std::shared_ptr<Proof>> proofs_, extents_;
 };
 
 }  // namespace guiderail

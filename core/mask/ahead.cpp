@@ -1,0 +1,201 @@
+// What follows a token that is not proved by its next character: the tokens that may follow it, and those after them.
+//
+// A form of states stands for all of them as far as one token reaches. Further it does
+//   - in endless strings: there any text goes on, whatever names are declared or were written, for each forbids one
+//   text;
+//   - where a string has ended: what its text was matters no more, or the state says so (kUnknownText);
+//   - for completions of no more bytes than the longest token, where counters were cut. More texts match such a form
+//     than match its states, so that nothing is lost where it matches none.
+// The rest is unclear, and decided state by state.
+#include <algorithm>
+
+#include "base/work.hpp"
+#include "mask/outlook.hpp"
+
+namespace guiderail {
+
+namespace {
+constexpr u32 kCharacter = 4;  // bytes of the longest
+}  // namespace
+
+// The tokens within a string that goes on for ever with the same characters; null: the state is none.
+std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
+  if (auto it = endless_.find(state); it != endless_.end()) return it->second;
+  std::shared_ptr<const Spelling::Outlook> found;
+  if (lead(state).to == state) {
+    const Chain chain = this->chain(state);
+    Follow after = 0;
+    for (unsigned b = 0; b < 0x80; ++b)
+      if (chain.ascii.has(static_cast<u8>(b)) && spelling_.spells(static_cast<u8>(b)))
+        after |= spelling_.follow(static_cast<u8>(b));
+    const auto mask = class_of(chain);
+    Hash key{mix64(chain.ascii.words[0] ^ secrets.flat) ^ after, mix64(chain.ascii.words[1] + secrets.flat)};
+    if (chain.beyond) key.lo = mix64(key.lo);
+    found = spelling_.known_outlook(key);
+    if (!found) {
+      auto made = std::make_shared<Spelling::Outlook>();
+      made->all = vocabulary_.bounded(*mask, kInf);
+      made->after_all = made->all ? after : 0;
+      if (!made->all)
+        for (int token : mask->tokens) made->others.push_back({static_cast<u32>(token), after});
+      made->number = spelling_.new_number();
+      spelling_.keep_outlook(key, found = std::move(made));
+    }
+  }
+  return endless_.emplace(state, found).first->second;
+}
+
+// The tokens that may come in a state, and where they lead; kUnknown: that was forgotten. False: they are too many.
+bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out) {
+  const Trie& trie = vocabulary_.trie();
+  const u32 end = static_cast<u32>(trie.nodes.size());
+  std::vector<Id> states{state};
+  u32 walked = 0;
+  for (u32 n = 1; n < end;) {
+    if (++walked > kAheadNodes || out.size() > kAheadTokens) return false;
+    if (walked % kNodesBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
+    }
+    states.resize(trie.depths[n]);
+    const Id from = states.back();
+    const u8 byte = trie.nodes[n].byte;
+    const Id next = inside && ends_string(from, byte) ? kUnknown : step(from, byte);
+    if (next == kEmpty) {
+      n = trie.nodes[n].end;
+      continue;
+    }
+    if (next == kUnknown || !known(next)) {
+      for (u32 end_of = trie.nodes[n].end; n < end_of && out.size() <= kAheadTokens; ++n)
+        if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), kUnknown});
+      if (out.size() > kAheadTokens) return false;
+      continue;
+    }
+    if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), next});
+    states.push_back(next);
+    n = next == kEpsilon ? trie.nodes[n].end : n + 1;
+  }
+  return true;
+}
+
+void Outlooks::take_ahead(const Ask& ask, u32 token, Id to, Ahead& out) {
+  const Spelling::Ways ways = spelling_.ways(ask.place, token);
+  if (ways.none()) return;
+  const u32 bytes = static_cast<u32>(vocabulary_.bytes(token).size());
+  if (to == kUnknown || ways.beside) {
+    out.unclear = out.unclear || ways.begins != Spelling::kDead;
+    if (ways.inside != Spelling::kDead) out.doubtful.push_back(token);
+    return;
+  }
+  const auto within = ask.inside ? endless(to) : nullptr;
+  const Follow after = ask.inside ? (within ? within->after_all : 0) : follow(to);
+  Ahead::Open open{token, to, ways};
+  if (ways.begins != Spelling::kDead && (after & spelling_.cuts(ways.begins))) {
+    out.always = true;
+    out.bytes = bytes + kCharacter;
+  }
+  if (ways.inside != Spelling::kDead && (after & spelling_.cuts(ways.inside))) {
+    out.proved.push_back(token);
+    open.ways.inside = Spelling::kDead;
+  }
+  if (open.ways.begins != Spelling::kDead || open.ways.inside != Spelling::kDead) out.open.push_back(open);
+}
+
+void Outlooks::look_ahead(const Ask& ask, Ahead& out) {
+  const auto within = endless(ask.state);
+  const Follow after = ask.inside ? (within ? within->after_all : 0) : follow(ask.state);
+  out.bytes = kCharacter;
+  if ((out.always = (after & spelling_.cuts(ask.place)) != 0)) return;
+  if (within) {
+    out.proof = spelling_.proof({ask.place, -1}, *within);
+    if ((out.always = spelling_.meets(-1, *out.proof, out.bytes))) {
+      out.bytes += kCharacter;
+      return;
+    }
+  }
+  std::vector<std::pair<u32, Id>> outcomes;
+  if (within || !each_outcome(ask.state, ask.inside, outcomes)) {
+    out.unclear = true;
+    return;
+  }
+  for (const auto& [token, to] : outcomes) {
+    take_ahead(ask, token, to, out);
+    if (out.always) return;
+  }
+}
+
+const Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
+  const Ask any{ask.state, ask.place, ask.inside};
+  if (auto it = ahead_.find(any); it != ahead_.end()) return it->second;
+  Ahead out;
+  look_ahead(any, out);
+  return ahead_.emplace(any, std::move(out)).first->second;
+}
+
+// Does a completion follow the last token, in this state and place?
+Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
+  const Ahead& at = ahead(ask);
+  if (at.always) return {Answer::Yes, at.bytes};
+  if (auto it = judged_.find(ask); it != judged_.end()) return it->second;
+  Work::spend();
+  u32 bytes = 0;
+  if (at.proof && spelling_.meets(static_cast<int>(ask.last), *at.proof, bytes))
+    return judged_[ask] = {Answer::Yes, bytes + kCharacter};
+  const auto length = [&](u32 token) { return static_cast<u32>(vocabulary_.bytes(token).size()); };
+  for (u32 token : at.proved)
+    if (spelling_.follows(ask.last, token)) return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
+  judged_[ask] = {};  // while it is looked for
+  bool unclear = at.unclear;
+  for (u32 token : at.doubtful) unclear = unclear || spelling_.follows(ask.last, token);
+  for (const Ahead::Open& open : at.open) {
+    for (const bool begins : {true, false}) {
+      const u32 place = begins ? open.ways.begins : open.ways.inside;
+      if (place == Spelling::kDead || (!begins && !spelling_.follows(ask.last, open.token))) continue;
+      if (depth >= kAheadDepth || fuel_ == 0) {
+        unclear = true;
+        continue;
+      }
+      --fuel_;
+      const Judged after = judge({open.to, place, ask.inside, open.token}, depth + 1);
+      if (after.answer == Answer::Yes) return judged_[ask] = {Answer::Yes, length(open.token) + after.bytes};
+      unclear = unclear || after.answer == Answer::Unclear;
+    }
+  }
+  return judged_[ask] = {unclear ? Answer::Unclear : Answer::No, 0};
+}
+
+void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens,
+                      Spelling::Proof& proof) {
+  using Forgets = MaskBuilder::Forgets;
+  make_room();
+  const bool cut = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
+  for (u32 token : spelling_.unnoted(proof, tokens)) {
+    Work::spend();
+    const std::string_view text = vocabulary_.bytes(token);
+    Id at = view.form;
+    bool ended = false;
+    for (std::size_t i = 0; i < text.size() && known(at); ++i) {
+      const u8 byte = static_cast<u8>(text[i]);
+      ended = ended || (view.forgets != Forgets::Nothing && ends_string(at, byte));
+      at = step(at, byte);
+    }
+    const bool inside = view.forgets != Forgets::Nothing && !ended;
+    const Spelling::Ways ways = spelling_.ways(spelled.place, token);
+    if (arena_.cap_hit()) return;
+    if (!known(at) || ways.beside || (inside && view.forgets == Forgets::Names)) {
+      spelling_.note(proof, token, true, Answer::Unclear);
+      continue;
+    }
+    for (const bool begins : {true, false}) {
+      const u32 place = begins ? ways.begins : ways.inside;
+      if (place == Spelling::kDead) continue;
+      fuel_ = kSpelledFuel;
+      Judged judged = judge({at, place, inside, token}, 0);
+      if (cut && judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest())
+        judged.answer = Answer::Unclear;
+      spelling_.note(proof, token, begins, judged.answer);
+    }
+  }
+}
+
+}  // namespace guiderail

@@ -1,0 +1,310 @@
+// What may follow tokens: along the trie, and along chains of states where most characters lead from one to the next.
+//
+// What is found is true; tokens that are left out are decided one by one by whoever asks.
+#include "mask/outlook.hpp"
+
+#include <algorithm>
+
+#include "base/thresholds.hpp"
+#include "base/work.hpp"
+
+namespace guiderail {
+
+Id Outlooks::step(Id state, u8 byte) {
+  if (state != at_ || !row_) {
+    const auto [it, fresh] = rows_.try_emplace(state);
+    if (fresh) it->second.fill(kUnknown);
+    row_ = &it->second;
+    at_ = state;
+  }
+  Id& known = (*row_)[byte];
+  if (known != kUnknown) return known;
+  const Id next = arena_.known_step(state, arena_.byte_class(byte));
+  Id to = next != kUnknown ? next : arena_.step_slow(state, byte);
+  if (arena_.has(to, kExactKey) && !arena_.has(to, kHasScan))
+    to = Abstraction::of(arena_).canonical(to, vocabulary_.longest());  // without the texts of keys
+  return arena_.cap_hit() ? to : known = to;
+}
+
+// Atoms of the characters that may come in a state; bit kEnd: it may end.
+Spelling::Follow Outlooks::follow(Id state) {
+  if (state == followed_) return follow_;
+  if (auto it = follows_.find(state); it != follows_.end()) {
+    followed_ = state;
+    return follow_ = it->second;
+  }
+  Follow out = arena_.nullable(state) ? u64{1} << Pretokens::kEnd : 0;
+  if (state != kEpsilon) {
+    const ByteSet first = arena_.first(state);
+    const bool exact = arena_.has(state, kExactStep);
+    enum : u8 { kUnasked, kDead, kLive };
+    std::array<u8, 256> live{};
+    for (unsigned b = 0; b < 0x80; ++b) {
+      const u8 byte = static_cast<u8>(b);
+      if (!first.has(byte) || !spelling_.spells(byte) || (out & spelling_.follow(byte))) continue;
+      u8 own = kUnasked;
+      u8& of = exact ? own : live[arena_.byte_class(byte)];
+      if (of == kUnasked) of = known(step(state, byte)) ? kLive : kDead;
+      if (of == kLive) out |= spelling_.follow(byte);
+    }
+  }
+  if (!arena_.cap_hit()) follows_.emplace(state, out);
+  return out;
+}
+
+void Outlooks::emit(int token, Id state) {
+  if (token < 0) return;
+  if (arena_.has(state, kCounting)) state = arena_.token_end(state);
+  if (!known(state)) return;
+  if (ends_) {
+    if (ends_->of[token >> 5] >> (token & 31) & 1) ends_->tokens.push_back({static_cast<u32>(token), state});
+    return;
+  }
+  if (const Follow after = follow(state)) out_->others.push_back({static_cast<u32>(token), after});
+}
+
+void Outlooks::take(Id state, u32 node) {
+  if (!known(state)) return;
+  emit(vocabulary_.trie().nodes[node].token, state);
+  take_below(state, node);
+}
+
+void Outlooks::take_below(Id state, u32 node) {
+  const Trie& trie = vocabulary_.trie();
+  const u32 base = trie.depths[node], end = trie.nodes[node].end;
+  if (end == node + 1 || state == kEpsilon) return;
+  std::vector<Id> states{state};
+  u32 walked = 0;
+  for (u32 n = node + 1; n < end; ++walked) {
+    if (walked % kNodesBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
+      if (arena_.cap_hit()) return;
+    }
+    const u32 depth = trie.depths[n] - base;
+    states.resize(depth);
+    const Id next = step(states[depth - 1], trie.nodes[n].byte);
+    if (!known(next)) {
+      n = trie.nodes[n].end;
+      continue;
+    }
+    emit(trie.nodes[n].token, next);
+    states.push_back(next);
+    n = next == kEpsilon ? trie.nodes[n].end : n + 1;
+  }
+}
+
+void Outlooks::take_trie(const ExitTrie& trie, Id state) {
+  if (!known(state)) return;
+  std::vector<Id> states{state};
+  for (u32 n = 0; n < trie.nodes.size();) {
+    if (n % kNodesBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
+      if (arena_.cap_hit()) return;
+    }
+    const ExitTrie::Node& node = trie.nodes[n];
+    Id next = state;
+    if (n > 0) {
+      states.resize(node.depth);
+      next = step(states[node.depth - 1u], node.byte);
+      if (!known(next)) {
+        n = node.end;
+        continue;
+      }
+      states.push_back(next);
+    }
+    for (u32 i = node.first; i < node.last; ++i) emit(trie.tokens[i], next);
+    n = next == kEpsilon ? node.end : n + 1;
+  }
+}
+
+// Does every character that is not ASCII lead from one state to the other?
+bool Outlooks::returns(Id from, Id to) {
+  const auto& any = CharSet::any()->automaton();
+  std::vector<std::pair<u16, Id>> seen{{CharSet::kStart, from}};
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto [at, state] = seen[i];
+    if (seen.size() > kMostOfCharacter) return false;
+    for (unsigned b = 0x80; b < 256; ++b) {
+      const u16 after = any[at][b];
+      if (after == CharSet::kDead) continue;
+      const std::pair<u16, Id> next{after, step(state, static_cast<u8>(b))};
+      if (next.second == kEmpty || (after == CharSet::kDone && next.second != to)) return false;
+      if (after != CharSet::kDone && std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+    }
+  }
+  return true;
+}
+
+const Outlooks::Lead& Outlooks::lead(Id state) {
+  if (auto it = leads_.find(state); it != leads_.end()) return it->second;
+  Lead found;
+  const ByteSet first = arena_.first(state);
+  if (static_cast<u32>(std::popcount(first.words[0]) + std::popcount(first.words[1])) >= kLeadCharacters) {
+    std::map<Id, ByteSet> reached;
+    for (unsigned b = 0x20; b < 0x7F; ++b)
+      if (const Id next = step(state, static_cast<u8>(b)); known(next)) reached[next].add(static_cast<u8>(b));
+    for (const auto& [next, set] : reached)
+      if (set.count() >= static_cast<int>(kLeadCharacters) && set.count() > found.ascii.count()) found = {next, set};
+    if (found.to != kEmpty) found.beyond = returns(state, found.to);
+  }
+  return leads_.emplace(state, found).first->second;
+}
+
+Outlooks::Chain Outlooks::chain(Id state) {
+  Chain out;
+  out.states.push_back(state);
+  const u32 most = vocabulary_.longest();
+  while (out.states.size() <= most && !out.loops) {
+    const Lead next = lead(out.states.back());
+    if (next.to == kEmpty) break;
+    ByteSet ascii = next.ascii;
+    if (out.states.size() > 1)
+      for (std::size_t i = 0; i < ascii.words.size(); ++i) ascii.words[i] &= out.ascii.words[i];
+    if (ascii.count() < static_cast<int>(kLeadCharacters)) break;
+    out.ascii = ascii;
+    out.beyond = out.beyond && next.beyond;
+    out.loops = next.to == out.states.back() && out.states.size() > 1;
+    if (!out.loops) out.states.push_back(next.to);
+  }
+  return out;
+}
+
+// The tokens that are made of the characters of a chain.
+void Outlooks::take_class(const Chain& chain, ClassMask& mask) {
+  const u32 last = static_cast<u32>(chain.states.size()) - 1;
+  std::vector<Follow> follows;
+  for (Id state : chain.states) follows.push_back(follow(state));
+  u32 most = last;  // near the end of a bounded text little may follow
+  while (!chain.loops && most > 1 && 2 * std::popcount(follows[most]) < std::popcount(follows[1])) --most;
+  Follow all = ~u64{0};
+  for (u32 i = 1; i <= most; ++i) all &= follows[i];
+  out_->all = vocabulary_.bounded(mask, chain.loops ? kInf : most);
+  out_->after_all = out_->all ? all : 0;
+  const u32 from = out_->all ? most + 1 : 1;
+  for (u32 n = from; n <= mask.most && (chain.loops ? !out_->all : n <= last); ++n)
+    for (u32 i = mask.upto[n - 1]; i < mask.upto[n]; ++i)
+      if (const Follow after = follows[std::min(n, last)])
+        out_->others.push_back({static_cast<u32>(mask.tokens[i]), after});
+}
+
+void Outlooks::take_exits(const Chain& chain, ClassMask& mask) {
+  const Trie& trie = vocabulary_.trie();
+  const ByteSet inside = mask.chars->first();
+  const bool one = chain.loops && chain.states.size() == 2;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (mask.exit_at[b] == mask.exit_at[b + 1]) continue;
+    if (one && !inside.has(byte)) {
+      if (const Id next = step(chain.states[1], byte); known(next)) take_trie(*vocabulary_.exit_trie(mask, byte), next);
+      continue;
+    }
+    for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+      const u32 node = mask.exits[i];
+      if (mask.is_alive(node)) continue;
+      if (const Id before = chain.at(trie.nodes[trie.parents[node]].chars); before != kEmpty)
+        take(step(before, byte), node);
+    }
+  }
+}
+
+std::shared_ptr<ClassMask> Outlooks::class_of(const Chain& chain) {
+  std::vector<CharSet::Range> ranges;
+  for (unsigned b = 0; b < 0x80; ++b)
+    if (chain.ascii.has(static_cast<u8>(b))) ranges.push_back({b, b});
+  if (chain.beyond) ranges.push_back({0x80, 0x10FFFF});
+  return vocabulary_.class_mask(CharSet::make(std::move(ranges)), 0);
+}
+
+bool Outlooks::by_chain(Id state) {
+  const Chain chain = this->chain(state);
+  if (chain.states.size() < 2) return false;
+  const auto mask = class_of(chain);
+  // Of tokens with more characters than a bounded chain has nothing is known.
+  take_class(chain, *mask);
+  take_exits(chain, *mask);
+  vocabulary_.trie().each_child(0, [&](u32 child, u8 byte) {
+    if (!mask->is_alive(child)) take(step(state, byte), child);
+    return true;
+  });
+  return true;
+}
+
+// Those of which there are many become a set.
+void Outlooks::gather() {
+  if (out_->all || out_->others.size() < kManyOthers) return;
+  std::unordered_map<Follow, u32> count;
+  u32* of = nullptr;
+  for (Follow last = 0; const auto& [token, after] : out_->others) {
+    if (!of || after != last) of = &count[last = after];
+    ++*of;
+  }
+  const auto most =
+      std::max_element(count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most->second < kManyOthers) return;
+  auto all = std::make_shared<Words>(vocabulary_.words(), 0);
+  for (const auto& [token, after] : out_->others)
+    if (after == most->first) (*all)[token >> 5] |= 1u << (token & 31);
+  std::erase_if(out_->others, [&](const auto& one) { return one.second == most->first; });
+  out_->all = std::move(all);
+  out_->after_all = most->first;
+}
+
+std::shared_ptr<const Spelling::Outlook> Outlooks::make(Id form) {
+  auto made = std::make_shared<Spelling::Outlook>();
+  out_ = made.get();
+  if (!by_chain(form)) take_below(form, 0);
+  gather();
+  std::sort(made->others.begin(), made->others.end());
+  made->others.shrink_to_fit();
+  made->number = spelling_.new_number();
+  return made;
+}
+
+Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
+  make_room();
+  if (follows_.size() >= kMostFollows) {
+    leads_.clear();
+    follows_.clear();
+    followed_ = kUnknown;
+    own_.clear();
+  }
+  const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
+  const auto forgets = arena_.has(state, kHasScan) ? MaskBuilder::Forgets::Nothing : builder.forgets(state);
+  if (auto it = own_.find(form); it != own_.end()) return {form, forgets, it->second};
+  std::optional<Hash> key;
+  if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.portable_hash(form);
+  std::shared_ptr<const Spelling::Outlook> made = key ? spelling_.known_outlook(*key) : nullptr;
+  if (!made) {
+    made = make(form);
+    if (key) spelling_.keep_outlook(*key, made);
+  }
+  own_.emplace(form, made);
+  return {form, forgets, made};
+}
+
+void Outlooks::make_room() {
+  if (ahead_.size() >= kMostAhead || judged_.size() >= kMostAnswers || endless_.size() >= kMostAhead) {
+    ahead_.clear();
+    judged_.clear();
+    endless_.clear();
+  }
+  if (rows_.size() < kMostSpelledSteps) return;
+  rows_.clear();
+  row_ = nullptr;
+}
+
+std::vector<std::pair<u32, Id>> Outlooks::outcomes(Id state, const u32* words) {
+  make_room();
+  Ends found{words, {}};
+  ends_ = &found;
+  struct Reset {
+    Ends*& of;
+    ~Reset() { of = nullptr; }
+  } const reset{ends_};
+  take_below(state, 0);
+  return std::move(found.tokens);
+}
+
+}  // namespace guiderail

@@ -1,0 +1,122 @@
+// Which characters may follow each token of a mask: what canonical spelling asks of a constraint.
+#pragma once
+
+#include "mask/mask.hpp"
+#include "vocab/spelling.hpp"
+
+namespace guiderail {
+
+// All functions require: the arena's mutex held.
+class Outlooks {
+ public:
+  Outlooks(Arena& arena, Spelling& spelling) : arena_(arena), spelling_(spelling), vocabulary_(spelling.vocabulary()) {}
+  struct View {  // of a state: that of the form it shares with others
+    Id form = kEmpty;
+    MaskBuilder::Forgets forgets{};
+    std::shared_ptr<const Spelling::Outlook> outlook;
+  };
+  View of(MaskBuilder& builder, Id state);
+  // Notes in a proof which of these tokens a completion follows, as far as that is so of all states of this form.
+  void settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens, Spelling::Proof& proof);
+  // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
+  std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
+  std::size_t memory() const {
+    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056;
+  }
+
+ private:
+  using Follow = Spelling::Follow;
+  struct Lead {      // most characters lead from a state to one other
+    Id to = kEmpty;  // kEmpty: they do not
+    ByteSet ascii;
+    bool beyond = false;  // so do all that are not ASCII
+  };
+  struct Chain {  // of states, character by character of a set
+    std::vector<Id> states;
+    ByteSet ascii;
+    bool beyond = true, loops = false;  // the last state leads to itself
+    Id at(u32 characters) const {
+      return characters < states.size() ? states[characters] : loops ? states.back() : kEmpty;
+    }
+  };
+
+  using Answer = Spelling::Answer;
+  struct Judged {
+    Answer answer = Answer::Unclear;
+    u32 bytes = 0;  // of the completion, until a piece begins
+  };
+  struct Ahead {          // what may follow a token that leads to a state and a place
+    bool always = false;  // a completion follows, whatever the token
+    bool unclear = false;
+    u32 bytes = 0;
+    std::shared_ptr<const Spelling::Proof> proof;  // of tokens of a class, null: none
+    std::vector<u32> proved, doubtful;             // within the piece
+    struct Open {
+      u32 token;
+      Id to;
+      Spelling::Ways ways;
+    };
+    std::vector<Open> open;
+  };
+  struct Ask {
+    Id state;
+    u32 place;
+    bool inside;  // only within the string: nothing is known of what follows its end
+    u32 last = 0;
+    bool operator==(const Ask&) const = default;
+  };
+  struct AskHash {
+    std::size_t operator()(const Ask& a) const {
+      return mix64((u64{index_of(a.state)} << 32 | a.place) ^ u64{a.last} << 17 ^ (a.inside ? secrets.flat : 0));
+    }
+  };
+  Judged judge(const Ask& ask, u32 depth);
+  const Ahead& ahead(const Ask& ask);
+  void look_ahead(const Ask& ask, Ahead& out);
+  void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
+  std::shared_ptr<const Spelling::Outlook> endless(Id state);
+  bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
+  bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
+
+  std::shared_ptr<const Spelling::Outlook> make(Id form);
+  bool returns(Id from, Id to);
+  const Lead& lead(Id state);
+  Chain chain(Id state);
+  std::shared_ptr<ClassMask> class_of(const Chain& chain);
+  bool by_chain(Id state);
+  void take_class(const Chain& chain, ClassMask& mask);
+  void take_exits(const Chain& chain, ClassMask& mask);
+  void take(Id state, u32 node);
+  void take_below(Id state, u32 node);
+  void take_trie(const ExitTrie& trie, Id state);
+  void emit(int token, Id state);
+  void gather();
+  Follow follow(Id state);
+  Id step(Id state, u8 byte);
+  bool known(Id state) const { return state != kEmpty && !arena_.has(state, kUnknownText); }
+
+  Arena& arena_;
+  Spelling& spelling_;
+  Vocabulary& vocabulary_;
+  void make_room();
+  std::unordered_map<Id, std::array<Id, 256>> rows_;  // steps, by byte
+  std::array<Id, 256>* row_ = nullptr;                // the last of them,
+  Id at_ = kUnknown;                                  // of this state
+  Id followed_ = kUnknown;                            // the state that was asked last what may follow,
+  Follow follow_ = 0;                                 // and the answer
+  Spelling::Outlook* out_ = nullptr;                  // while one is made
+  struct Ends {
+    const u32* of;  // the mask
+    std::vector<std::pair<u32, Id>> tokens;
+  };
+  Ends* ends_ = nullptr;  // while outcomes are found
+  std::unordered_map<Id, Lead> leads_;
+  std::unordered_map<Id, Follow> follows_;
+  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // that other arenas do not know
+  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> endless_;
+  std::unordered_map<Ask, Ahead, AskHash> ahead_;
+  std::unordered_map<Ask, Judged, AskHash> judged_;
+  u32 fuel_ = 0;  // of the search in progress
+};
+
+}  // namespace guiderail

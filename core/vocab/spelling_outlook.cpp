@@ -1,0 +1,302 @@
+// What may follow a token: after which tokens of a mask a piece may begin, whatever the token before them was.
+//
+// A constraint tells which characters may follow a token, and the pre-tokenizer which may begin a piece after it. Where
+// one is in both, the text can go on: what is allowed by the constraint can be completed, and any text that begins a
+// piece can be spelled. So most tokens of a mask are proved by the bits of two sets.
+#include <algorithm>
+#include <bit>
+
+#include "vocab/spelling.hpp"
+
+namespace guiderail {
+
+namespace {
+void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
+bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
+Hash key_of(u64 a, u64 b) { return {mix64(a ^ secrets.flat), mix64(b + 0x9E3779B97F4A7C15ull) ^ a}; }
+u32 code_point(std::string_view bytes) {
+  u32 out = static_cast<u8>(bytes[0]) & (0xFFu >> (bytes.size() + 1));
+  for (std::size_t i = 1; i < bytes.size(); ++i) out = out << 6 | (static_cast<u8>(bytes[i]) & 0x3F);
+  return out;
+}
+}  // namespace
+
+void Spelling::sort_broken() {
+  kind_of_ = shape_of_;
+  for (u32 i = 0; i < broken_.size(); ++i) {
+    Broken& broken = broken_[i];
+    kind_of_[broken.token] = static_cast<u32>(shapes_.size()) + i;
+    const std::string_view text = vocabulary_->bytes(broken.token);
+    std::size_t whole = text.size();
+    do --whole;
+    while (whole > 0 && continues(text[whole]));
+    if (continues(text[whole]) || !is_utf8(text.substr(0, whole))) continue;
+    broken.possible = pretokens_.possible(std::string(text.substr(whole)));
+    broken.plain = broken.possible != 0;
+    for (std::size_t at = 0; at < whole;) {
+      const u8 first = static_cast<u8>(text[at]);
+      const std::size_t n = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+      broken.atoms.push_back(static_cast<char>(pretokens_.atom(n == 1 ? first : code_point(text.substr(at, n)))));
+      at += n;
+    }
+  }
+}
+
+// The characters that a token leaves open and one other token brings to their end.
+void Spelling::find_finishes() {
+  if (std::exchange(finishes_known_, true)) return;
+  std::array<std::vector<u32>, 4> ends;  // tokens of so many bytes that end a character and nothing else
+  for (const Broken& broken : broken_) {
+    const std::string_view text = vocabulary_->bytes(broken.token);
+    if (text.size() < 4 && std::all_of(text.begin(), text.end(), continues)) ends[text.size()].push_back(broken.token);
+  }
+  for (Broken& broken : broken_) {
+    const std::string_view text = vocabulary_->bytes(broken.token);
+    if (!broken.plain || (!odd_.empty() && walk_odd(0, text) != 1)) continue;
+    std::size_t begun = 1;
+    while (continues(text[text.size() - begun])) ++begun;
+    std::string character(text.substr(text.size() - begun));
+    const u8 first = static_cast<u8>(character[0]);
+    const std::size_t missing = (first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u) - begun;
+    for (u32 other : ends[missing]) {
+      character.resize(begun);
+      character += vocabulary_->bytes(other);
+      if (!is_utf8(character)) continue;
+      const u64 atom = u64{1} << pretokens_.atom(code_point(character));
+      if (!(broken.finish & atom) && separate_.read(0, vocabulary_->bytes(other)) == 0 && pair(broken.token, other))
+        broken.finish |= atom;
+    }
+  }
+}
+
+Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
+  if (!odd_.empty()) state = pretokens_.retag(state, [](u32) { return 1; });
+  return pretokens_.cuts(state);
+}
+
+// The tokens that are not made of whole characters, of those that may come in a state.
+void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
+  find_finishes();
+  const bool partial = pretokens_.is_partial(state);
+  Words& out = cut ? to.begins : to.inside;
+  std::vector<Follow>& after = cut ? to.after_begins : to.after_inside;
+  for (std::size_t i = 0; i < broken_.size(); ++i) {
+    const Broken& broken = broken_[i];
+    if (partial || !broken.plain) {
+      if (continues(vocabulary_->bytes(broken.token)[0]) == partial &&
+          pretokens_.read(state, vocabulary_->bytes(broken.token), cut) != Pretokens::kDead)
+        set_bit(out, broken.token);
+      continue;
+    }
+    Pretokens::State at = state;
+    bool first = cut;
+    for (char atom : broken.atoms) {
+      at = pretokens_.step(at, static_cast<u8>(atom), first);
+      first = false;
+    }
+    if (at == Pretokens::kDead) continue;
+    bool comes = false;
+    Follow follow = 0;
+    for (u32 atom = 0; atom < pretokens_.atom_count(); ++atom) {
+      if (!(broken.possible >> atom & 1)) continue;
+      const Pretokens::State next = pretokens_.step(at, atom, first);
+      if (next == Pretokens::kDead) continue;
+      comes = true;
+      if (broken.finish >> atom & 1) follow |= cuts_after(next);
+    }
+    if (!comes) continue;
+    set_bit(out, broken.token);
+    after[shapes_.size() + i] = follow;
+  }
+}
+
+std::shared_ptr<const Spelling::Outlook> Spelling::known_outlook(const Hash& of) {
+  std::lock_guard lock(mutex_);
+  const auto* known = outlooks_.find(of);
+  return known ? *known : nullptr;
+}
+
+void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook) {
+  std::lock_guard lock(mutex_);
+  if (outlooks_.has(of)) return;
+  const std::size_t bytes = outlook->memory();
+  outlooks_.add(of, std::move(outlook), bytes);
+  outlooks_.forget(kOutlookBytes);
+}
+
+// Of all tokens, those that one of these characters may follow.
+const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
+  const Hash key = key_of(pieces, after);
+  if (const auto* known = extents_.find(key)) return **known;
+  const Masks& of = masks(pieces);
+  auto made = std::make_shared<Proof>();
+  for (const bool cut : {true, false}) {
+    Words& out = cut ? made->begins : made->inside;
+    const Words& may = cut ? of.begins : of.inside;
+    const std::vector<Follow>& follows = cut ? of.after_begins : of.after_inside;
+    out.assign(may.size(), 0);
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      if (follows[i] & after)
+        for (u32 token : shapes_[i].tokens) set_bit(out, token);
+    for (std::size_t i = 0; i < broken_.size(); ++i)
+      if (follows[shapes_.size() + i] & after) set_bit(out, broken_[i].token);
+    for (std::size_t w = 0; w < may.size(); ++w) out[w] &= may[w];
+  }
+  const std::size_t bytes = 2 * bytes_of(made->begins);
+  extents_.add(key, std::move(made), bytes);
+  extents_.forget(kExtentBytes);
+  return **extents_.find(key);
+}
+
+// Numbers of guesses matter where a piece is about to become one of the texts that only a whole piece can be.
+Pretokens::State Spelling::as_asked(Pretokens::State state) {
+  bool plain = true;
+  pretokens_.each_tag(state, [&](u32 tag) { plain = plain && tag < 2; });
+  return plain ? untagged(state) : state;
+}
+
+std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook) {
+  std::lock_guard lock(mutex_);
+  const Pretokens::State asked = as_asked(places_[state.place].pieces), pieces = untagged(asked);
+  const Hash key = key_of(outlook.number, asked);
+  if (const auto* known = proofs_.find(key)) return *known;
+  auto made = std::make_shared<Proof>();
+  if (outlook.all) {
+    const Proof& all = extent(pieces, outlook.after_all);
+    made->begins = all.begins;
+    made->inside = all.inside;
+    for (std::size_t w = 0; w < made->begins.size(); ++w) {
+      made->begins[w] &= (*outlook.all)[w];
+      made->inside[w] &= (*outlook.all)[w];
+    }
+  } else {
+    made->begins.assign(own_.size(), 0);
+    made->inside.assign(own_.size(), 0);
+  }
+  const Masks& of = masks(pieces);
+  for (const auto& [token, follow] : outlook.others) {
+    const u32 kind = kind_of_[token], word = token >> 5, bit = 1u << (token & 31);
+    if (kind == kNone) continue;
+    if (of.after_begins[kind] & follow) made->begins[word] |= of.begins[word] & bit;
+    if (of.after_inside[kind] & follow) made->inside[word] |= of.inside[word] & bit;
+  }
+  const std::size_t bytes = 5 * bytes_of(made->begins);
+  proofs_.add(key, made, bytes);
+  proofs_.forget(kProofBytes);
+  return made;
+}
+
+void Spelling::note(Proof& proof, u32 token, bool begins, Answer answer) {
+  std::lock_guard lock(mutex_);
+  if (proof.unclear.empty())
+    for (Words* words : {&proof.never_begins, &proof.never_inside, &proof.unclear}) words->assign(own_.size(), 0);
+  set_bit(answer == Answer::Unclear ? proof.unclear
+          : answer == Answer::Yes   ? (begins ? proof.begins : proof.inside)
+                                    : (begins ? proof.never_begins : proof.never_inside),
+          token);
+}
+
+std::vector<u32> Spelling::unnoted(const Proof& proof, const Words& tokens) {
+  std::lock_guard lock(mutex_);
+  std::vector<u32> out;
+  for_each_bit(tokens, [&](u32 token) {
+    if ((proof.unclear.empty() || !(proof.unclear[token >> 5] >> (token & 31) & 1)) && is_piece(token))
+      out.push_back(token);
+  });
+  return out;
+}
+
+Spelling::Ways Spelling::ways(u32 at, u32 token) {
+  std::lock_guard lock(mutex_);
+  Ways out;
+  if (!is_piece(token)) return out;
+  const auto [asked, separate] = places_[at];
+  const u32 begun = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
+  if (begun == Separate::kFound) return out;
+  out.beside = separate != 0 || begun != 0;
+  const Pretokens::State pieces = as_asked(asked);
+  const auto tagged = [&](Pretokens::State state) {
+    if (!odd_.empty())
+      state = pretokens_.retag(state, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+    return state == Pretokens::kDead ? kDead : place(state, 0);
+  };
+  if (trees_[token].made || whole_) out.begins = tagged(read(pieces, token, true));
+  if (trees_[token].made) out.inside = tagged(read(pieces, token, false));
+  return out;
+}
+
+bool Spelling::follows(u32 last, u32 token) {
+  std::lock_guard lock(mutex_);
+  return row(last)[token >> 5] >> (token & 31) & 1;
+}
+
+bool Spelling::meets(int last, const Proof& proof, u32& bytes) {
+  std::lock_guard lock(mutex_);
+  const Words& after = last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(last));
+  u32 looked = 0;
+  bytes = kInf;
+  for (std::size_t w = 0; w < after.size() && looked < kFewWitnesses; ++w)
+    for (u32 bits = proof.begins[w] | (proof.inside[w] & after[w]); bits != 0 && looked < kFewWitnesses;
+         bits &= bits - 1) {
+      const u32 token = static_cast<u32>(32 * w) + static_cast<u32>(std::countr_zero(bits));
+      bytes = std::min(bytes, static_cast<u32>(vocabulary_->bytes(token).size()));
+      ++looked;
+    }
+  return looked > 0;
+}
+
+void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, Words& left) {
+  std::lock_guard lock(mutex_);
+  const auto [pieces, separate] = places_[state.place];
+  const Masks& of = masks(untagged(pieces));
+  const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
+  const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
+  left.resize(of.begins.size());
+  const u32 *begins = of.begins.data(), *inside = of.inside.data(), *next = after.data(), *other = no_text_.data();
+  const u32 *known_begins = proof.begins.data(), *known_inside = proof.inside.data();
+  const bool noted = !proof.unclear.empty();
+  const u32* never_begins = noted ? proof.never_begins.data() : vocabulary_->zeros().data();
+  const u32* never_inside = noted ? proof.never_inside.data() : vocabulary_->zeros().data();
+  u32* open = left.data();
+  for (std::size_t w = 0; w < of.begins.size(); ++w) {
+    const u32 proved = words[w] & (known_begins[w] | (known_inside[w] & next[w]));
+    open[w] = words[w] & ~proved &
+              ((begins[w] & ~never_begins[w]) | (inside[w] & next[w] & ~never_inside[w]) | (other[w] & ends));
+    words[w] = proved;
+  }
+  if (!separate_.none()) {
+    const Open& of_texts = opened(separate);
+    for (u32 token : of_texts.whole) {
+      words[token >> 5] &= ~(1u << (token & 31));
+      open[token >> 5] &= ~(1u << (token & 31));
+    }
+    const auto leave = [&](u32 token) {
+      open[token >> 5] |= words[token >> 5] & 1u << (token & 31);
+      words[token >> 5] &= ~(1u << (token & 31));
+    };
+    for (u32 token : strict ? of_texts.begun : of_texts.nearly) leave(token);
+  }
+  pretokens_.each_tag(pieces, [&](u32 tag) {
+    if (tag >= 2) leave_ends(static_cast<u32>((tag - 2) / 2), words, open);
+  });
+}
+
+Spelling::Follow Spelling::cuts(u32 place) {
+  std::lock_guard lock(mutex_);
+  return pretokens_.cuts(untagged(places_[place].pieces));
+}
+
+bool Spelling::begins(u32 place, u8 ascii, bool strict) {
+  std::lock_guard lock(mutex_);
+  const u32 separate = places_[place].separate;
+  const char c = static_cast<char>(ascii);
+  const u32 after = separate_.none() ? 0 : separate_.read(separate, {&c, 1});
+  return strict ? after == 0 : after != Separate::kFound;
+}
+
+u64 Spelling::readable() {
+  std::lock_guard lock(mutex_);
+  return pretokens_.readable();
+}
+
+}  // namespace guiderail
