@@ -4,10 +4,11 @@
 //     --tokenizer llama3/tokenizer.json
 //   npm install --prefix build/npm @mlc-ai/web-xgrammar
 //   node benchmarks/js/compare.js build/js-bench [build/npm]
+//   python benchmarks/js/judge.py build/js-bench        # who is right where the two differ
 //
 // For each token of each text: its mask, and reading it. Native times are those that Python wrote down. Texts up to the
 // first token that an engine refuses; times of both engines are compared over the tokens that both have read.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, resolve } from "node:path";
 
@@ -26,18 +27,20 @@ function row(name, list) {
   console.log(`${name.padEnd(34)}${figures.map((x) => x.toFixed(1).padStart(10)).join("")}${String(list.length).padStart(9)}`);
 }
 
+const cpu = () => (process.cpuUsage().user + process.cpuUsage().system) / 1e3; // ms
 const begun = now();
 await load();
 const loaded = now();
+const spent = cpu();
 const { vocabularies, cases } = readJson("cases.json");
 const vocabulary = fromTokenizer(vocabularies.main.tokenizer);
 console.log(`module loaded in ${((loaded - begun) / 1e3).toFixed(0)} ms, `
-  + `vocabulary of ${vocabulary.size} tokens ready in ${((now() - loaded) / 1e3).toFixed(0)} ms`);
+  + `vocabulary of ${vocabulary.size} tokens ready in ${((now() - loaded) / 1e3).toFixed(0)} ms (${(cpu() - spent).toFixed(0)} ms of the processor)`);
 
 const schemas = cases.filter((one) => one.schema !== null);
 const rival = process.argv[3] ? await webXGrammar(process.argv[3]) : null;
 const ours = { guide: [], step: [], both: [] };
-const theirs = { guide: [], step: [], both: [], differ: [], failed: [] };
+const theirs = { guide: [], step: [], both: [], differ: [], verdicts: [], failed: [] };
 const native = [];
 for (const one of schemas) {
   const program = Program.fromFile(read(one.program));
@@ -65,6 +68,7 @@ for (const one of schemas) {
     theirs.both.push(...its.texts[i].times.slice(0, both));
     const who = mine[i].whole ? "only guiderail reads it all" : "only web-xgrammar reads it all";
     if (mine[i].whole !== its.texts[i].whole) theirs.differ.push(`${one.name}, text ${i}: ${who}`);
+    theirs.verdicts.push({ name: one.name, text: i, ours: mine[i].whole, theirs: its.texts[i].whole });
   }
 }
 
@@ -78,6 +82,7 @@ if (rival !== null) {
   row("web-xgrammar, compile", theirs.guide);
   console.log(`${"  same tokens: theirs / ours".padEnd(34)}${(mean(theirs.both) / mean(ours.both)).toFixed(1).padStart(10)}`);
   console.log(`verdicts that differ: ${theirs.differ.length}; schemas that it refused: ${theirs.failed.length}`);
+  writeFileSync(resolve(process.argv[2], "verdicts.json"), JSON.stringify(theirs.verdicts)); // for judge.py
   for (const line of [...theirs.differ, ...theirs.failed]) console.log(`  ${line.slice(0, 160)}`);
 }
 
