@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -64,6 +65,34 @@ def test_a_piece_that_is_not_utf8(tmp_path: Path) -> None:
     with pytest.raises(gr.VocabularyError) as caught:
         gr.Vocabulary.from_sentencepiece(str(path))
     assert caught.value.code == "bad-tokenizer-file"
+
+
+@pytest.mark.parametrize("length", [2**31, 2**63 - 1, 2**64 - 1])
+@pytest.mark.parametrize("key", [b"tokenizer.ggml.tokens", b"some.other.texts"])
+def test_a_length_beyond_the_file(tmp_path: Path, key: bytes, length: int) -> None:
+    """Lengths of texts in GGUF were added up before they were looked at: ``OverflowError``."""
+    text = struct.pack("<Q", length) + b"a"
+    pair = struct.pack("<Q", len(key)) + key + struct.pack("<IIQ", 9, 8, 3) + text * 3
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + pair)
+    with pytest.raises(gr.VocabularyError) as caught:
+        gr.Vocabulary.from_gguf(path)
+    assert caught.value.code == "bad-tokenizer-file"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '<xs:schema xmlnshs:x="http://www.w3.org/2001/XMLSchema"><xs:element name="a"/></xs:schema>',
+        '<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="a" q:r="1"/></schema>',
+        '<schema xmlns="http://www.w3.org/2001/XMLSchema" xmlns:q=""><element name="a"/></schema>',
+    ],
+)
+def test_a_prefix_that_nothing_binds(schema: str) -> None:
+    """Well-formed XML without its namespaces: the reader of prices raised an error of expat."""
+    with pytest.raises(gr.GuiderailError) as caught:
+        gr.xml_schema(schema).program()
+    assert caught.value.code == "xml-syntax"
 
 
 AMBIGUOUS = {"a": ["a d", "xxy", "b x b"], "b": ["d a xy"], "d": ["xy", "x"]}

@@ -144,8 +144,8 @@ class _Reader:
         view, at, unpack = self.view, self.at, _LENGTH.unpack_from
         for _ in range(self.possible(count, 8)):
             at += 8 + unpack(view, at)[0]
-        if at > self.end:
-            raise ValueError(f"it is cut off at byte {self.end}")
+            if at > self.end:  # asked each time, for no offset may pass what a number of C holds
+                raise ValueError(f"it is cut off at byte {self.end}")
         self.at = at
 
     def possible(self, count: int, least: int) -> int:

@@ -124,7 +124,7 @@ def _decoded(raw: bytes, source: Path) -> str:
 
 def _well_formed(text: str) -> None:
     try:
-        xml.parsers.expat.ParserCreate().Parse(utf8(text), True)
+        xml.parsers.expat.ParserCreate(namespace_separator="}").Parse(utf8(text), True)  # prefixes are bound, too
     except xml.parsers.expat.ExpatError as error:
         lines = text.split("\n")
         at = sum(len(line) + 1 for line in lines[: error.lineno - 1])
