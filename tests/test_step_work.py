@@ -171,7 +171,7 @@ GAPS = {"a": {"not": {"pattern": "x.{2,9}y.{2,9}z"}, "type": "string"}}
 
 @pytest.mark.parametrize("limit", [300, 3_000])
 def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
-    """Reading it, and two searches for an end, each of four times the work of a mask."""
+    """Reading it, and two searches for an end, each of twenty times the work of a mask."""
     rng = random.Random(limit)
     schema = gr.json_schema({"type": "object", "properties": GAPS, "required": ["a"]})
     for _ in range(6):
@@ -183,7 +183,7 @@ def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
             token, budget = int(rng.choice(np.flatnonzero(allowed))), rng.randrange(2, 12)
             before, count = work.spent(), matcher.step_count
             read = _or_refused(lambda m=matcher, t=token, b=budget: m.accept_within(t, b))
-            assert work.spent() - before <= 10 * limit
+            assert work.spent() - before <= 42 * limit
             assert matcher.step_count == count + bool(read)
             if not read and not _or_refused(lambda m=matcher, t=token: m.accept_token(t)):
                 break
@@ -214,3 +214,19 @@ def test_an_end_that_is_far_is_found(depth: int) -> None:
     matcher = gr.compile(gr.json_schema({}), plain([bytes([b]) for b in range(256)]), cache=False).matcher()
     assert matcher.accept_string("[" * depth)
     assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == depth
+
+
+def test_an_escape_leads_straight_to_its_end() -> None:
+    """Whether a begun escape can still become another text is found digit by digit, not by trying all of them."""
+    escapes = [b"\\u", b"\\u0", b"\\u00", b"\\u006", b'\\"', b'", "', b'["']
+    tokens = plain([bytes([b]) for b in range(256)] + escapes)
+    distinct = gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, escapes="all")
+    matcher = gr.compile(distinct, tokens, cache=False, max_step_work=20_000).matcher()
+    texts = [f"{word}{number}" for number in range(20) for word in ("alpha", "beta", "delta")]
+    for number, text in enumerate(texts):
+        for part in (', "' if number else '["', text, '"'):
+            assert matcher.accept_string(part)
+            assert mask_of(matcher).any()
+    for part in (', "', "\\", "u00", "6"):
+        assert matcher.accept_string(part)
+        assert mask_of(matcher).any()

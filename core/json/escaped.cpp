@@ -21,7 +21,7 @@ Id Escaped::escaped_at(Id e, EscapeAt at, Escapes mode) {
   absorb(d, e, true);
   if (at != kBetween) d.flags |= kSearch;
   if (at == kBetween && has(e, kNullable)) d.flags |= kNullable;
-  d.shortest = at == kBetween ? n.shortest : 1;
+  d.shortest = at == kBetween ? n.shortest : add_sat(n.shortest, escape_left(at)) - (n.shortest > 0 ? 1 : 0);
   d.longest = at == kBetween ? mul_sat(n.longest, 12) : kInf;
   made_ = true;
   Id out = intern(d);

@@ -80,6 +80,18 @@ CharSet::Ptr escape_range(EscapeAt at, Escapes mode) {
   return CharSet::any();
 }
 
+u32 escape_left(EscapeAt at) {
+  switch (phase_of(at)) {
+    case kDone: return 0;
+    case kLetter: return 1;
+    case kSecondBackslash: return 6;
+    case kSecondU: return 5;
+    case kHex:
+    case kLowHex: break;
+  }
+  return 4 - digits_of(at);
+}
+
 Unescaped unescape(EscapeAt at, u8 byte, Escapes mode) {
   switch (phase_of(at)) {
     case kDone:

@@ -25,6 +25,9 @@ Unescaped unescape(EscapeAt at, u8 byte, Escapes mode);
 // The characters that the escape begun at `at` can still become.
 CharSet::Ptr escape_range(EscapeAt at, Escapes mode);
 
+// The bytes that are left of it, at least.
+u32 escape_left(EscapeAt at);
+
 // May the byte stand for itself?
 constexpr bool is_raw(u8 byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
 // The characters that stand for themselves.

@@ -96,7 +96,7 @@ def serve_command(
     ] = 20_000_000,
     max_step_work: Annotated[
         int, typer.Option(metavar="N", help="The same steps, for one mask or one token.", rich_help_panel=_LIMITS)
-    ] = 5_000_000,
+    ] = 1_000_000,
     request_seconds: Annotated[
         float, typer.Option(metavar="S", help="To answer one request.", rich_help_panel=_LIMITS)
     ] = 600.0,
