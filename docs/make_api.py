@@ -1,6 +1,9 @@
 """Writes docs/api.md, the reference of every public name, from signatures and docstrings.
 
-python docs/make_api.py
+    python docs/make_api.py
+
+The site has the same from mkdocstrings, which writes pages of a site only: this file is for those who read the
+repository, and for language models.
 """
 
 from __future__ import annotations
@@ -92,7 +95,8 @@ def entry(name: str, value: Any) -> Iterator[str]:
         yield f"### `gr.{name}`\n\n`{name}{signature(value)}`\n\n{prose(value.__doc__)}"
 
 
-def main() -> None:
+def reference() -> str:
+    """The text of docs/api.md."""
     groups: dict[str, list[str]] = {title: [] for title, _ in GROUPS} | {"More": []}
     for name in sorted(gr.__all__, key=str.lower):
         if name == "__version__":
@@ -109,8 +113,12 @@ def main() -> None:
             parts.append(f"## {title}")
             parts += [text for name in names for text in entry(name, getattr(gr, name))]
     text = "\n\n".join(re.sub(r"\n{3,}", "\n\n", part.strip()) for part in parts)
-    text = "\n".join(line.rstrip() for line in text.splitlines())
-    OUT.write_text(text + "\n", encoding="utf-8")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def main() -> None:
+    text = reference()
+    OUT.write_text(text, encoding="utf-8")
     print(f"{OUT.name}: {len(gr.__all__)} names, {len(text):,} characters")
 
 

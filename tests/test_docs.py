@@ -75,6 +75,19 @@ def test_the_reference_has_every_public_name() -> None:
     assert missing == [], "run `make docs`"
 
 
+def test_the_reference_says_what_the_docstrings_say() -> None:
+    spec = importlib.util.spec_from_file_location("make_api", ROOT / "docs/make_api.py")
+    assert spec is not None and spec.loader is not None
+    make_api = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_api)
+
+    def prose(text: str) -> list[str]:  # Pythons differ in how they print signatures
+        return [line for line in text.splitlines() if not line.startswith("`")]
+
+    written = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    assert prose(written) == prose(make_api.reference()), "run `make docs`"
+
+
 def test_every_error_code_is_documented() -> None:
     known = set(re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs/errors.md").read_text(encoding="utf-8")))
     used = set()

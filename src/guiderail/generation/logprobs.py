@@ -17,7 +17,7 @@ class TokenLogprob:
     Attributes:
         token: its id.
         logprob: of this token.
-        top: the likeliest tokens with theirs, best first.
+        top: the likeliest tokens with theirs, best first. Empty for a token that was forced: the model was not asked.
     """
 
     token: int

@@ -2,7 +2,9 @@
 
 The wheel's extension module exports the whole C interface. Structures cross that interface *by value*, so
 their layout must be that of the very version: :data:`VERSION` pins it, and :func:`load` refuses any other one
-instead of guessing. The layouts below follow ``include/llama.h`` of that release, field by field.
+instead of guessing. The layouts below follow ``include/llama.h`` of that release, field by field. (The low-level
+interface of llama-cpp-python would spare us this, but that package is published as source alone, and so needs a
+compiler to be installed.)
 """
 
 from __future__ import annotations
