@@ -46,7 +46,7 @@ def build_program(
     for name, value in (("max_nodes", max_nodes), ("fuel", fuel)):
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
             raise CompileError(
-                f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
+                f"{name} must be a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
             )
     check_steps("max_step_work", max_step_work)
     with nested("the constraint"), limited(max_work):
