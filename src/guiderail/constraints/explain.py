@@ -72,7 +72,7 @@ def symbol_words(symbol: str | int | _core.TokenSet) -> str:
     names = ", ".join(map(str, symbol.tokens[:8])) + (", …" if len(symbol.tokens) > 8 else "")
     if not symbol.but:
         return f"the token {names}" if len(symbol.tokens) == 1 else f"one of the tokens {names}"
-    return f"any token except {names}" if names else "any token"
+    return f"any token but {names}" if names else "any token"
 
 
 def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
