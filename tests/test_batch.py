@@ -357,7 +357,7 @@ def test_killed_and_run_again(tmp_path: Path) -> None:
     process = begin()
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert f"{2 * done} of an earlier run" in said
+    assert f"{2 * done} from an earlier run" in said
     assert "40/40 rows" in said
     made = answers(out)
     assert [row["input"]["id"] for row in made] == list(range(40))

@@ -318,7 +318,7 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
-    assert "0 failed, 0 of an earlier run, 9 tried again" in capsys.readouterr().err
+    assert "0 failed, 0 from an earlier run, 9 retried" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", [*command, "-P", "{queue}"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -89,7 +89,7 @@ def test_closed_schemas(tmp_path: Path) -> None:
         (["--regex", "a", "--root", "x"], "--root belongs to --xsd"),
         (["--regex", "a", "--tool-format", "hermes"], "--tool-format belongs to --tools"),
         (["--xsd", XSD, "--tool-choice", "auto"], "--tool-choice belongs to --tools"),
-        (["--xsd", XSD, "--max-length", "3"], "--max-length does not go with --xsd"),
+        (["--xsd", XSD, "--max-length", "3"], "--max-length cannot be used with --xsd"),
         (["--xsd", XSD, "--property-order", "any"], "--property-order belongs to"),
         (["--xsd", XSD, "--layout", "spaced"], "layout"),
         (["--regex", "a", "--closed"], "--closed belongs to --schema and --grammar"),

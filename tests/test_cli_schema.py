@@ -66,7 +66,7 @@ def found(schema, kind, **options):
         ({"type": "object"}, "$", "further members", '"additionalProperties": false'),
         (obj(a={"type": "string"}, b={"type": "string"}), "$.b", "any text", "maxLength"),
         (obj(**{"a b": {"type": "string"}}), "$['a b']", "any text", "maxLength"),
-        ({"type": "object", "patternProperties": {"^x": SMALL}, **CLOSED}, "$", "members of any number", "maxProp"),
+        ({"type": "object", "patternProperties": {"^x": SMALL}, **CLOSED}, "$", "any number of members", "maxProp"),
         ({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 2}, "$.*", "any text", ""),
         (obj(a={}), "$.a", "any JSON value", "type"),
         ({"properties": {"a": SMALL}, **CLOSED}, "$", "no type is given", '"type": "object"'),

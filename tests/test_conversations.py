@@ -88,10 +88,10 @@ def test_what_is_wanted_is_added_to_the_last_message():
 @pytest.mark.parametrize(
     ("prompt", "options", "says"),
     [
-        ([{"role": "robot", "content": "x"}], {}, "message 0: its role is one of system"),
+        ([{"role": "robot", "content": "x"}], {}, "message 0: its role must be one of system"),
         ([{"content": "x"}], {}, "message 0: its role"),
-        ([{"role": "user", "content": 3}], {}, "message 0: its content is a string"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], {}, "message 0: its content is a string"),
+        ([{"role": "user", "content": 3}], {}, "message 0: its content must be a string"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], {}, "message 0: its content must be a string"),
         ([*HELLO, {"role": "assistant", "content": "x"}], {}, "the last message is the assistant's"),
         ([HELLO, 3], {}, "such as"),
         ([[]], {}, "such as"),

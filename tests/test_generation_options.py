@@ -150,8 +150,8 @@ def test_the_budget_does_not_change_logprobs():
     [
         ({"stop": ""}, "none of them empty"),
         ({"stop": ["a", ""]}, "none of them empty"),
-        ({"stop": 3}, "stop is a text or a list"),
-        ({"n": 0}, "n must be a whole number from 1"),
+        ({"stop": 3}, "stop must be a text or a list"),
+        ({"n": 0}, "n must be a whole number, 1 or more"),
         ({"n": 2}, "all be the same at temperature 0"),
         ({"n": True}, "n must be"),
         ({"logprobs": -1}, "logprobs must be"),

@@ -318,7 +318,7 @@ def test_statements_of_sql() -> None:
         ("xml", {"elements": ["a b"]}, "not 'a b'"),
         ("xml", {"elements": ["xmlns"]}, "not 'xmlns'"),
         ("xml", {"attributes": ["xmlish"]}, "not 'xmlish'"),
-        ("xml", {"attributes": ["x", "x"]}, "attributes holds a name twice"),
+        ("xml", {"attributes": ["x", "x"]}, "attributes has a name twice"),
     ],
 )
 def test_wrong_options(name: str, options: dict[str, Any], said: str) -> None:
@@ -380,7 +380,7 @@ A: /\\x00/
         (["python", "if x: pass", "if x:\npass"], 1, "no match  if x:"),
         (["{tmp}/sums.gbnf", "1+1"], 0, "match     1+1"),
         (["{tmp}/sums.lark", "1+1", "1+"], 1, "no match  1+"),
-        (["cobol", "x"], 2, "--grammar is a file that ends with .lark, .gbnf or .ebnf, or one of json,"),
+        (["cobol", "x"], 2, "--grammar must be a file that ends with .lark, .gbnf or .ebnf, or one of json,"),
     ],
 )
 def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, said: str) -> None:

@@ -186,7 +186,7 @@ def test_a_refused_text() -> None:
     found = gr.inspect.replay(CONSTRAINTS[0], "yesno", vocabulary=VOCABULARY)
     assert [(step.text, step.how) for step in found.steps] == [("yes", "given"), ("no", "refused")]
     assert (found.finish, found.matched, found.text, found.unread) == ("refused", False, "yes", "no")
-    assert found.steps[1].why == "“no” is not allowed here: next comes 't' or the end of the text."
+    assert found.steps[1].why == "“no” is not allowed here: 't' or the end of the text may follow."
     assert "not allowed here" in found.summary()
 
 
@@ -579,12 +579,12 @@ def test_the_command_asks_the_model(tmp_path: Path) -> None:
     [
         (["--html", "x", "--prefix", "a"], "--prefix"),
         (["--html", "x", "--no-model"], "--no-model needs --text"),
-        (["--html", "x", "--no-model", "--text", "a", "-P", "q"], "--no-model does not go with"),
+        (["--html", "x", "--no-model", "--text", "a", "-P", "q"], "--no-model cannot be combined with"),
         (["--html", "x", "--no-model", "--text", "a", "--seed", "1"], "--seed"),
         (["--html", "x", "--text", "a", "--max-tokens", "1"], "--max-tokens"),
-        (["--html", "x", "--vocabulary", "v"], "--vocabulary goes with --no-model"),
-        (["--text", "a"], "--text goes with --html or --json"),
-        (["--temperature", "1"], "--temperature goes with"),
+        (["--html", "x", "--vocabulary", "v"], "--vocabulary needs --no-model"),
+        (["--text", "a"], "--text needs --html or --json"),
+        (["--temperature", "1"], "--temperature needs"),
         (["--html", "no/such/folder/x", "--no-model", "--text", "a"], "cannot be written"),
     ],
 )

@@ -540,7 +540,7 @@ def test_errors_of_options() -> None:
     with pytest.raises(gr.CompileError, match="the grammar does not use") as caught:
         read('start: "a"', constraints={"x": gr.literal("x")})
     assert caught.value.code == "lark-constraint"
-    with pytest.raises(gr.CompileError, match="a grammar is a string"):
+    with pytest.raises(gr.CompileError, match="a grammar must be a string"):
         read(b"start:")  # type: ignore[arg-type]
 
 

@@ -262,8 +262,8 @@ def test_context_and_gpu_layers_of_the_embedded_model():
         assert caught.value.code == "context-full"
         assert generate(model, "Say a.", choice(["a", "b"]), chat=False) in "ab"
     for options, says in (
-        ({"context_length": 0}, "context_length must lie between 1"),
-        ({"context_length": 1 << 30}, "context_length must lie between 1"),
+        ({"context_length": 0}, "context_length must be between 1"),
+        ({"context_length": 1 << 30}, "context_length must be between 1"),
         ({"gpu_layers": -2}, r"gpu_layers must be -1 \(all\)"),
         ({"gpu_layers": True}, "gpu_layers must be"),
     ):

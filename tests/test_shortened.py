@@ -221,13 +221,13 @@ def test_a_batch_loads_its_model_as_it_is_told(tmp_path, monkeypatch):
     rows.write_text('{"prompt": "0"}\n')
     run_batch(rows, tmp_path / "out", NUMBERS, device="cpu", context_length=99)
     assert seen == {"device": "cpu", "context_length": 99}
-    with pytest.raises(gr.ModelError, match="device is of local models; for vLLM pass engine_args"):
+    with pytest.raises(gr.ModelError, match="device applies to local models; for vLLM, pass engine_args"):
         run_batch(rows, tmp_path / "other", NUMBERS, BatchOptions(engine="vllm", model="m"), device="cpu")
 
 
 @pytest.mark.parametrize("on_incomplete", ["error", "return"])
 def test_on_shortened_goes_with_finish(on_incomplete):
-    with pytest.raises(gr.ModelError, match="on_shortened goes with"):
+    with pytest.raises(gr.ModelError, match="on_shortened needs"):
         gr.generate(Toy(), "x", gr.literal("a"), on_incomplete=on_incomplete, on_shortened="warn")
     with pytest.raises(gr.ModelError, match='"error", "warn" or "return"'):
         gr.generate(Toy(), "x", gr.literal("a"), on_shortened="raise")
@@ -292,4 +292,4 @@ def test_the_command_says_so(tmp_path: Path):
     assert cut.returncode == 2 and "ended by the stop text 'two' before" in cut.stderr
     assert "on_incomplete" not in cut.stderr
     refused = command("--regex", "a", *prompt, "--on-shortened", "maybe")
-    assert refused.returncode == 2 and "--on-shortened is error or warn" in refused.stderr
+    assert refused.returncode == 2 and "--on-shortened must be error or warn" in refused.stderr

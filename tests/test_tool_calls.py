@@ -503,7 +503,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("none-such", "known are"),
+        ("none-such", "there are"),
         (3, "dict"),
         (Path("none-such.json"), "cannot be read"),
         ({**MINE, "marker": "x"}, "'marker'"),

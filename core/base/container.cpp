@@ -50,7 +50,7 @@ std::string contained(Saved kind, std::string_view contents) {
 
 std::string_view contents_of(std::string_view file, Saved kind) {
   if (file.size() < kMagic.size() || !file.starts_with(kMagic))
-    refuse("this is no file that guiderail has saved: it does not begin like one");
+    refuse("this is not a file that guiderail has saved: it does not begin like one");
   if (file.size() < kHeader + kEnd) refuse("this file is damaged: it ends too early; save it again");
   ByteReader reader(file);
   reader.raw(kMagic.size());
@@ -62,7 +62,7 @@ std::string_view contents_of(std::string_view file, Saved kind) {
     refuse("this file has version " + std::to_string(version) + ", and this guiderail reads version " +
            std::to_string(kVersion) + "; save it again, or use the guiderail that wrote it");
   if (size != file.size() - kHeader - kEnd)
-    refuse("this file is damaged: it should have " + std::to_string(size) + " bytes of contents, and has " +
+    refuse("this file is damaged: it should have " + std::to_string(size) + " bytes of contents, but has " +
            std::to_string(file.size() - kHeader - kEnd) + "; save it again");
   ByteReader end(file.substr(file.size() - kEnd));
   if (end.fixed<u32>() != crc32(file.substr(0, file.size() - kEnd)))

@@ -43,7 +43,7 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
     throw Error("bitmask-dtype", "logits are numbers of 2, 4 or 8 bytes, and a bitmask is int32");
   const std::size_t covered = std::min(limit, numbers.columns());
   if ((covered + 31) / 32 > words.columns())
-    throw Error("bitmask-size", "the bitmask has fewer bits than it is to speak of");
+    throw Error("bitmask-size", "the bitmask has fewer bits than it must cover");
   bool ascending = true;  // no row twice: two threads may not write the same
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] >= numbers.rows() || rows[i] >= words.rows())

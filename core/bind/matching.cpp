@@ -161,7 +161,7 @@ unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a cor
   if (!asked) return 0;
   if (*asked < 1)
     throw Error("matcher-threads",
-                "threads is a number of threads, 1 or more, or None for one a core, not " + std::to_string(*asked));
+                "threads must be 1 or more, or None for one per core, not " + std::to_string(*asked));
   return static_cast<unsigned>(std::min<std::int64_t>(*asked, 1 << 16));  // the pool has fewer
 }
 
@@ -245,7 +245,7 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
   }
   if (parents->size() != draft.size())
     throw Error("matcher-draft", "the draft has " + std::to_string(draft.size()) + " tokens and " +
-                                     std::to_string(parents->size()) + " parents; give one a token");
+                                     std::to_string(parents->size()) + " parents; give one parent per token");
   Rows rows(bitmask);
   const std::size_t words = m.guide().vocabulary().words();
   std::vector<u32*> out(draft.size() + 1);

@@ -270,7 +270,7 @@ GR_API gr_status gr_apply_bitmask(void* logits, gr_dtype dtype, size_t rows, siz
     need(bitmask, "bitmask");
     const std::size_t covered = std::min<std::size_t>(size, columns);
     if ((covered + 31) / 32 > words)
-      throw Error("bitmask-size", "the bitmask has fewer bits than it is to speak of: " + std::to_string(words) +
+      throw Error("bitmask-size", "the bitmask has fewer bits than it must cover: " + std::to_string(words) +
                                       " words for " + std::to_string(covered) + " tokens");
     const Type type = kTypes[dtype];
     const Logits to{static_cast<char*>(logits),

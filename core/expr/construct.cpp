@@ -473,7 +473,7 @@ Id Arena::scope(Id e) {
 
 Id Arena::counted(Id e, u32 most) {
   if (has(e, kHasRef | kHasToken | kHasItem))
-    throw Error("not-regular", "tokens are counted of a regular constraint without rules and special tokens");
+    throw Error("not-regular", "tokens can be counted only in a regular constraint without rules and special tokens");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   return counted_at(e, most, false);
 }

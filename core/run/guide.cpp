@@ -343,8 +343,8 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
                   "no way to complete the text was found, so no number of tokens can be promised; bound the "
                   "constraint, or continue without a budget");
     if (needed > budget)
-      throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
-                                          " tokens or more as far as was found, but the budget is " +
+      throw Error("budget-too-small", "completing the text takes at least " + std::to_string(needed) +
+                                          " tokens, as far as the search found, but the budget is " +
                                           std::to_string(budget));
     if (budget == 0)
       std::memset(out, 0, vocabulary_->words() * 4);

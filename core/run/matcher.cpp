@@ -151,7 +151,7 @@ bool Matcher::fill(u32* out) const {
 bool Matcher::fill(u32* out, std::int64_t budget) const {
   check_running("fill_next_token_bitmask");
   if (budget < 0)
-    throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
+    throw Error("matcher-budget", "a budget must be a number of tokens, 0 or more, not " + std::to_string(budget));
   const auto most = static_cast<u32>(std::min<std::int64_t>(budget, kInf - 1));
   return placed([&] { return guide_->fill_within(*program_, at_, stops_, most, out); });
 }

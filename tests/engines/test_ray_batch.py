@@ -98,7 +98,7 @@ def test_killed_and_run_again(python: Path, tmp_path: Path) -> None:
     check(out, 48)
     assert "48/48 rows" in again.stderr
     assert " 0 failed" in again.stderr
-    resumed = int(again.stderr.split(" of an earlier run")[0].split()[-1])
+    resumed = int(again.stderr.split(" from an earlier run")[0].split()[-1])
     assert 2 * done <= resumed < 48  # actors may have finished what they were at
 
     alone = tmp_path / "alone"

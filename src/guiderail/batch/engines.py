@@ -72,7 +72,7 @@ def stopped(stop: str) -> ModelError:
     """The error of a value that a stop text has cut."""
     return ModelError(
         f"the value was ended by the stop text {stop!r} before it was complete; leave the stop text out, or choose one "
-        "that no value holds",
+        "that no value can contain",
         code="incomplete",
     )
 

@@ -73,11 +73,11 @@ class BatchOptions:
         """
         _ = self.generation
         if self.engine not in ENGINES:
-            raise ModelError(f"the engine is one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
+            raise ModelError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
         if self.engine == "vllm" and self.model is None:
-            raise ModelError("vLLM needs a model; name a folder or a hub name", code="bad-option")
+            raise ModelError("vLLM needs a model; pass a folder or a hub name", code="bad-option")
         if self.engine != "vllm" and self.engine_args:
-            raise ModelError("engine_args are for vLLM; leave them out, or choose that engine", code="bad-option")
+            raise ModelError("engine_args apply only to vLLM; leave them out, or choose that engine", code="bad-option")
         self.names()
 
     @property
@@ -213,14 +213,14 @@ def begin(job: Job, source: Input, shard_rows: int) -> bool:
     file = folder / "job.json"
     if not file.exists():
         if any(folder.glob("part-*.jsonl")):
-            raise CompileError(f"{folder} has parts but no job.json; name another output", code="batch-differs")
+            raise CompileError(f"{folder} has parts but no job.json; choose another output", code="batch-differs")
         note(job, source, shard_rows)
         return False
     wanted = json.loads(json.dumps(job.manifest(source, shard_rows)))
     try:
         known = json.loads(file.read_bytes())
     except ValueError as error:
-        raise CompileError(f"{file} is damaged ({error}); name another output", code="batch-differs") from None
+        raise CompileError(f"{file} is damaged ({error}); choose another output", code="batch-differs") from None
     different = sorted(name for name in {*wanted, *known} - _MAY_DIFFER if wanted.get(name) != known.get(name))
     if different in ([], ["input_sha256"]):
         return bool(different)
@@ -228,7 +228,7 @@ def begin(job: Job, source: Input, shard_rows: int) -> bool:
         _OTHER.get(name) or f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different
     )
     raise CompileError(
-        f"{folder} was begun with another job, so its rows would not match: {shown:.600}. Use the same "
-        "input and options, or name another output",
+        f"{folder} was started with another job, so its rows would not match: {shown:.600}. Use the same "
+        "input and options, or choose another output",
         code="batch-differs",
     )

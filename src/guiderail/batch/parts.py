@@ -138,8 +138,8 @@ def write_part(folder: str, shard: Shard, rows: Sequence[Mapping[str, Any]]) -> 
     """
     if [row["row"] for row in rows] != list(range(shard.first_row, shard.first_row + shard.rows)):
         raise ModelError(
-            f"{shard.path} has changed while it was read (rows {shard.first_row} to {shard.first_row + shard.rows}); "
-            "begin again with another output",
+            f"{shard.path} changed while it was being read (rows {shard.first_row} to {shard.first_row + shard.rows}); "
+            "start again with another output",
             code="batch-failed",
         )
     write_whole(Path(folder) / shard.name, map(_line, rows))

@@ -84,7 +84,7 @@ class Input:
                 shards.append(Shard(len(shards), str(file), start, end, total, rows))
                 total += rows
         if not shards:
-            raise ModelError("the input has no rows; give a file with one or more", code="bad-option")
+            raise ModelError("the input has no rows; pass a file with at least one", code="bad-option")
         return cls(tuple(shards), total, digest.hexdigest())
 
 
@@ -104,10 +104,11 @@ def input_files(source: str | os.PathLike[str]) -> list[Path]:
             raise ModelError(f"the folder {path} has no file of rows ({', '.join(known)})", code="bad-option")
         return files
     if not path.exists():
-        raise ModelError(f"the rows cannot be read: there is no {path}", code="missing-file")
+        raise ModelError(f"the rows cannot be read: {path} does not exist", code="missing-file")
     if path.suffix.lower() not in known:
         raise ModelError(
-            f"{path.name} is no file of rows by its name, which must end with {', '.join(known)}", code="bad-option"
+            f"{path.name} does not look like a file of rows: its name must end with {', '.join(known)}",
+            code="bad-option",
         )
     return [path]
 
@@ -175,5 +176,5 @@ def _row(line: bytes) -> dict[str, Any] | ModelError:
     except (ValueError, RecursionError) as error:
         return ModelError(f"the row is not JSON: {error}", code="bad-row")
     if not isinstance(row, dict):
-        return ModelError(f"a row is a JSON object, not {line[:60]!r}", code="bad-row")
+        return ModelError(f"a row must be a JSON object, not {line[:60]!r}", code="bad-row")
     return row

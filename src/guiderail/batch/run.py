@@ -135,7 +135,7 @@ def run_batch(
     options.check()
     for name, value in {"replicas": replicas, "shard_rows": shard_rows, "rows_at_once": rows_at_once}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(f"{name} must be a whole number from 1, not {value!r}", code="bad-option")
+            raise ModelError(f"{name} must be a whole number, 1 or more, not {value!r}", code="bad-option")
     constraint, is_json = _constraint(target)
     constraint.program()
     if options.engine == "vllm":
@@ -148,7 +148,9 @@ def run_batch(
     loading = {"threads": threads, "device": device, "gpu_layers": gpu_layers, "context_length": context_length}
     loading = {name: value for name, value in loading.items() if value is not None}
     if loading and options.engine == "vllm":
-        raise ModelError(f"{next(iter(loading))} is of local models; for vLLM pass engine_args", code="bad-option")
+        raise ModelError(
+            f"{next(iter(loading))} applies to local models; for vLLM, pass engine_args", code="bad-option"
+        )
     job = Job(str(folder), constraint, is_json, options, rows_at_once, loading)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
@@ -236,7 +238,8 @@ class _Work:
         left = self.source.rows - self.total.rows
         if missing or left:
             raise ModelError(
-                f"{left} rows have no answer ({', '.join(missing[:3])} …); the same call resumes", code="batch-failed"
+                f"{left} rows have no answer ({', '.join(missing[:3])} …); repeat the call to resume",
+                code="batch-failed",
             )
         return files
 
@@ -431,7 +434,7 @@ def _with_ray(
             yield int(row["shard"]), Totals(int(row["rows"]), int(row["failed"]), int(row["tokens"]))
     except ray.exceptions.RayError as error:
         raise ModelError(
-            f"a replica failed; finished rows are kept, and the same call resumes: {str(error).strip():.2000}",
+            f"a replica failed; finished rows are kept, and repeating the call resumes: {str(error).strip():.2000}",
             code="batch-failed",
         ) from error
     finally:

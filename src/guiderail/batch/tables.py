@@ -52,7 +52,7 @@ def need(files: Iterable[Path]) -> None:
             import pyarrow.parquet  # noqa: F401
         except ImportError as error:
             raise ModelError(
-                f"{file.name} needs pyarrow ({error}): {install('tables')}; JSON Lines need nothing",
+                f"the file {file.name} needs pyarrow ({error}): {install('tables')}; JSON Lines need nothing",
                 code="missing-package",
             ) from error
 

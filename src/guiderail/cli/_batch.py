@@ -84,11 +84,11 @@ def batch_command(
         int, typer.Option(metavar="N", help="Rows of one part of the output.", rich_help_panel=_SPREAD)
     ] = 64,
     rows_at_once: Annotated[
-        int, typer.Option(metavar="N", help="Rows that a local model answers together.", rich_help_panel=_SPREAD)
+        int, typer.Option(metavar="N", help="Rows that a local model answers in one batch.", rich_help_panel=_SPREAD)
     ] = 16,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Threads of a local model, for each replica.", rich_help_panel=_SPREAD),
+        typer.Option(metavar="N", help="Threads of a local model, per replica.", rich_help_panel=_SPREAD),
     ] = None,
     ray_address: Annotated[
         str | None,
@@ -101,7 +101,7 @@ def batch_command(
         float, typer.Option(metavar="N", help="GPUs that Ray reserves for a replica.", rich_help_panel=_SPREAD)
     ] = 0.0,
     retry: Annotated[
-        bool, typer.Option("--retry/--no-retry", help="Try again the rows that failed in earlier runs.")
+        bool, typer.Option("--retry/--no-retry", help="Retry the rows that failed in earlier runs.")
     ] = True,
 ) -> None:
     r"""Answer every row of a file under one constraint.
@@ -159,10 +159,10 @@ def batch_command(
             retry=retry,
             progress=show.update,
         )
-    again = f", {report.retried} tried again" if report.retried else ""
+    again = f", {report.retried} retried" if report.retried else ""
     print(
         f"{report.rows} rows in {report.output}: {report.rows - report.failed} answered, {report.failed} failed, "
-        f"{report.resumed} of an earlier run{again}; {report.tokens} tokens in {report.seconds:.1f} s",
+        f"{report.resumed} from an earlier run{again}; {report.tokens} tokens in {report.seconds:.1f} s",
         file=sys.stderr,
     )
     _say_why(report.failures)
@@ -190,7 +190,7 @@ def _arguments(given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             found[name] = value
         if not sign or not name.isidentifier():
-            raise ModelError(f"--engine-arg is NAME=JSON, not {one!r}", code="bad-option")
+            raise ModelError(f"--engine-arg must be NAME=JSON, not {one!r}", code="bad-option")
     return found
 
 

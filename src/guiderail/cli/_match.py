@@ -19,7 +19,9 @@ def match_command(
         list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to match; by default the lines of stdin.")
     ] = None,
     given: Given,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status tells.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says whether all match.")
+    ] = False,
 ) -> None:
     r"""Say whether texts fit a constraint, and where they stop fitting.
 

@@ -220,7 +220,7 @@ class Given:
             if value is not None and owner != kind:
                 raise CompileError(f"{name} belongs to {owner}, not to {kind}", code="bad-option")
         if self.max_length is not None and kind in ("--xsd", "--tools"):
-            raise CompileError(f"--max-length does not go with {kind}, whose texts it would cut", code="bad-option")
+            raise CompileError(f"--max-length cannot be used with {kind}, whose texts it would cut", code="bad-option")
         if kind == "--xsd" and self.property_order is not None:
             raise CompileError("--property-order belongs to --schema, --type and --tools", code="bad-option")
         if kind != "--regex" and (self.dialect != "python" or self.flags or self.search):
@@ -228,7 +228,8 @@ class Given:
         if self.is_value:
             if self.max_length is not None:
                 raise CompileError(
-                    f"--max-length does not go with {kind}, whose texts it would cut; put maxLength and maxItems into "
+                    f"--max-length cannot be used with {kind}, whose texts it would cut; put maxLength and maxItems "
+                    "into "
                     "the schema or the type",
                     code="bad-option",
                 )
@@ -240,7 +241,9 @@ class Given:
         if self.closed and kind not in ("--schema", "--grammar"):
             raise CompileError(f"--closed belongs to --schema and --grammar, not to {kind}", code="bad-option")
         if kind == "--grammar" and self.max_length is not None:
-            raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
+            raise CompileError(
+                "--max-length cannot be used with --grammar, whose texts it would cut", code="bad-option"
+            )
 
     def constraint(self, layout: str | None = None, property_order: str = "declared") -> Constraint:
         """The constraint of the options.
@@ -385,7 +388,8 @@ def _grammar_constraint(given: str, closed: bool) -> Constraint:
     path = Path(given)
     if path.suffix.lower() not in (".lark", ".gbnf", ".ebnf"):
         raise CompileError(
-            f"--grammar is a file that ends with .lark, .gbnf or .ebnf, or one of {', '.join(READY)}; not {given!r}",
+            f"--grammar must be a file that ends with .lark, .gbnf or .ebnf, or one of {', '.join(READY)}; not "
+            f"{given!r}",
             code="bad-option",
         )
     from guiderail.frontends.grammar.constraint import grammar
@@ -397,7 +401,7 @@ def find_type(name: str) -> Any:
     """The object that ``module:Name`` or ``file.py:Name`` names."""
     where, separator, attribute = name.rpartition(":")
     if not separator or not where or not attribute:
-        raise CompileError(f"--type is module:Name or file.py:Name, not {name!r}", code="bad-option")
+        raise CompileError(f"--type must be module:Name or file.py:Name, not {name!r}", code="bad-option")
     try:
         module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except Exception as error:  # the module is the user's own and may raise anything
@@ -415,7 +419,7 @@ def find_type(name: str) -> Any:
 def _load(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # annotations are looked up there
     spec.loader.exec_module(module)
@@ -428,6 +432,6 @@ def _named(name: str) -> Constraint:
     functions: dict[str, Any] = {known: getattr(patterns, known) for known in patterns.__all__}
     function = functions.get(name.replace("-", "_").lower())
     if function is None:
-        raise CompileError(f"there is no pattern {name!r}; known are {', '.join(sorted(functions))}", code="bad-option")
+        raise CompileError(f"there is no pattern {name!r}; there are {', '.join(sorted(functions))}", code="bad-option")
     made: Constraint = function()
     return made

@@ -26,79 +26,92 @@ def serve_command(
     device: DeviceOption = None,
     gpu_layers: GpuLayersOption = None,
     context_length: ContextOption = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0: every interface.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0: a free one.")] = 8000,
     name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What clients call the model; by default its own name.")
+        str | None, typer.Option(metavar="TEXT", help="Name of the model for clients; by default its own.")
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", envvar="GUIDERAIL_API_KEY", help="What clients must send; by default nothing."),
+        typer.Option(
+            metavar="KEY", envvar="GUIDERAIL_API_KEY", help="API key that clients must send; by default none."
+        ),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="A web origin that may call; give it several times. By default none."),
+        typer.Option(metavar="ORIGIN", help="Web origin that may call the server; may be repeated. By default none."),
     ] = None,
     chat_template: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A Jinja template instead of the model's own.")
+        Path | None, typer.Option(metavar="FILE", help="Jinja chat template to use instead of the model's own.")
     ] = None,
     tool_format: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="How tool calls are written; by default what the chat template tells."),
+        typer.Option(metavar="NAME", help="Format of tool calls; by default recognized from the chat template."),
     ] = None,
     inspect: Annotated[
         str,
         typer.Option(
             metavar="off|asked|all",
-            help="Texts that can be looked into at /inspect: those of requests with the header "
-            "X-Guiderail-Inspect: 1, or all.",
+            help="Texts to record for /inspect: those of requests with the header X-Guiderail-Inspect: 1, or all.",
         ),
     ] = "off",
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
+        int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
-    max_rows: Annotated[int, typer.Option(metavar="N", help="Texts written at once.", rich_help_panel=_LIMITS)] = 32,
-    max_queue: Annotated[int, typer.Option(metavar="N", help="Texts that may wait.", rich_help_panel=_LIMITS)] = 256,
+    max_rows: Annotated[
+        int, typer.Option(metavar="N", help="Maximum number of texts in progress.", rich_help_panel=_LIMITS)
+    ] = 32,
+    max_queue: Annotated[
+        int, typer.Option(metavar="N", help="Maximum number of texts that wait.", rich_help_panel=_LIMITS)
+    ] = 256,
     max_cached_tokens: Annotated[
-        int, typer.Option(metavar="N", help="Tokens of key-value cache, all texts together.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Tokens of key-value cache for all texts together.", rich_help_panel=_LIMITS),
     ] = 32_768,
     max_draws: Annotated[
         int,
-        typer.Option(
-            metavar="N", help="Draws from the model's own distribution at once; 0: none.", rich_help_panel=_LIMITS
-        ),
+        typer.Option(metavar="N", help="Maximum exact or weighted draws at once; 0: none.", rich_help_panel=_LIMITS),
     ] = 2,
     max_passes: Annotated[
-        int, typer.Option(metavar="N", help="Forward passes of an exact draw.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum forward passes of an exact draw.", rich_help_panel=_LIMITS)
     ] = 4096,
     max_particles: Annotated[
-        int, typer.Option(metavar="N", help="Texts of a weighted population.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum texts of a weighted population.", rich_help_panel=_LIMITS)
     ] = 64,
-    max_body_bytes: Annotated[int, typer.Option(metavar="N", help="Bytes of a request.", rich_help_panel=_LIMITS)] = 8
-    << 20,
+    max_body_bytes: Annotated[
+        int, typer.Option(metavar="N", help="Maximum bytes of a request.", rich_help_panel=_LIMITS)
+    ] = 8 << 20,
     max_json_values: Annotated[
-        int, typer.Option(metavar="N", help="Values in the JSON of a request.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum values in the JSON of a request.", rich_help_panel=_LIMITS)
     ] = 250_000,
     body_seconds: Annotated[
-        float, typer.Option(metavar="S", help="For the body of a request to arrive.", rich_help_panel=_LIMITS)
+        float, typer.Option(metavar="S", help="Seconds for the body of a request to arrive.", rich_help_panel=_LIMITS)
     ] = 30.0,
     max_connections: Annotated[
-        int, typer.Option(metavar="N", help="Connections at once.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum connections at once.", rich_help_panel=_LIMITS)
     ] = 1024,
     compile_seconds: Annotated[
-        float, typer.Option(metavar="S", help="To compile one constraint.", rich_help_panel=_LIMITS)
+        float, typer.Option(metavar="S", help="Seconds to compile one constraint.", rich_help_panel=_LIMITS)
     ] = 10.0,
     max_nodes: Annotated[
-        int, typer.Option(metavar="N", help="Expressions of one constraint.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum expressions of one constraint.", rich_help_panel=_LIMITS)
     ] = 2_000_000,
     max_work: Annotated[
-        int, typer.Option(metavar="N", help="Steps to read one constraint, 0.1 µs each.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(
+            metavar="N", help="Maximum steps to read one constraint, about 0.1 µs each.", rich_help_panel=_LIMITS
+        ),
     ] = 20_000_000,
     max_step_work: Annotated[
-        int, typer.Option(metavar="N", help="The same steps, for one mask or one token.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(
+            metavar="N", help="Maximum steps of that kind for one mask or one token.", rich_help_panel=_LIMITS
+        ),
     ] = 1_000_000,
     request_seconds: Annotated[
-        float, typer.Option(metavar="S", help="To answer one request.", rich_help_panel=_LIMITS)
+        float, typer.Option(metavar="S", help="Seconds to answer one request.", rich_help_panel=_LIMITS)
     ] = 600.0,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
 ) -> None:
@@ -124,7 +137,9 @@ def serve_command(
     from guiderail.server.connections import protocol
 
     if log_level not in uvicorn.config.LOG_LEVELS:
-        raise ModelError(f"there is no log level {log_level!r}", code="bad-option")
+        raise ModelError(
+            f"there is no log level {log_level!r}; use critical, error, warning, info or debug", code="bad-option"
+        )
     template = None
     if chat_template is not None:
         try:
@@ -193,7 +208,7 @@ def _bound(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            message = f"port {port} of {host} is in use; end who uses it, or choose another --port (0: a free one)"
+            message = f"port {port} of {host} is in use; stop what uses it, or choose another --port (0: a free one)"
         else:
             message = f"{host} port {port} cannot be listened at: {error}; see --host and --port"
         raise ModelError(message, code="bad-address") from None

@@ -18,7 +18,7 @@ _PHRASES = (
     (', or pass on_incomplete="return"', ""),
     ("leave chat=True", "leave out --raw"),
     ("pass chat=False", "pass --raw"),
-    ("; a file is passed as pathlib.Path(…)", ""),
+    ("; pass a file as pathlib.Path(…)", ""),
     (", or None,", ","),
 )
 

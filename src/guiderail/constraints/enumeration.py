@@ -53,7 +53,7 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
 
 def _too_many(limit: int) -> LimitError:
     return LimitError(
-        f"the constraint has more than {limit:,} texts, or long ones; their probabilities are listed for constraints "
-        "with few: bound it, or estimate the probability of all of them together with gr.mass",
+        f"the constraint has more than {limit:,} texts, or very long ones, and so they cannot be "
+        "listed; bound it, or estimate the probability of all of them together with gr.mass",
         code="too-many-texts",
     )

@@ -50,11 +50,11 @@ class Explanation:
         if self.failed_at is not None:
             found = repr(self.prefix[self.failed_at]) if self.failed_at < len(self.prefix) else "the end"
             lines.append(f"{self.prefix!r} is not allowed: {found} at position {self.failed_at} does not fit.")
-            lines.append(f"There, after {self.prefix[: self.failed_at][-40:]!r}, could come:")
+            lines.append(f"Allowed there, after {self.prefix[: self.failed_at][-40:]!r}:")
         elif self.complete:
             lines.append(f"After {self.prefix[-40:]!r} the text is complete: nothing may follow.")
         else:
-            ending = "the text may end here, or continue with" if self.accepting else "next comes"
+            ending = "the text may end here, or continue with" if self.accepting else "the text continues with"
             lines.append(f"After {self.prefix[-40:]!r} {ending}:")
         lines += [f"  - {words}" for words in self.expected]
         if self.failed_at is not None and self.accepting:

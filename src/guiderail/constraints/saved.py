@@ -65,7 +65,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         return Vocabulary.load(target)
     if contents is None:
         raise CompileError(
-            f"{target} is no file that guiderail has saved: it does not begin like one", code="saved-file"
+            f"{target} is not a file that guiderail has saved: it does not begin like one", code="saved-file"
         )
     constraint = SavedConstraint(contents)
     with nested("the constraint"), limited(MAX_WORK):

@@ -71,10 +71,10 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
 
     if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
         if not schema:
-            problem = "an empty dict, as a JSON Schema, allows any value; say gr.json_schema({}) if that is meant"
+            problem = "an empty dict, as a JSON Schema, allows any value; pass gr.json_schema({}) if you mean that"
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
-            problem = f"a dict is taken for a JSON Schema, and none of its keys ({shown}) is a keyword of JSON Schema"
+            problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
             problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
     made = json_schema(schema, property_order="declared")

@@ -95,8 +95,9 @@ def _states(program: _core.Program, start: int, after: bytes) -> dict[int, dict[
         spend(_STATE_WORK)
         if len(found) == _MOST_STATES:
             raise LimitError(
-                f"infill writes out the states of its constraint, and they are more than {_MOST_STATES:,} here: those "
-                "of a recursive grammar or schema are infinite; bound it (maxLength, repeat) or, to have the text "
+                f"infill lists the states of its constraint, and this one has more than {_MOST_STATES:,} of them: "
+                "those of a recursive grammar or schema are infinite; bound it (maxLength, repeat) or, to have the "
+                "text "
                 f"followed by {after[:20].decode(errors='replace')!r} and nothing more, write constraint + text",
                 code="infill-states",
             )

@@ -78,7 +78,7 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 def _offset(offset: str) -> str:
     if offset not in _SUFFIX:
         raise CompileError(
-            f"offset is 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
+            f"offset must be 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
         )
     return _SUFFIX[offset]
 
@@ -139,7 +139,7 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     import re
 
     if isinstance(schemes, str) or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
-        raise CompileError("schemes are names such as ('http', 'https')", code="bad-pattern-option")
+        raise CompileError("schemes must be names such as ('http', 'https')", code="bad-pattern-option")
     # sub-delims, unreserved and percent-encoded characters
     common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
     port = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{0,4})"

@@ -47,7 +47,7 @@ def check_budget(needed: int | None, limit: int, *, way_out: str, which: str = "
     """
     if needed is None:
         raise LimitError(
-            f"no way to complete the text{which} was found, so guiderail cannot promise that it will be complete "
+            f"no way to complete the text{which} was found, so guiderail cannot promise to complete it "
             f"within {limit} tokens; bound the constraint, or {way_out}",
             code="budget-unknown",
         )

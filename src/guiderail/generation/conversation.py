@@ -45,8 +45,9 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
         return [_checked(given)], True
     if not isinstance(given, list | tuple):
         raise ModelError(
-            "a prompt is a string or a list of messages, or several are a list of strings or of lists of messages, not "
-            f"{type(given).__name__}",
+            "a prompt must be a string or a list of messages, several prompts a list of strings or of lists of "
+            "messages, "
+            f"not {type(given).__name__}",
             code="bad-prompt",
         )
     return [_checked(one) for one in given], False
@@ -57,8 +58,8 @@ def _checked(given: Any) -> Prompt:
         return given
     if not is_conversation(given):
         raise ModelError(
-            'a prompt is a string, or a list of messages such as {"role": "user", "content": "…"}, and several are a '
-            f"list of strings or of such lists; this is {shown(given)}",
+            'a prompt must be a string, or a list of messages such as {"role": "user", "content": "…"}, several '
+            f"prompts a list of strings or of such lists; this is {shown(given)}",
             code="bad-prompt",
         )
     messages: Conversation = given
@@ -66,13 +67,14 @@ def _checked(given: Any) -> Prompt:
         role, content = message.get("role"), message.get("content")
         if role not in ROLES:
             raise ModelError(
-                f"message {i}: its role is one of {', '.join(ROLES)}, not {shown(role)}", code="bad-prompt"
+                f"message {i}: its role must be one of {', '.join(ROLES)}, not {shown(role)}", code="bad-prompt"
             )
         if not isinstance(content, str) and not (role == "assistant" and content is None):
-            raise ModelError(f"message {i}: its content is a string, not {shown(content)}", code="bad-prompt")
+            raise ModelError(f"message {i}: its content must be a string, not {shown(content)}", code="bad-prompt")
     if messages[-1]["role"] == "assistant":
         raise ModelError(
-            "the last message is the assistant's, so there is nothing to answer; end with one of the user or a tool",
+            "the last message is the assistant's, so there is nothing to answer; end with a message of the user or a "
+            "tool",
             code="bad-prompt",
         )
     return messages
@@ -116,7 +118,7 @@ def _template(model: Model) -> ChatTemplate:
             found = ChatTemplate(model)
         except ImportError as error:
             raise ModelError(
-                f"several messages need a package for chat templates ({error}): pip install jinja2",
+                f"messages need a package for chat templates ({error}): pip install jinja2",
                 code="missing-package",
             ) from error
         _templates[model] = found

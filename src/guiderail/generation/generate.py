@@ -455,7 +455,7 @@ def _guide(wanted: Constraint | Guide, model: Model, canonical: bool, prefix: st
         if wanted.vocabulary is not model.vocabulary and wanted.vocabulary != model.vocabulary:
             raise CompileError(
                 f"the guide was compiled for {wanted.vocabulary!r}, not for {model.vocabulary!r} of the model; "
-                "compile it again: gr.compile(constraint, model.vocabulary)",
+                "compile it again with gr.compile(constraint, model.vocabulary)",
                 code="other-vocabulary",
             )
         canonical = canonical or wanted.is_canonical

@@ -99,11 +99,11 @@ def mass(
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
-        raise ModelError(f"samples is a whole number from 2, not {shown(samples)}", code="bad-option")
+        raise ModelError(f"samples must be a whole number, 2 or more, not {shown(samples)}", code="bad-option")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise ModelError(f"confidence lies between 0 and 1, not {shown(confidence)}", code="bad-option")
+        raise ModelError(f"confidence must lie between 0 and 1, not {shown(confidence)}", code="bad-option")
     if exact not in (None, True, False):
-        raise ModelError(f"exact is True, False or None, not {shown(exact)}", code="bad-option")
+        raise ModelError(f"exact must be True, False or None, not {shown(exact)}", code="bad-option")
     asked: dict[str, Any] = {"system": system, "chat": chat, "describe": describe, "max_tokens": max_tokens}
     options = options_of("mass", {**asked, "seed": seed})
     prompts, single = prompts_of(prompt, single=True)
@@ -153,7 +153,7 @@ def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool
 
 def _weight(text: Generation) -> float:
     if text.log_weight is None:
-        raise ModelError("the model does not tell the logits that the weight of a text needs", code="bad-model")
+        raise ModelError("the model does not provide the logits that the weight of a text needs", code="bad-model")
     ended = text.matched and text.finish_reason in ("complete", "stop")
     return math.exp(text.log_weight) if ended else 0.0
 

@@ -94,13 +94,13 @@ class Options:
             _one_of("on_shortened", self.on_shortened, OnShortened)
             if self.on_incomplete != "finish":
                 raise ModelError(
-                    f'on_shortened goes with on_incomplete="finish": with {shown(self.on_incomplete)} no text is '
+                    f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} no text is '
                     "steered to its end",
                     code="bad-option",
                 )
         if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 1:
             raise ModelError(
-                f"max_tokens must be a whole number from 1, not {shown(self.max_tokens)}", code="bad-option"
+                f"max_tokens must be a whole number, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
@@ -116,7 +116,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise ModelError(
-                    f"{name} must be a whole number from {least}, or None, not {shown(value)}", code="bad-option"
+                    f"{name} must be a whole number, {least} or more, or None, not {shown(value)}", code="bad-option"
                 )
         _ = self.sampling, self.stops, self.penalties
         if (self.n or 1) > 1 and self.sampling.is_greedy:
@@ -136,9 +136,9 @@ class Options:
         ):
             value = getattr(self, name)
             if value is None:
-                raise ModelError(f"{name} must be a whole number from 1, not None", code="bad-option")
+                raise ModelError(f"{name} must be a whole number, 1 or more, not None", code="bad-option")
             if value != default and self.distribution != of:
-                raise ModelError(f'{name} goes with distribution="{of}"', code="bad-option")
+                raise ModelError(f'{name} needs distribution="{of}"', code="bad-option")
         if self.particles > _MOST_PARTICLES:
             raise ModelError(f"particles must be at most {_MOST_PARTICLES}, not {self.particles}", code="bad-option")
         if self.distribution == "masked":
@@ -147,10 +147,11 @@ class Options:
             "temperature": self.temperature == 0
             and "at temperature 0 one text has all the probability; give a "
             "temperature, such as 1.0 for the model's own probabilities",
-            "top_p": self.top_p < 1 and "it cuts off tokens by what others are allowed; leave it out",
-            "top_k": self.top_k is not None and "it cuts off tokens by what others are allowed; leave it out",
-            "stop": bool(self.stops) and "a text ends where the constraint lets it; make the stop text a part of it",
-            "logprobs": self.logprobs is not None and "they are those of masked tokens; take log_weight",
+            "top_p": self.top_p < 1 and "it cuts tokens off relative to the other allowed ones; leave it out",
+            "top_k": self.top_k is not None and "it cuts tokens off relative to the other allowed ones; leave it out",
+            "stop": bool(self.stops)
+            and "a text ends where the constraint lets it; make the stop text part of the constraint",
+            "logprobs": self.logprobs is not None and "they belong to masked tokens; use log_weight",
         }
         for name, reason in reasons.items():
             if reason:
@@ -172,7 +173,7 @@ class Options:
         given = [self.stop] if isinstance(self.stop, str) else self.stop or ()
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
             raise ModelError(
-                f"stop is a text or a list of texts, none of them empty, not {shown(self.stop)}", code="bad-option"
+                f"stop must be a text or a list of texts, none of them empty, not {shown(self.stop)}", code="bad-option"
             )
         return tuple(given)
 
@@ -181,7 +182,7 @@ def _one_of(name: str, value: object, kind: Any) -> None:
     allowed = get_args(kind)
     if value not in allowed:
         *some, last = (f'"{one}"' for one in allowed)
-        raise ModelError(f"{name} is {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
+        raise ModelError(f"{name} must be {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
 
 
 def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] = (), **defaults: Any) -> Options:

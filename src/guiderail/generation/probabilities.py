@@ -139,16 +139,18 @@ class Counting:
         for name, value, kind in (("spellings", self.spellings, Spellings), ("ending", self.ending, Ending)):
             if value not in get_args(kind):
                 one, other = get_args(kind)
-                raise ModelError(f'{name} is "{one}" or "{other}", not {shown(value)}', code="bad-option")
+                raise ModelError(f'{name} must be "{one}" or "{other}", not {shown(value)}', code="bad-option")
         if not isinstance(self.normalize, bool):
-            raise ModelError(f"normalize is True or False, not {shown(self.normalize)}", code="bad-option")
+            raise ModelError(f"normalize must be True or False, not {shown(self.normalize)}", code="bad-option")
         if isinstance(self.tolerance, bool) or not (
             isinstance(self.tolerance, int | float) and 0 <= self.tolerance < 1
         ):
-            raise ModelError(f"tolerance is from 0 to below 1, not {shown(self.tolerance)}", code="bad-option")
+            raise ModelError(
+                f"tolerance must be at least 0 and below 1, not {shown(self.tolerance)}", code="bad-option"
+            )
         least = self.max_prefixes
         if not isinstance(least, int) or isinstance(least, bool) or least < 1:
-            raise ModelError(f"max_prefixes is a whole number from 1, not {shown(least)}", code="bad-option")
+            raise ModelError(f"max_prefixes must be a whole number, 1 or more, not {shown(least)}", code="bad-option")
 
 
 @overload

@@ -115,8 +115,8 @@ class Renderer:
         roles = [message["role"] for message in messages]
         if roles not in (["user"], ["system", "user"]):
             raise ModelError(
-                f"{self._name} has no chat template that is known here, so it takes one message of a user, "
-                "with a system message before it or not; serve it with a --chat-template",
+                f"{self._name} has no chat template that guiderail knows, so it takes one user message, with or "
+                "without a system message before it; serve it with a --chat-template",
                 code="no-chat-template",
             )
         return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)

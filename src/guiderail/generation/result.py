@@ -185,7 +185,7 @@ def shortened_message(result: Generation, which: str, way_out: str) -> str:
     else:
         happened = (
             f"was steered to its end: from token {result.shortened_at + 1} of {count} on it is not what the model "
-            "would have written, because too few tokens were left for that"
+            "would have written, because too few tokens were left"
         )
     return f"the text{which} {happened}: {_tail(result.text)}; {way_out}"
 
@@ -231,7 +231,7 @@ def check_ends(
     if found:
         first = (grave or found)[0]
         way_out = "raise max_tokens, or bound the constraint (maxLength, maxItems)"
-        way_out += ', or pass on_shortened="warn" to take it as it is' if grave else ""
+        way_out += ', or pass on_shortened="warn" to accept it as it is' if grave else ""
         message = shortened_message(results[first], _which(first, results, n), way_out)
         if len(found) > 1:
             message += f" ({len(found)} of {len(results)} texts were shortened)"

@@ -246,7 +246,7 @@ class Recorder:
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top is a whole number, 0 or more, not {shown(top)}", code="bad-option")
+            raise ModelError(f"top must be a whole number, 0 or more, not {shown(top)}", code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)

@@ -273,9 +273,9 @@ class _Unreachable:
             for i, branch in enumerate(schema.get(keyword, ())):
                 inner = child(branch)
                 if inner is not FALSE and not self.empty(inner) and self.empty(both((term, inner))):
-                    why = "no value that satisfies it satisfies the rest of the schema"
+                    why = "no value satisfies both it and the rest of the schema"
                     if keyword == "oneOf":
-                        why += ", or each satisfies another branch too"
+                        why += ", or each also satisfies another branch"
                     yield Finding("unreachable", f"{pointer}/{keyword}/{i}", f"this branch is never taken: {why}")
         if "if" in schema and ("then" in schema or "else" in schema):
             test = child(schema["if"])
@@ -377,7 +377,7 @@ class _Unbounded:
         if strings.is_all():
             self._say("unbounded", path, "any text, of any length", 'set "maxLength" (or "enum", "pattern", "format")')
         elif not _has_length(strings) and not (strings & Strings.length(LONG + 1)).is_empty():
-            self._say("unbounded", path, f"a text that may have more than {LONG} characters", 'set "maxLength"')
+            self._say("unbounded", path, f"a text of more than {LONG} characters", 'set "maxLength"')
 
     def _number(self, numbers: Numbers, path: str) -> None:
         for cell in numbers.cells():
@@ -413,7 +413,7 @@ class _Unbounded:
                     remedy = 'set "additionalProperties": false (or a schema for them, and "maxProperties")'
                     self._say("unbounded", path, "further members, with any names and values", remedy)
                     continue
-                self._say("unbounded", path, "members of any number", 'set "maxProperties"')
+                self._say("unbounded", path, "any number of members", 'set "maxProperties"')
             inner.append((term, f"{path}.*"))
         self._order(cell, path)
         return inner

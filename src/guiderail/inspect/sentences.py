@@ -48,10 +48,10 @@ def _why(step: Step) -> str:
     if step.blocked:
         first = step.blocked[0]
         others = f" and {step.preferred - 1:,} more" if step.preferred > 1 else ""
-        return f"The model would rather have written {_text(first.text)} ({_percent(first.before)}){others}. {taken}"
+        return f"The model preferred {_text(first.text)} ({_percent(first.before)}){others}. {taken}"
     better = [c for c in step.candidates if c.before > step.before]
     if better:
-        also = f" It found {_text(better[0].text)} ({_percent(better[0].before)}) likelier, which was allowed, too."
+        also = f" It found {_text(better[0].text)} ({_percent(better[0].before)}) likelier, which was also allowed."
         return taken + also
     return f"{taken} It was the model's own first choice."
 
@@ -62,7 +62,7 @@ def _choice(step: Step) -> str:
         ways.append("the end of the text")
     if not ways:
         return "nothing may follow"
-    return "next comes " + " or ".join(ways)
+    return " or ".join(ways) + " may follow"
 
 
 def _quoted(step: Step) -> str:

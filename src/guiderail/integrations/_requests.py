@@ -79,7 +79,9 @@ def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
         from guiderail.frontends.tools import structural_tag
 
         return structural_tag(asked.text, vocabulary=vocabulary)
-    raise CompileError(f"the kind of a constraint is one of {', '.join(KINDS)}, not {asked.kind!r}", code="bad-option")
+    raise CompileError(
+        f"the kind of a constraint must be one of {', '.join(KINDS)}, not {asked.kind!r}", code="bad-option"
+    )
 
 
 def grammar_of(text: str) -> Constraint:
@@ -106,7 +108,7 @@ def _texts(text: str) -> list[str]:
     except ValueError as error:
         raise CompileError(f"the choices are not a JSON list: {error}", code="not-a-constraint") from None
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-        raise CompileError("choices are a list of one or more strings", code="not-a-constraint")
+        raise CompileError("choices must be a list of one or more strings", code="not-a-constraint")
     return found
 
 
@@ -122,7 +124,7 @@ def compile_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise CompileError(f"{_SECONDS} is a positive number of seconds, not {given!r}", code="bad-option")
+        raise CompileError(f"{_SECONDS} must be a positive number of seconds, not {given!r}", code="bad-option")
     return seconds
 
 
@@ -139,7 +141,7 @@ def limits() -> dict[str, Any]:
         if given is None:
             continue
         if not given.isascii() or not given.isdigit() or int(given) == 0:
-            raise CompileError(f"{name} is a positive number of steps, not {given!r}", code="bad-option")
+            raise CompileError(f"{name} must be a positive number of steps, not {given!r}", code="bad-option")
         found[option] = int(given)
     return found
 

@@ -62,7 +62,7 @@ class OnnxGenaiLogitsProcessor:
         self._prompt: int = self.generator.token_count()
         if self._prompt == 0:
             raise MatcherError(
-                "the generator has no prompt yet, so guiderail cannot tell where the texts begin; "
+                "the generator has no prompt yet, so guiderail cannot tell where its output begins; "
                 "call append_tokens first",
                 code="bad-prompt",
             )
@@ -129,8 +129,8 @@ def logits_processor(
     beams, rows = int(options.get("num_beams", 1)), int(options.get("batch_size", 1))
     if beams > 1:
         raise ModelError(
-            f"onnxruntime-genai does not say which of its {beams} beams a row of logits continues, so they cannot be "
-            "constrained; set num_beams to 1, and do_sample for texts that differ",
+            f"onnxruntime-genai does not say which of its {beams} beams a row of logits continues, so beams cannot be "
+            "constrained; set num_beams to 1, and do_sample for different texts",
             code="bad-option",
         )
     stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids

@@ -172,7 +172,7 @@ class ConstrainedBatching:
             options["eos_token_id"] = list(stops)
         request_id = self.manager.add_request(prompt, **options)
         if request_id is None:
-            raise ModelError("the manager does not take requests: it was stopped, or has failed", code="engine-failed")
+            raise ModelError("the manager takes no requests: it was stopped, or has failed", code="engine-failed")
         return str(request_id)
 
     def __iter__(self) -> Iterator[Any]:
@@ -197,7 +197,7 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     ours = any(isinstance(processor, _Masks) for processor in manager.logit_processor.logits_processor)
     if ours or manager.is_running() or manager.batch_processor is not None:
         raise ModelError(
-            "the manager is already made for constraints"
+            "the manager already has constraints"
             if ours
             else "the manager has already started; pass it before "
             "warmup and start (a persistent manager of an earlier call must be destroyed first)",

@@ -114,12 +114,12 @@ def bool_to_bitmask(allowed: Any) -> NDArray[np.int32]:
     values = np.asarray(allowed)
     if values.dtype != np.bool_:
         raise BitmaskError(
-            f"allowed tokens are booleans, not {values.dtype}; compare first, e.g. mask != 0",
+            f"allowed tokens must be booleans, not {values.dtype}; compare first, e.g. mask != 0",
             code="bitmask-dtype",
         )
     if values.ndim not in (1, 2) or values.shape[-1] == 0:
         raise BitmaskError(
-            f"allowed tokens have shape (vocabulary,) or (batch, vocabulary), not {values.shape}",
+            f"allowed tokens must have shape (vocabulary,) or (batch, vocabulary), not {values.shape}",
             code="bitmask-shape",
         )
     words = (values.shape[-1] + 31) // 32
@@ -154,7 +154,7 @@ def apply_token_bitmask_inplace(
     if isinstance(logits, np.ndarray):
         infinity = _INFINITIES.get(logits.dtype)
         if infinity is None:
-            raise BitmaskError(f"logits are float16, float32 or float64, not {logits.dtype}", code="bitmask-dtype")
+            raise BitmaskError(f"logits must be float16, float32 or float64, not {logits.dtype}", code="bitmask-dtype")
         if not logits.flags.writeable:
             raise BitmaskError("the logits are read-only; copy them first", code="bitmask-readonly")
         rows, _, limit = _agree(logits, bitmask, indices, vocab_size)
@@ -163,7 +163,7 @@ def apply_token_bitmask_inplace(
         _apply_torch(logits, bitmask, indices, vocab_size)
     else:
         raise BitmaskError(
-            f"logits are a NumPy array or a torch tensor, not {type(logits).__name__}; for immutable arrays "
+            f"logits must be a NumPy array or a torch tensor, not {type(logits).__name__}; for immutable arrays "
             "(JAX) use apply_token_bitmask",
             code="bitmask-dtype",
         )
@@ -199,7 +199,7 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
     xp = namespace()
     words = xp.asarray(bitmask)
     if words.dtype != xp.int32:
-        raise BitmaskError(f"a bitmask is int32, not {words.dtype}", code="bitmask-dtype")
+        raise BitmaskError(f"a bitmask must be int32, not {words.dtype}", code="bitmask-dtype")
     if words.ndim not in (1, 2) or logits.ndim not in (1, 2) or words.shape[:-1] != logits.shape[:-1]:
         raise BitmaskError(_mismatch(logits.shape, words.shape), code="bitmask-shape")
     limit = _width(vocab_size, words.shape[-1] * 32, "the bitmask")
@@ -221,7 +221,7 @@ def mask_rows(logits: NDArray[np.float32], bitmask: NDArray[np.int32], rows: lis
         width: number of tokens that the bitmask speaks of.
     """
     if logits.dtype != np.float32:
-        raise BitmaskError(f"a model's logits are float32, not {logits.dtype}", code="bitmask-dtype")
+        raise BitmaskError(f"a model's logits must be float32, not {logits.dtype}", code="bitmask-dtype")
     _core.apply_bitmask(logits, bitmask, rows, width, _INFINITY["float32"])
 
 
@@ -257,7 +257,7 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
     kind = _tensor_kinds().get(logits.dtype)
     if kind is None:
         raise BitmaskError(
-            f"logits are float16, bfloat16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
+            f"logits must be float16, bfloat16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
         )
     rows, columns, limit = _agree(logits, bitmask, indices, vocab_size)
     if _is_torch(bitmask) and bitmask.device != logits.device and bitmask.device.type != "cpu":
@@ -327,7 +327,7 @@ def _agree(
     _check_mask(bitmask)
     if logits.ndim not in (1, 2):
         raise BitmaskError(
-            f"logits have shape (vocabulary,) or (batch, vocabulary), not {tuple(logits.shape)}",
+            f"logits must have shape (vocabulary,) or (batch, vocabulary), not {tuple(logits.shape)}",
             code="bitmask-shape",
         )
     batch = 1 if logits.ndim == 1 else logits.shape[0]
@@ -347,14 +347,14 @@ def _check_mask(bitmask: Any) -> None:
         right = str(bitmask.dtype) == "torch.int32"
     else:
         raise BitmaskError(
-            f"a bitmask is a NumPy array or a torch tensor, not {type(bitmask).__name__}",
+            f"a bitmask must be a NumPy array or a torch tensor, not {type(bitmask).__name__}",
             code="bitmask-dtype",
         )
     if not right:
-        raise BitmaskError(f"a bitmask is int32, not {bitmask.dtype}", code="bitmask-dtype")
+        raise BitmaskError(f"a bitmask must be int32, not {bitmask.dtype}", code="bitmask-dtype")
     if bitmask.ndim not in (1, 2) or bitmask.shape[-1] == 0:
         raise BitmaskError(
-            f"a bitmask has shape (words,) or (batch, words), not {tuple(bitmask.shape)}",
+            f"a bitmask must have shape (words,) or (batch, words), not {tuple(bitmask.shape)}",
             code="bitmask-shape",
         )
 
@@ -373,7 +373,7 @@ def _rows(indices: Any, count: int, what: str) -> list[int]:
     rows = []
     for index in indices:
         if isinstance(index, bool) or not hasattr(index, "__index__"):
-            raise BitmaskError(f"indices are row numbers, not {shown(index)}", code="bitmask-index")
+            raise BitmaskError(f"indices must be row numbers, not {shown(index)}", code="bitmask-index")
         row = operator.index(index)
         if not 0 <= row < count:
             raise BitmaskError(f"row {row} is out of range: {what} have {count} rows", code="bitmask-index")
@@ -392,7 +392,7 @@ def _width(vocab_size: int | None, most: int, what: str) -> int:
 
 def _natural(what: str, value: Any, least: int = 0) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-        raise BitmaskError(f"{what} is an integer of at least {least}, not {shown(value)}", code="bitmask-size")
+        raise BitmaskError(f"{what} must be an integer of at least {least}, not {shown(value)}", code="bitmask-size")
     return operator.index(value)
 
 

@@ -266,10 +266,12 @@ def compile(
     constraint, vocabulary = constraint_of(constraint), vocabulary_of(vocabulary)
     if not 0 <= prepare <= _MOST_PREPARED:
         raise CompileError(
-            f"prepare is a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
+            f"prepare must be a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
         )
     if max_memory < 0:
-        raise CompileError(f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound")
+        raise CompileError(
+            f"max_memory must be a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
+        )
     options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work, canonical)
     if not cache:
         return Guide(constraint, vocabulary, options)

@@ -101,7 +101,9 @@ class _Api:
         """Whether the texts of a request are to be watched: its name, and the watch."""
         wish = request.headers.get(HEADER)
         if wish not in (None, "0", "1"):
-            raise ApiError(400, f"the header {HEADER} is 1 or 0, not {wish!r}", code="invalid-request", param=HEADER)
+            raise ApiError(
+                400, f"the header {HEADER} must be 1 or 0, not {wish!r}", code="invalid-request", param=HEADER
+            )
         if self.service.inspections is None:
             if wish == "1":
                 raise ApiError(

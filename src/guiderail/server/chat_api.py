@@ -178,7 +178,9 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     service.check_model(request.model)
     count = request.n or 1
     if count > service.options.max_n:
-        raise ApiError(400, f"n is at most {service.options.max_n} here", code="invalid-request", param="n")
+        raise ApiError(
+            400, f"n must be at most {service.options.max_n} on this server", code="invalid-request", param="n"
+        )
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 

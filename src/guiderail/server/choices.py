@@ -43,7 +43,7 @@ async def choice_logprobs(
     if spellings is None:
         return None
     if ask is None or ask.kind != "choice":
-        raise _wrong("it goes with structured_outputs.choice or guided_choice, and this request has neither")
+        raise _wrong("it needs structured_outputs.choice or guided_choice, and this request has neither")
     if reasons:
         raise _wrong("the choice would come after reasoning; leave out reasoning_effort and max_reasoning_tokens")
     room = min(service.model.context_length, service.options.max_cached_tokens)

@@ -121,7 +121,9 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
     count = len(prompts) * (request.n or 1)
     if not 1 <= count <= service.options.max_n:
         most = service.options.max_n
-        raise ApiError(400, f"prompts times n are from 1 to {most} here", code="invalid-request", param="prompt")
+        raise ApiError(
+            400, f"prompts times n must be from 1 to {most} on this server", code="invalid-request", param="prompt"
+        )
     ask = said.ask
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)

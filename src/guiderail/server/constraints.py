@@ -101,7 +101,7 @@ def _schema_ask(schema: Any, param: str, compact: bool = False) -> Ask:
     elif isinstance(schema, dict | bool):
         text = _json(schema)
     else:
-        raise _wrong("a JSON Schema is an object", param)
+        raise _wrong("a JSON Schema must be an object", param)
     return Ask("json", text, param, compact)
 
 
@@ -142,7 +142,9 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
     elif kind == "structural_tag":
         return Ask("structural_tag", _json(given), param)
     else:
-        raise _wrong(f"type is one of text, json_object, json_schema and structural_tag, not {kind!r}", f"{param}.type")
+        raise _wrong(
+            f"type must be one of text, json_object, json_schema and structural_tag, not {kind!r}", f"{param}.type"
+        )
     _refuse_others(given, known, param)
     return result
 
@@ -150,9 +152,7 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
 def _refuse_others(given: dict[str, Any], known: set[str], param: str) -> None:
     for name in given:
         if name not in known:
-            raise _wrong(
-                f"{name} is unknown here; the server rejects it rather than ignore it", param, "unknown-parameter"
-            )
+            raise _wrong(f"{name} is not known here; it is rejected rather than ignored", param, "unknown-parameter")
 
 
 def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
@@ -181,7 +181,7 @@ def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
     if kind == "json_object":
         return Ask("json", _ANY_OBJECT, param, compact)
     if compact:
-        raise _wrong("disable_any_whitespace goes with json and json_object only", param)
+        raise _wrong("disable_any_whitespace applies to json and json_object only", param)
     if kind == "choice":
         return Ask("choice", _json(value), param)
     if kind == "structural_tag":

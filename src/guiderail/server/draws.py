@@ -62,9 +62,9 @@ def drawing_of(
         ("particles", asked.particles, "weighted", options.max_particles),
     ):
         if value is not None and kind != of:
-            raise _wrong(f"guiderail.{name}", f'it goes with "distribution": "{of}"')
+            raise _wrong(f"guiderail.{name}", f'it needs "distribution": "{of}"')
         if value is not None and value > most:
-            raise _wrong(f"guiderail.{name}", f"it is at most {most} here")
+            raise _wrong(f"guiderail.{name}", f"it must be at most {most} on this server")
     if kind == "masked":
         return None
     if not options.max_draws:
@@ -80,16 +80,16 @@ def drawing_of(
 
 
 def _refused(request: Any, calls: bool, reasons: bool, watched: bool) -> dict[str, Any]:
-    cuts = "tokens would be cut off by what others are allowed; leave it out"
+    cuts = "it cuts tokens off relative to the other allowed ones; leave it out"
     return {
         "temperature": request.temperature == 0
-        and "one text has all the probability at temperature 0; take 1 for the model's own probabilities",
+        and "one text has all the probability at temperature 0; use 1 for the model's own probabilities",
         "top_p": request.top_p not in (None, 1) and cuts,
         "top_k": (request.top_k or 0) > 0 and cuts,
-        "stop": request.stops and "a text ends where the constraint lets it; make the stop text a part of it",
+        "stop": request.stops and "a text ends where the constraint lets it; make the stop text part of the constraint",
         "logit_bias": request.logit_bias and "the distribution is the model's own; leave it out",
-        "logprobs": request.logprobs not in (None, False) and "there are none of tokens; take guiderail.log_weight",
-        "tools": calls and "no tools are called; describe the call as a response_format",
+        "logprobs": request.logprobs not in (None, False) and "single tokens have none; use guiderail.log_weight",
+        "tools": calls and "tools cannot be called; describe the call as a response_format",
         "reasoning_effort": reasons and "a text has no reasoning; leave the effort and max_reasoning_tokens out",
         "guiderail.on_incomplete": request.guiderail.on_incomplete == "return"
         and 'only texts that end within max_tokens are drawn; leave it out or say "finish"',

@@ -137,7 +137,7 @@ class Engine:
         room = min(self.model.context_length, self.options.max_cached_tokens)
         if need > room:
             raise ModelError(
-                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} are to follow, but a text has room for "
+                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} may follow, but a text has room for "
                 f"{room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )

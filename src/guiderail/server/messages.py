@@ -32,7 +32,7 @@ def text_of(content: Any, param: str) -> str:
         return content
     if not isinstance(content, list):
         raise ApiError(
-            400, f"{param} is a text or a list of parts, not {type(content).__name__}", code="invalid-request",
+            400, f"{param} must be a text or a list of parts, not {type(content).__name__}", code="invalid-request",
             param=param,
         )  # fmt: skip
     texts = []
@@ -112,8 +112,8 @@ def _thought(item: dict[str, Any], param: str) -> str:
     )
     if not all(isinstance(text, str) for text in texts) or (not texts and item.get("encrypted_content")):
         raise ApiError(
-            400, f"{param}: reasoning is shown to this model by the texts of its content or summary, and this item has "
-            "none that can be read; leave the item out", code="unsupported-content", param=param,
+            400, f"{param}: reasoning is shown to this model as the text of its content or summary, and this item has "
+            "neither; leave the item out", code="unsupported-content", param=param,
         )  # fmt: skip
     return "".join(text for text in texts if text)
 

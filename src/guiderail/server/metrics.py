@@ -28,8 +28,8 @@ class Metrics:
             return Histogram(f"guiderail_{name}", help, buckets=buckets, registry=self.registry)
 
         self.requests = counter("requests", "Requests answered.", "path", "status")
-        self.errors = counter("errors", "Requests refused or failed, by code.", "code")
-        self.cancelled = counter("cancelled", "Texts given up because the client had gone or the time was over.")
+        self.errors = counter("errors", "Requests rejected or failed, by code.", "code")
+        self.cancelled = counter("cancelled", "Texts given up because the client had gone or the time had run out.")
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.")
         self.generated_tokens = counter("generated_tokens", "Tokens written.")
         self.forced_tokens = counter("forced_tokens", "Of these, tokens that the constraint left no choice about.")
@@ -44,7 +44,7 @@ class Metrics:
         self.request_seconds = histogram("request_seconds", "From the request to its last token.", _SLOW)
         self.active_streams = gauge("active_streams", "Answers being streamed.")
         self.running = gauge("running_texts", "Texts being written.")
-        self.waiting = gauge("waiting_texts", "Texts that wait for their turn.")
+        self.waiting = gauge("waiting_texts", "Texts waiting for their turn.")
         self.reserved_tokens = gauge("reserved_cache_tokens", "Tokens of key-value cache that are reserved.")
 
     def render(self) -> tuple[bytes, str]:

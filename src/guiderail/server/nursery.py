@@ -147,8 +147,9 @@ class Nursery:
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None
             raise LimitError(
-                f"{what} could not be read and compiled: the process for that was ended by the system, which happens "
-                "where it takes too much memory; simplify it",
+                f"{what} could not be read and compiled: the system ended the process, probably because it took too "
+                "much "
+                "memory; simplify it",
                 code="compile-crash",
             ) from None
         finally:

@@ -137,13 +137,13 @@ class ServerOptions:
         for name, least in _WHOLE.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}", code="bad-option")
+                raise ModelError(f"{name} must be a whole number, {least} or more, not {value!r}", code="bad-option")
         for name in _SECONDS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
         if self.inspect not in ("off", "asked", "all"):
-            raise ModelError(f"inspect is off, asked or all, not {self.inspect!r}", code="bad-option")
+            raise ModelError(f"inspect must be off, asked or all, not {self.inspect!r}", code="bad-option")
         if self.tool_format is not None:
             from guiderail.frontends.tools.errors import ToolError
             from guiderail.frontends.tools.format import read_format
@@ -155,4 +155,4 @@ class ServerOptions:
         if self.api_key is not None and not self.api_key:
             raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
         if isinstance(self.cors_origins, str):
-            raise ModelError("cors_origins is a tuple of origins, not a string", code="bad-option")
+            raise ModelError("cors_origins must be a tuple of origins, not a string", code="bad-option")

@@ -76,7 +76,7 @@ def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) ->
     meant = f"; did you mean {near[0]}?" if near else "; leave it out"
     return ApiError(
         400,
-        f"{pointer}: {_short(name)} is not known here, and refused rather than ignored{meant}",
+        f"{pointer}: {_short(name)} is not known here; it is rejected rather than ignored{meant}",
         code="unknown-parameter",
         param=param,
         place={"pointer": pointer},

@@ -66,8 +66,9 @@ def thinking_of(request: ChatRequest | ResponsesRequest, shown: Shown, format: s
     if frame is None:
         raise ApiError(
             400,
-            f"{param}: models of the format {format!r} have no markers for reasoning; leave it out, or give the server "
-            "the --tool-format of the model",
+            f"{param}: models of the format {format!r} have no markers for reasoning; leave it out, or start the "
+            "server "
+            "with the model's --tool-format",
             code="invalid-request",
             param=param,
         )

@@ -129,7 +129,7 @@ class ToolPlan:
         assert tools is not None
         if thinking is not None:
             raise ApiError(
-                400, "reasoning and custom tools do not go together here; leave one of them out",
+                400, "reasoning and custom tools cannot be combined here; leave one of them out",
                 code="invalid-request", param="tools",
             )  # fmt: skip
         must = tools.choice == "required"
@@ -199,8 +199,8 @@ def tool_format_of(renderer: Renderer) -> str:
     found = recognized_format(renderer.source or "", show)
     if found is None:
         _log.warning(
-            "no known format of tool calls reads what the chat template makes of calls, so the model is held to "
-            "the format %s, which it may not have learned; name its own by --tool-format (guiderail.tool_formats() "
+            "no known tool-call format reads what the chat template makes of calls, so the model must write the "
+            "format %s, which it may not have learned; name its own with --tool-format (guiderail.tool_formats() "
             "lists them), or none if no tools are used",
             _DESCRIBED,
         )
@@ -231,11 +231,11 @@ def chat_tools(
     names = [tool[tool["type"]]["name"] for tool in made]
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise _wrong(f"there is another tool of the name {name!r}", f"tools.{i}")
+            raise _wrong(f"another tool has the name {name!r}", f"tools.{i}")
     mode, only = "auto", None
     if isinstance(choice, str):
         if choice not in _MODES:
-            raise _wrong(f"it is auto, required, none or names a tool, not {choice!r}", "tool_choice")
+            raise _wrong(f"it must be auto, required, none or the name of a tool, not {choice!r}", "tool_choice")
         mode = choice
     elif choice is not None:
         kind = choice.get("type")
@@ -261,7 +261,7 @@ def _allowed(choice: Mapping[str, Any], names: Sequence[str]) -> tuple[str, set[
     mode = inner.get("mode", "auto") if isinstance(inner, Mapping) else None
     listed = inner.get("tools") if isinstance(inner, Mapping) else None
     if mode not in ("auto", "required") or not isinstance(listed, list) or not listed:
-        raise _wrong("allowed_tools has a mode, auto or required, and a list of tools", "tool_choice")
+        raise _wrong("allowed_tools must have a mode, auto or required, and a list of tools", "tool_choice")
     allowed = set()
     for tool in listed:
         kind = tool.get("type") if isinstance(tool, Mapping) else None
@@ -278,24 +278,26 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     kind = tool.get("type")
     inner = tool.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, Mapping):
-        raise _wrong(f"a tool is of the type function or custom, with a member of that name, not {kind!r}", param)
+        raise _wrong(f"a tool must be of the type function or custom, with a member of that name, not {kind!r}", param)
     extra = sorted(set(tool) - {"type", str(kind)})
     if extra:
-        raise _wrong(f"{extra[0]} is not known here; it is refused rather than ignored", param)
+        raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", param)
     name = inner.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _wrong("a name has 1 to 128 letters, digits, underscores, points and dashes", f"{param}.{kind}.name")
+        raise _wrong(
+            "a name must have 1 to 128 letters, digits, underscores, points and dashes", f"{param}.{kind}.name"
+        )
     description = inner.get("description")
     if description is not None and not isinstance(description, str):
-        raise _wrong("a description is a text", f"{param}.{kind}.description")
+        raise _wrong("a description must be a string", f"{param}.{kind}.description")
     known = {"name", "description", "parameters", "strict"} if kind == "function" else {"name", "description", "format"}
     extra = sorted(set(inner) - known)
     if extra:
-        raise _wrong(f"{extra[0]} is not known here; it is refused rather than ignored", f"{param}.{kind}")
+        raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", f"{param}.{kind}")
     if kind == "function":
         parameters = inner.get("parameters")
         if parameters is not None and not isinstance(parameters, Mapping):
-            raise _wrong("the parameters are a JSON Schema", f"{param}.function.parameters")
+            raise _wrong("the parameters must be a JSON Schema", f"{param}.function.parameters")
     else:
         _check_format(inner.get("format"), f"{param}.custom.format")
     made = {key: value for key, value in inner.items() if value is not None}
@@ -316,7 +318,7 @@ def _check_format(format: Any, param: str) -> None:
         or grammar.get("syntax") not in ("lark", "regex")
         or not isinstance(grammar.get("definition"), str)
     ):
-        raise _wrong("a format is text, or a grammar with a syntax (lark or regex) and a definition", param)
+        raise _wrong("a format must be text, or a grammar with a syntax (lark or regex) and a definition", param)
 
 
 def response_tools(
@@ -330,7 +332,7 @@ def response_tools(
     for i, tool in enumerate(tools or []):
         kind = tool.get("type")
         if kind not in ("function", "custom"):
-            raise _wrong(f"a tool is of the type function or custom here, not {kind!r}", f"tools.{i}")
+            raise _wrong(f"a tool must be of the type function or custom here, not {kind!r}", f"tools.{i}")
         inner = {key: value for key, value in tool.items() if key != "type"}
         given = inner.get("format")
         if kind == "custom" and isinstance(given, Mapping) and given.get("type") == "grammar":

@@ -25,7 +25,7 @@ def told(data: Any) -> str:
     def late(value: Any) -> str:
         nonlocal mark
         if not isinstance(value, Raw):
-            raise TypeError(f"{type(value).__name__} is no JSON")
+            raise TypeError(f"{type(value).__name__} is not JSON")
         mark = mark or secrets.token_hex(16)
         raws.append(value.text)
         return f"{mark}{len(raws) - 1}:"

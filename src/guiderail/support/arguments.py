@@ -118,7 +118,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return "an integer of more than 64 bits"
     if isinstance(value, str) and not _fits(value, "Any"):
-        return f"{ascii(value)[:57]}, which has surrogates and is no text"
+        return f"{ascii(value)[:57]}, which has surrogates and so is not text"
     if isinstance(value, int | float | str | bytes | None):
         text = ascii(value)
         return text if len(text) <= 60 else f"{text[:57]}..."

@@ -114,7 +114,7 @@ class DiskCache:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or (os.name == "posix" and found.st_mode & 0o022):
             raise CompileError(
                 f"the cache directory {str(directory)!r} must be a directory of your own that nobody else may write "
-                "to (chmod 700); name another one, or turn the cache off",
+                "to (chmod 700); choose another one, or turn the cache off",
                 code="cache-dir",
             )
 

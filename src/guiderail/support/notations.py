@@ -41,7 +41,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
         raise error.error() from None
     except RecursionError:
         raise ReadError("the text is nested too deeply; cap it with max_depth", code="read-depth") from None
-    raise CompileError(f"the notation is 'json', 'yaml' or 'python', not {shown(notation)}", code="bad-schema-option")
+    raise CompileError(f"notation must be 'json', 'yaml' or 'python', not {shown(notation)}", code="bad-schema-option")
 
 
 def _yaml(text: str) -> Tree:
@@ -77,7 +77,7 @@ def _yaml_tree(node: Any, around: tuple[int, ...]) -> Tree:
         import yaml
 
         return _number(yaml.safe_load(node.value))
-    raise Mismatch(f"has the tag {node.tag}, which is none of JSON's types")
+    raise Mismatch(f"has the tag {node.tag}, which is not one of JSON's types")
 
 
 def _number(value: Any) -> Number:

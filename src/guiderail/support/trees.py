@@ -31,7 +31,7 @@ class Mismatch(Exception):
         if self.cause is None:
             return ReadError(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)
         return ReadError(
-            f"the value{where} {self.message}: {self.cause}; the type allows it, but its own code does not",
+            f"the value{where} {self.message}: {self.cause}; the type allows it, but the type's own code does not",
             code="read-refused",
             pointer=pointer,
             cause=self.cause,

@@ -43,7 +43,7 @@ def check_steps(name: str, steps: Any) -> None:
         CompileError: the limit is no number above 0.
     """
     if type(steps) is not int or not 0 < steps < _MOST:
-        raise CompileError(f"{name} is a number of steps above 0, not {shown(steps)}", code="bad-bound")
+        raise CompileError(f"{name} must be a number of steps above 0, not {shown(steps)}", code="bad-bound")
 
 
 class limited:

@@ -51,7 +51,7 @@ def read_metadata(path: str, wanted: Callable[[str], bool]) -> dict[str, Any]:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             return _Reader(view).pairs(wanted)
     except FileNotFoundError as error:
-        raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file") from error
+        raise VocabularyError(f"{path} does not exist", code="bad-tokenizer-file") from error
     except (OSError, ValueError, IndexError, struct.error) as error:
         raise VocabularyError(f"{path} cannot be read as a GGUF file: {error}", code="bad-tokenizer-file") from error
 

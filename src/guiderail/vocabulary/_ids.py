@@ -23,17 +23,17 @@ def is_integer(value: object) -> bool:
 
 def token_id(what: str, value: Any) -> int:
     if not is_integer(value):
-        raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
+        raise VocabularyError(f"{what}: a token id must be an integer, not {shown(value)}", code="bad-token-id")
     index = operator.index(value)
     if not 0 <= index < 2**31 - 64:
-        raise VocabularyError(f"{what}: {index} is not a token id; they start at 0", code="bad-token-id")
+        raise VocabularyError(f"{what}: {index} is not a token id; token ids start at 0", code="bad-token-id")
     return index
 
 
 def logits_width(size: Any) -> int:
     if not is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
         raise VocabularyError(
-            f"size is the width of the logits, a positive integer, not {shown(size)}", code="bad-size"
+            f"size must be the width of the logits, a positive integer, not {shown(size)}", code="bad-size"
         )
     return operator.index(size)
 

@@ -38,7 +38,7 @@ def read_json(path: str, *, optional: bool = False) -> dict[str, Any]:
     except FileNotFoundError as error:
         if optional:
             return {}
-        raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file") from error
+        raise VocabularyError(f"{path} does not exist", code="bad-tokenizer-file") from error
     except (OSError, ValueError) as error:
         raise VocabularyError(f"{path} cannot be read as JSON: {error}", code="bad-tokenizer-file") from error
     if not isinstance(value, dict):

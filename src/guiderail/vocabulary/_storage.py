@@ -103,7 +103,7 @@ def load(
         if vocabulary.fingerprint != said["fingerprint"]:
             raise ValueError("its contents do not agree with its fingerprint")
     except FileNotFoundError as error:
-        raise VocabularyError(f"there is no file {target}", code="vocabulary-file") from error
+        raise VocabularyError(f"{target} does not exist", code="vocabulary-file") from error
     except VocabularyError as error:
         if error.code == "vocabulary-file":
             raise
@@ -137,7 +137,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
     if version != VERSION:
         raise _of_version(target, version)
     if size != len(file) - _HEADER.size - 4:
-        raise ValueError("it has another length than it says")
+        raise ValueError("its length is not what it says")
     if zlib.crc32(memoryview(file)[:-4]) != int.from_bytes(file[-4:], "little"):
         raise ValueError("its checksum is wrong")
     reader = _Reader(file, _HEADER.size, len(file) - 4)

@@ -69,7 +69,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
         )
     if kind not in _BYTE_LEVEL | _WHITESPACE:
         raise VocabularyError(
-            f"{path} has a tokenizer of kind {kind!r}; known are {sorted(_BYTE_LEVEL | _WHITESPACE)}; "
+            f"{path} has a tokenizer of kind {kind!r}; guiderail reads {sorted(_BYTE_LEVEL | _WHITESPACE)}; "
             "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
             code="unsupported-tokenizer",
         )

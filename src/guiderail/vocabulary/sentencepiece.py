@@ -30,7 +30,7 @@ def from_sentencepiece(
         path = os.fspath(processor)
         library = require("sentencepiece", "sentencepiece")
         if not os.path.isfile(path):
-            raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file")
+            raise VocabularyError(f"{path} does not exist", code="bad-tokenizer-file")
         try:
             processor = library.SentencePieceProcessor(model_file=path)
         except (OSError, RuntimeError) as error:

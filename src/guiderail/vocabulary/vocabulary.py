@@ -179,7 +179,7 @@ class Vocabulary:
         table.close(named.values())
         if table.special.all():
             raise VocabularyError(
-                "no token of the vocabulary is text, so a model could write nothing", code="empty-vocabulary"
+                "no token of the vocabulary is text, so a model could not write anything", code="empty-vocabulary"
             )
         table.special.setflags(write=False)
         table.offsets.setflags(write=False)
@@ -328,7 +328,7 @@ class Vocabulary:
                 break
         shown = text if len(text) <= 40 else text[:39] + "…"
         raise VocabularyError(
-            f"the tokenizer does not spell {shown!r} exactly: it changes it or reads a special token in it",
+            f"the tokenizer does not spell {shown!r} exactly: it changes the text or reads a special token in it",
             code="not-encodable",
         )
 
@@ -353,7 +353,8 @@ class Vocabulary:
         """
         if self._oracle is None:
             raise VocabularyError(
-                "nothing to check against: this vocabulary was made without a decode function",
+                "there is nothing to check against: this vocabulary was made without a decode function; pass "
+                "decode=...",
                 code="no-decoder",
             )
         ids = np.flatnonzero(self._table.special == 0)

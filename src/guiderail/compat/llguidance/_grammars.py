@@ -80,7 +80,7 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
         raise CompatError('the grammar has no list "grammars" with one or more', code="compat-grammar")
     if grammar.get("max_tokens") is not None:
         raise CompatError(
-            "max_tokens of a grammar is not followed: bound the generation itself, or the text in the grammar",
+            "max_tokens of a grammar is not supported; bound the generation itself, or the text in the grammar",
             code="compat-option",
         )
     return _Grammars(grammar["grammars"]).read()
@@ -117,7 +117,7 @@ class _Grammars:
 
             return grammar(body, syntax="gbnf")
         if not isinstance(body, str):
-            raise CompatError(f"lark_grammar is a text, not {shown(body)}", code="compat-grammar")
+            raise CompatError(f"lark_grammar must be a string, not {shown(body)}", code="compat-grammar")
         wanted = dict.fromkeys(name for name in _REFERENCE.findall(body) if name in self.named)
         return _lark(body, {name: self.reference(name, around) for name in wanted})
 

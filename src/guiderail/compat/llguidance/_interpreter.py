@@ -76,7 +76,7 @@ class LLInterpreter:
             ValueError: it has begun.
         """
         if self._started:
-            raise ValueError("the interpreter has begun: make another one")
+            raise ValueError("the interpreter has already started; make another one")
         self._started = True
 
     def _force(self, always: bool = False) -> list[int]:

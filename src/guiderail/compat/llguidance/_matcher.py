@@ -46,7 +46,7 @@ class LLParserLimits:
         other = [name for name in other if name not in ("precompute_large_lexemes", "verbose_errors")]
         if other:
             warnings.warn(
-                f"guiderail does not follow {', '.join(other)}: it bounds work by steps, see max_work and "
+                f"guiderail does not support {', '.join(other)}: it limits work by steps; see max_work and "
                 "max_step_work of guiderail.compile",
                 stacklevel=3,
             )

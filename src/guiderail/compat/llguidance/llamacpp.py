@@ -22,6 +22,7 @@ def lltokenizer_from_vocab(
         CompatError: ``compat-unsupported``, with what to write instead.
     """
     raise CompatError(
-        "a pointer to a vocabulary is not read; pass the model or its file: LLTokenizer(llama), LLTokenizer('x.gguf')",
+        "guiderail cannot read a vocabulary through a pointer; pass the model or its file: LLTokenizer(llama), "
+        "LLTokenizer('x.gguf')",
         code="compat-unsupported",
     )

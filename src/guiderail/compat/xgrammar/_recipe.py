@@ -178,7 +178,9 @@ def schema_recipe(
     }
     for name, value, least in (("max_whitespace_cnt", max_whitespace_cnt, 1), ("indent", indent, 0)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise CompatError(f"{name} is None or a number from {least} on, not {shown(value)}", code="compat-option")
+            raise CompatError(
+                f"{name} must be None or a number, {least} or more, not {shown(value)}", code="compat-option"
+            )
     return Recipe("schema", text, tuple(sorted(given.items())))
 
 

@@ -56,7 +56,7 @@ def apply_token_bitmask_inplace(
         raise ValueError(f"Unknown backend: {backend}. The value should be one of them: {list(_BACKENDS)}")
     device = getattr(getattr(logits, "device", None), "type", "cpu")
     if device not in _DEVICES.get(backend, (device,)):
-        raise ValueError(f"the backend {backend!r} is not for logits on {device!r}; leave it out")
+        raise ValueError(f"the backend {backend!r} does not support logits on {device!r}; leave it out")
     bits, width = bitmask.shape[-1] * 32, logits.shape[-1]
     if vocab_size is None and bits < width:
         warnings.warn(

@@ -118,10 +118,10 @@ class GrammarCompiler:
         if not isinstance(tokenizer_info, TokenizerInfo):
             raise ValueError("Please convert the tokenizer to TokenizerInfo before passing it to GrammarCompiler.")
         if max_threads < 1:
-            raise CompatError(f"max_threads is 1 or more, not {shown(max_threads)}", code="compat-option")
+            raise CompatError(f"max_threads must be 1 or more, not {shown(max_threads)}", code="compat-option")
         if cache_limit_bytes < -1:
             raise CompatError(
-                f"cache_limit_bytes is -1 for no limit, or a number of bytes, not {shown(cache_limit_bytes)}",
+                f"cache_limit_bytes must be -1 for no limit, or a number of bytes, not {shown(cache_limit_bytes)}",
                 code="compat-option",
             )
         self._info, self._limit, self._keep = tokenizer_info, cache_limit_bytes, bool(cache_enabled)

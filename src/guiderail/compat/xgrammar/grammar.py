@@ -212,7 +212,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
     if hasattr(given, "model_dump"):
         given = given.model_dump(by_alias=True)
     if not isinstance(given, Mapping):
-        raise TypeError(f"a structural tag is a StructuralTag, a dict or JSON text, not {type(given).__name__}")
+        raise TypeError(f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}")
     return Recipe("structural_tag", json.dumps(dict(given)))
 
 

@@ -178,7 +178,7 @@ class GrammarMatcher:
         """
         with raised_as():
             if self.matcher.is_terminated():
-                raise CompatError("the text is over: a stop token was read; reset or roll back", code="matcher-over")
+                raise CompatError("the text has ended: a stop token was read; reset or roll back", code="matcher-over")
             return self.matcher.find_jump_forward_string()
 
     def rollback(self, num_tokens: int = 1) -> None:
@@ -271,7 +271,9 @@ class BatchGrammarMatcher:
 
     def __init__(self, max_threads: int | Literal["auto"] = "auto") -> None:
         if max_threads != "auto" and (not isinstance(max_threads, int) or max_threads < 1):
-            raise CompatError(f"max_threads is 'auto' or 1 and more, not {shown(max_threads)}", code="compat-option")
+            raise CompatError(
+                f"max_threads must be 'auto', or 1 or more, not {shown(max_threads)}", code="compat-option"
+            )
         self._threads = None if max_threads == "auto" else max_threads
 
     def batch_fill_next_token_bitmask(

@@ -39,7 +39,10 @@ def collisions(lexer: Lexer) -> tuple[str, ...]:
                 sample = _sample(first, second)
             except GuiderailError:
                 continue
-            found.append(f"{first.name} and {second.name} both match {sample}: where both may come it is {first.name}")
+            found.append(
+                f"{first.name} and {second.name} both match {sample}; where either may come, the lexer takes "
+                f"{first.name}"
+            )
     return tuple(found)
 
 

@@ -371,10 +371,10 @@ def grammar(
     """
     if syntax is not None and syntax not in _SYNTAXES:
         raise CompileError(
-            f"the syntax is one of {', '.join(map(repr, _SYNTAXES))}, not {shown(syntax)}", code="grammar-notation"
+            f"syntax must be one of {', '.join(map(repr, _SYNTAXES))}, not {shown(syntax)}", code="grammar-notation"
         )
     if start is not None and not isinstance(start, str):
-        raise CompileError(f"start is the name of a rule, not {type(start).__name__}", code="grammar-start")
+        raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
     if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
         raise CompileError(f"max_rules must be a whole number, 1 or more, not {shown(max_rules)}", code="bad-bound")
     if isinstance(source, Mapping):
@@ -392,10 +392,11 @@ def grammar(
             raise CompileError(f"the grammar {path} cannot be read: {error}", code="grammar-file") from error
     if not isinstance(source, str):
         raise CompileError(
-            f"a grammar is a string, a pathlib.Path or a mapping, not {type(source).__name__}", code="not-a-constraint"
+            f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",
+            code="not-a-constraint",
         )
     if syntax == "productions":
-        raise CompileError("production rules are a mapping, not a string; pass a dict", code="grammar-notation")
+        raise CompileError("production rules must be a mapping, not a string; pass a dict", code="grammar-notation")
     if syntax is None:
         syntax = _guess(source)
     if syntax == "ebnf":
@@ -444,7 +445,8 @@ def _guess(text: str) -> str:
     if _ISO_RULE.search(text):
         return "ebnf-iso"
     raise CompileError(
-        f"the notation of this grammar is not clear; pass syntax=…, one of {', '.join(map(repr, _SYNTAXES[:-1]))}",
+        "the notation of this grammar cannot be recognized; pass syntax=…, one of "
+        f"{', '.join(map(repr, _SYNTAXES[:-1]))}",
         code="grammar-notation",
     )
 

@@ -60,12 +60,12 @@ def read_productions(rules: Mapping[Any, Any]) -> Productions:
     out = []
     for name, alternatives in rules.items():
         if not isinstance(name, str):
-            raise CompileError(f"the name of a rule is a string, not {shown(name)}", code="grammar-productions")
+            raise CompileError(f"the name of a rule must be a string, not {shown(name)}", code="grammar-productions")
         if isinstance(alternatives, str | Constraint):
             alternatives = [alternatives]
         if not isinstance(alternatives, list | tuple):
             raise CompileError(
-                f"rule {name!r} is a list of its alternatives, not {type(alternatives).__name__}",
+                f"rule {name!r} must be a list of its alternatives, not {type(alternatives).__name__}",
                 code="grammar-productions",
             )
         out.append((name, AnyOf(tuple(_alternative(name, one) for one in alternatives))))
@@ -77,15 +77,15 @@ def _alternative(rule: str, parts: Any) -> Constraint:
         parts = [parts]
     if not isinstance(parts, list | tuple):
         raise CompileError(
-            f"an alternative of rule {rule!r} is a list of its parts, not {type(parts).__name__}",
+            f"an alternative of rule {rule!r} must be a list of its parts, not {type(parts).__name__}",
             code="grammar-productions",
         )
     made = []
     for part in parts:
         if not isinstance(part, str | Constraint):
             raise CompileError(
-                f"a part of rule {rule!r} is a string, a gr.Ref or a constraint, not {type(part).__name__}; "
-                "give alternatives inside of a sequence a rule of their own",
+                f"a part of rule {rule!r} must be a string, a gr.Ref or a constraint, not {type(part).__name__}; "
+                "give alternatives inside a sequence a rule of their own",
                 code="grammar-productions",
             )
         made.append(literal(part) if isinstance(part, str) else part)

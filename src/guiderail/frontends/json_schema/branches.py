@@ -33,7 +33,7 @@ def terms_of(node: Node, keyword: str) -> list[Term]:
     schemas = node.schema[keyword]
     if type(schemas) is not list or not schemas:
         raise SchemaError(
-            f"{keyword} is a list of at least one schema", pointer=f"{node.scope.document.where()}/{keyword}"
+            f"{keyword} must be a list of at least one schema", pointer=f"{node.scope.document.where()}/{keyword}"
         )
     return [node.scope.child(schema) for schema in schemas]
 
@@ -214,7 +214,7 @@ def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:
     found: list[tuple[str, list[str], Term]] = []
 
     def bad(keyword: str, expected: str) -> SchemaError:
-        return SchemaError(f"{keyword} is {expected}", pointer=f"{scope.document.where()}/{keyword}")
+        return SchemaError(f"{keyword} must be {expected}", pointer=f"{scope.document.where()}/{keyword}")
 
     modern = scope.dialect in ("2019-09", "2020-12")
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):

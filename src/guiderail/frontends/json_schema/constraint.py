@@ -243,7 +243,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
         raise SchemaError(
-            f"the schema {problem}; name what is used again in $defs, and refer to it", code="schema-size"
+            f"the schema {problem}; define what is repeated once in $defs, and refer to it", code="schema-size"
         )
     try:
         text = marshal.dumps(schema, 2)
@@ -327,8 +327,8 @@ def read_schema(schema: Any) -> Any:
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):
         raise SchemaError(
-            "a schema is a dict, a boolean, a JSON text, a pathlib.Path or a pydantic model, "
-            f"not {type(schema).__name__}",
+            "a schema must be a dict, a boolean, a JSON text, a pathlib.Path or a pydantic "
+            f"model, not {type(schema).__name__}",
             code="invalid-schema",
         )
     return schema

@@ -180,7 +180,7 @@ def _plain(node: Node) -> Shape:
 # -- reading keywords ------------------------------------------------------------------------------------------------
 def _invalid(node: Node, keyword: str, expected: str) -> SchemaError:
     said = shown(node.schema.get(keyword))
-    return SchemaError(f"{keyword} is {expected}, not {said}", pointer=f"{node.scope.document.where()}/{keyword}")
+    return SchemaError(f"{keyword} must be {expected}, not {said}", pointer=f"{node.scope.document.where()}/{keyword}")
 
 
 def _count(node: Node, keyword: str) -> int | None:

@@ -42,7 +42,8 @@ class Table:
 
 def _refuse() -> LimitError:
     return LimitError(
-        f"with all their decimals, the divisors of this schema's numbers pass {MAX_STEP:.0e}; use a simpler multipleOf",
+        f"with all their decimals, the divisors of this schema's numbers exceed {MAX_STEP:.0e}; use a simpler "
+        "multipleOf",
         code="number-states",
     )
 
@@ -70,7 +71,7 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
     """
     if side.cuts[-1] >= 10**MAX_DIGITS:
         raise LimitError(
-            f"numbers with this multipleOf have a bound of more than {MAX_DIGITS} digits; use a smaller bound",
+            f"a number with this multipleOf has a bound of more than {MAX_DIGITS} digits; use a smaller bound",
             code="number-states",
         )
     used = [i for i in dict.fromkeys(side.above) if i]

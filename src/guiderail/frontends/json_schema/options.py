@@ -118,13 +118,14 @@ class SchemaOptions:
             if getattr(self, name) not in allowed:
                 known = ", ".join(map(repr, allowed))
                 raise CompileError(
-                    f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
+                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
                 )
         for name, allowed in _OPEN_CHOICES.items():
             if getattr(self, name) not in (*allowed, None):
                 known = ", ".join(map(repr, allowed))
                 raise CompileError(
-                    f"{name} is one of {known}, or None, not {shown(getattr(self, name))}", code="bad-schema-option"
+                    f"{name} must be one of {known}, or None, not {shown(getattr(self, name))}",
+                    code="bad-schema-option",
                 )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
@@ -139,36 +140,37 @@ class SchemaOptions:
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
-                "separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
-                f"or two constraints, not {shown(self.separators)}",
+                "separators must be two texts, one with a comma and one with a colon among white space, as for "
+                f"json.dumps, or two constraints, not {shown(self.separators)}",
                 code="bad-schema-option",
             )
         if self.whitespace is not None and (not isinstance(self.whitespace, Constraint) or self.layout != "free"):
             raise CompileError(
-                "whitespace is a constraint, and for layout='free' only, e.g. whitespace=gr.regex(' ?')",
+                "whitespace must be a constraint, and applies to layout='free' only, e.g. whitespace=gr.regex(' ?')",
                 code="bad-schema-option",
             )
         if isinstance(self.excludes, list):
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
             raise CompileError(
-                f"excludes are texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
+                f"excludes must be texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
             )
         for name in ("closed", "outer_whitespace"):
             if not isinstance(getattr(self, name), bool):
                 raise CompileError(
-                    f"{name} is True or False, not {shown(getattr(self, name))}", code="bad-schema-option"
+                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-schema-option"
                 )
         if self.outer_whitespace and self.notation != "json":
-            raise CompileError("outer_whitespace is for JSON; leave it out", code="bad-schema-option")
+            raise CompileError("outer_whitespace applies to JSON only; leave it out", code="bad-schema-option")
         if self.excludes and self.notation != "json":
-            raise CompileError("excludes are for JSON; leave them out", code="bad-schema-option")
+            raise CompileError("excludes apply to JSON only; leave them out", code="bad-schema-option")
         if self.dialect is not None and not isinstance(self.dialect, str):
             raise CompileError(
-                f"dialect is one of {', '.join(DIALECTS)}, or None, not {shown(self.dialect)}", code="bad-schema-option"
+                f"dialect must be one of {', '.join(DIALECTS)}, or None, not {shown(self.dialect)}",
+                code="bad-schema-option",
             )
         if not isinstance(self.base_uri, str):
-            raise CompileError(f"base_uri is a string, not {shown(self.base_uri)}", code="bad-schema-option")
+            raise CompileError(f"base_uri must be a string, not {shown(self.base_uri)}", code="bad-schema-option")
 
     def as_written(self) -> SchemaOptions:
         """The same with what is left open decided as a model writes it; itself if nothing is."""

@@ -237,7 +237,7 @@ class Document:
                 self._dynamic = True
             else:
                 raise SchemaError(
-                    f"registry is a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
+                    f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
                 )
             with self._identified():
                 resource = self._resource(self.contents, self.dialect)
@@ -255,8 +255,8 @@ class Document:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise SchemaError(
-                "its identifiers and references cannot be read: $id, $anchor and $schema are URIs, and keywords that "
-                f"hold schemas hold objects or lists of them ({error})",
+                "its identifiers and references cannot be read: $id, $anchor and $schema must be URIs, and keywords "
+                f"that hold schemas must hold objects or lists of them ({error})",
                 pointer=self._misplaced() or self.where(),
             ) from None
 
@@ -352,7 +352,7 @@ class Scope:
         if known is None:
             if type(schema) is not dict:
                 raise SchemaError(
-                    f"a schema is an object or a boolean, not {_kind(schema)}",
+                    f"a schema must be an object or a boolean, not {_kind(schema)}",
                     pointer=self.document.where(),
                 )
             known = self.memo[id(schema)] = self._make(schema, plain)
@@ -413,7 +413,7 @@ class Scope:
         while True:
             if not isinstance(ref, str):
                 raise SchemaError(
-                    f"$ref is a string, not {_kind(ref)}", pointer=self.document.pointer(schema) + "/$ref"
+                    f"$ref must be a string, not {_kind(ref)}", pointer=self.document.pointer(schema) + "/$ref"
                 )
             known = self.refs.get(ref)
             if known is not None:
@@ -455,7 +455,7 @@ class Scope:
 
     def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:
         way = (
-            "nothing stands there"
+            "there is nothing at that place"
             if ref.startswith("#")
             else "no known document has this URI; pass it as registry=referencing.Registry().with_resource(uri, "
             "resource), since nothing is fetched"
@@ -485,7 +485,7 @@ class Scope:
     def dynamic(self, ref: Any, schema: dict[str, Any]) -> Term:
         """What ``$dynamicRef`` or ``$recursiveRef`` names here."""
         if not isinstance(ref, str):
-            raise SchemaError(f"a reference is a string, not {_kind(ref)}", pointer=self.document.pointer(schema))
+            raise SchemaError(f"a reference must be a string, not {_kind(ref)}", pointer=self.document.pointer(schema))
         return self._remote(ref, schema, dynamic=True)
 
 

@@ -147,7 +147,7 @@ def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
         if item.tz is ...:
             return Bounds(timezone=True)
         raise unsupported(
-            f"Timezone({item.tz!r})", "only Timezone(None) and Timezone(...) can be kept to", "type-metadata"
+            f"Timezone({item.tz!r})", "only Timezone(None) and Timezone(...) can be enforced", "type-metadata"
         )
     if kind in ("Predicate", "Not"):
         return _predicate(item, kind)

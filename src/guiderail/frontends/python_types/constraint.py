@@ -177,7 +177,7 @@ def python_type(
                 f"{name} applies to schemas that you write; python_type makes its own", code="bad-schema-option"
             )
     if defaults not in ("may-omit", "write"):
-        raise CompileError(f"defaults is 'may-omit' or 'write', not {shown(defaults)}", code="bad-schema-option")
+        raise CompileError(f"defaults must be 'may-omit' or 'write', not {shown(defaults)}", code="bad-schema-option")
     node = _node(kind, namespace)
     out = Schemas(
         write_defaults=defaults == "write",

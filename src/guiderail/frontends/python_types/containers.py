@@ -261,7 +261,7 @@ class Object(Node):
             if name in known:
                 continue
             if self.others is None:
-                raise Mismatch(f"has a member {name[:60]!r}, which {self.name} has not")
+                raise Mismatch(f"has a member {name[:60]!r}, which {self.name} does not have")
             others[name] = read_in(self.others, value, name)
         return call_user(self.make, members, others)
 

@@ -100,7 +100,8 @@ def resolved(thing: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     except NameError as error:
         raise unsupported(
             getattr(thing, "__qualname__", repr(thing)),
-            f"an annotation names {error.name!r}, which is not known there; pass namespace={{{error.name!r}: …}}",
+            f"an annotation uses the name {error.name!r}, which is not known there; pass "
+            f"namespace={{{error.name!r}: …}}",
             "type-forward-reference",
         ) from error
     except (TypeError, SyntaxError) as error:

@@ -41,7 +41,7 @@ def object_of(
         return _typed_dict(walker, kind, args, in_model)
     if issubclass(kind, tuple):
         if not hasattr(kind, "_fields"):
-            raise unsupported(kind.__name__, "a subclass of tuple says nothing of its items; use a NamedTuple")
+            raise unsupported(kind.__name__, "a subclass of tuple does not declare its items; use a NamedTuple")
         return _named_tuple(walker, kind, args, in_model)
     if dataclasses.is_dataclass(kind):
         return _dataclass(walker, kind, args)
@@ -109,7 +109,7 @@ def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Obje
     if (own.__init__ is object.__init__ and own.__new__ is object.__new__) or kind.__module__ == "builtins":
         raise unsupported(
             kind.__name__,
-            "says nothing of what its values are made of; make it a dataclass, or give __init__ annotated parameters",
+            "does not say what its values are made of; make it a dataclass, or give __init__ annotated parameters",
         )
     made = parameters_of(walker, kind, kind.__name__, hints_from=kind.__init__)
 

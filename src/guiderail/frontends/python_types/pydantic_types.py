@@ -104,7 +104,8 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
     except PydanticUndefinedAnnotation as error:
         raise unsupported(
             kind.__name__,
-            f"an annotation names {error.name!r}, which is not known there; pass namespace={{{error.name!r}: …}}",
+            f"an annotation uses the name {error.name!r}, which is not known there; pass "
+            f"namespace={{{error.name!r}: …}}",
             "type-forward-reference",
         ) from error
     fields: dict[str, Any] | None = getattr(kind, "__pydantic_fields__", None)

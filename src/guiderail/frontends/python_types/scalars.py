@@ -200,10 +200,12 @@ def _order(node: Text, bounds: Bounds, kind: type[Any]) -> Text:
     aware: Any = both.timezone
     if zones and kind is not datetime.date:
         if None in zones and len(zones) > 1:
-            raise unsupported(node.name, "some bounds have a time zone and some have not", "type-metadata")
+            raise unsupported(node.name, "some bounds have a time zone and others do not", "type-metadata")
         wanted = None if None in zones else True
         if aware is not ... and aware != wanted:
-            raise unsupported(node.name, "bounds and Timezone disagree on having a time zone", "type-metadata")
+            raise unsupported(
+                node.name, "the bounds and Timezone disagree on whether there is a time zone", "type-metadata"
+            )
         aware = wanted
     fixed = bool(limits) and aware is True  # one zone, so that order is that of the digits
     if fixed and kind is datetime.time:

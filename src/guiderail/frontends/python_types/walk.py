@@ -143,7 +143,7 @@ class Walker:
         except TypeError:  # unhashable: not a type at all
             why = None
         if why is None and name in _EXTRA_REFUSED:
-            why = "it has no value here; write the type out"
+            why = "it has no value here; write out the type"
         if why is None:
             why = "is not a type whose values can be written; use a class, a typing construct or a function"
         raise unsupported(type_words(kind), why)
@@ -155,7 +155,7 @@ class Walker:
         except NameError as error:
             raise unsupported(
                 f"the forward reference {text!r}",
-                f"names {error.name!r}, which is not known here; pass namespace={{{error.name!r}: …}}",
+                f"uses the name {error.name!r}, which is not known here; pass namespace={{{error.name!r}: …}}",
                 "type-forward-reference",
             ) from error
         except (SyntaxError, TypeError, AttributeError) as error:
@@ -298,7 +298,7 @@ class Walker:
             inner = self._tuple(unpacked, origin_of(unpacked)[1], in_model)
             assert isinstance(inner, Tuple)
             if inner.rest is not None and index != len(args) - 1:
-                raise unsupported(name, "items after those of any number cannot be written; put them first")
+                raise unsupported(name, "items after an unbounded part cannot be written; put them first")
             items += inner.items
             rest = inner.rest
         return Tuple(name, tuple(items), rest)

@@ -72,7 +72,8 @@ def _tables(schema: Any) -> list[tuple[Any, list[Any]]]:
 
         return _inspected(inspect(schema.get_bind() if hasattr(schema, "get_bind") else schema))
     raise _wrong(
-        "the schema of a database is a dict {table: [columns]}, an engine, inspector or MetaData of SQLAlchemy, or a "
+        "the schema of a database must be a dict {table: [columns]}, an engine, inspector or MetaData of SQLAlchemy, "
+        "or a "
         f"connection of sqlite3, not {type(schema).__name__}"
     )
 
@@ -91,7 +92,7 @@ def _inspected(inspector: Any) -> list[tuple[Any, list[Any]]]:
 def _columns(table: Any, columns: Any) -> list[Any]:
     """Names in a list, a mapping from names to types, or dicts with the key ``name``."""
     if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-        raise _wrong(f"the columns of {shown(table)} are a list of names, or a dict of names and types")
+        raise _wrong(f"the columns of {shown(table)} must be a list of names, or a dict of names and types")
     return [c.get("name") if isinstance(c, Mapping) else c for c in columns]
 
 
@@ -115,10 +116,10 @@ def _distinct(names: list[Any], what: str) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
-            raise _wrong(f"{shown(name)} is no name; the {what} have names of printable characters")
+            raise _wrong(f"{shown(name)} is not a name; the names of {what} must consist of printable characters")
         folded = "".join(c.lower() if c.isascii() else c for c in name)
         if folded in seen:
-            raise _wrong(f"{shown(seen[folded])} and {shown(name)} are one name in SQL; keep one of these {what}")
+            raise _wrong(f"{shown(seen[folded])} and {shown(name)} are the same name in SQL; keep one of these {what}")
         seen[folded] = name
 
 
@@ -126,13 +127,15 @@ def _functions(said: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tupl
     if said is None:
         return tuple((name, *count) for name, count in FUNCTIONS.items()), AGGREGATES
     if isinstance(said, str | bytes) or not isinstance(said, Iterable):
-        raise _wrong("functions is a list of names of SQLite's functions, or a dict of names and numbers of arguments")
+        raise _wrong(
+            "functions must be a list of names of SQLite's functions, or a dict of names and numbers of arguments"
+        )
     counts = said if isinstance(said, Mapping) else {name: None for name in said}
     known: list[tuple[str, int, int | None]] = []
     aggregates: list[str] = []
     for name, count in counts.items():
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-            raise _wrong(f"{shown(name)} is no name of a function; use ASCII letters, digits and _")
+            raise _wrong(f"{shown(name)} is not the name of a function; use ASCII letters, digits and _")
         lower = name.lower()
         if count is None:
             if lower not in FUNCTIONS and lower not in AGGREGATES:
@@ -148,11 +151,11 @@ def _functions(said: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tupl
         least, most = count if isinstance(count, tuple | list) and len(count) == 2 else (count, count)
         whole = [n for n in (least, most) if n is not None]
         if any(not isinstance(n, int) or isinstance(n, bool) or not 0 <= n <= 100 for n in whole) or least is None:
-            raise _wrong(f"the arguments of {shown(name)} are a number from 0 to 100, or a pair (fewest, most)")
+            raise _wrong(f"the arguments of {shown(name)} must be a number from 0 to 100, or a pair (fewest, most)")
         if most is not None and most < least:
-            raise _wrong(f"{shown(name)} takes at least {least} and at most {most} arguments: turn these about")
+            raise _wrong(f"{shown(name)} takes at least {least} and at most {most} arguments; swap the two numbers")
         known.append((lower, least, most))
     names = [name for name, _, _ in known]
     if len(set(names)) != len(names):
-        raise _wrong("functions holds a name twice; letters of any case are the same")
+        raise _wrong("functions has a name twice (case does not count); leave one out")
     return tuple(known), tuple(aggregates)

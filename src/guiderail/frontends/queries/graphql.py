@@ -60,7 +60,7 @@ def graphql_query(schema: object, operations: object = None) -> GraphqlQuery:
         wanted = ["query"] if "query" in roots else list(roots)
     if not isinstance(wanted, list | tuple) or not wanted or any(one not in _OPERATIONS for one in wanted):
         raise CompileError(
-            f"operations are some of {', '.join(_OPERATIONS)}, not {shown(operations)}", code="bad-option"
+            f"operations must be some of {', '.join(_OPERATIONS)}, not {shown(operations)}", code="bad-option"
         )
     for one in wanted:
         if one not in roots:

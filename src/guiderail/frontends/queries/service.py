@@ -135,7 +135,8 @@ def introspected(schema: Any) -> str:
 def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
     if not isinstance(schema, str) and type(schema).__name__ != "GraphQLSchema":
         raise CompileError(
-            "the schema of a service is SDL, a GraphQLSchema of graphql-core, or the dict of an introspection, not "
+            "the schema of a service must be SDL, a GraphQLSchema of graphql-core, or the dict of an introspection, "
+            "not "
             f"{type(schema).__name__}",
             code="query-schema",
         )
@@ -143,7 +144,7 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
         import graphql
     except ImportError:
         raise CompileError(
-            "SDL is read by graphql-core; install it with pip install graphql-core, or pass an introspection",
+            "reading SDL needs graphql-core; pip install graphql-core, or pass an introspection",
             code="missing-package",
         ) from None
     try:

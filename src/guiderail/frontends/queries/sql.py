@@ -126,7 +126,7 @@ def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQue
     """
     if not isinstance(max_joined, int) or isinstance(max_joined, bool) or not 1 <= max_joined <= _MOST_JOINED:
         raise CompileError(
-            f"max_joined is a whole number from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
+            f"max_joined must be a whole number from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
         )
     return SqlQuery(Database.of(schema, functions), max_joined)
 

@@ -172,9 +172,9 @@ def regex(
             raise PatternError("bytes patterns are not supported; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
     if dialect not in ("python", "ecma"):
-        raise CompileError(f"the dialect is 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")
+        raise CompileError(f"dialect must be 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")
     if mode not in ("match", "search"):
-        raise CompileError(f"the mode is 'match' or 'search', not {shown(mode)}", code="regex-mode")
+        raise CompileError(f"mode must be 'match' or 'search', not {shown(mode)}", code="regex-mode")
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1):
             raise CompileError(
@@ -190,16 +190,18 @@ def _letters(flags: int | str, dialect: str) -> str:
     if isinstance(flags, str):
         letters = "".join(sorted(set(flags)))
     elif not isinstance(flags, int):
-        raise CompileError(f"flags are letters, or those of re, not {shown(flags)}", code="regex-flags")
+        raise CompileError(f"flags must be letters, or those of re, not {shown(flags)}", code="regex-flags")
     else:
         if dialect != "python":
-            raise CompileError(f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags")
+            raise CompileError(
+                f"flags of the ECMA dialect must be letters, any of {''.join(known)!r}", code="regex-flags"
+            )
         letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
         for bit in _RE_FLAGS.values():
             flags &= ~int(bit)
         if flags:
             raise CompileError(
-                f"the flags {re.RegexFlag(flags)!r} are not for texts; use any of {''.join(known)!r}",
+                f"the flags {re.RegexFlag(flags)!r} do not apply to text; use any of {''.join(known)!r}",
                 code="regex-flags",
             )
     for letter in letters:

@@ -237,7 +237,7 @@ class EcmaParser(Parser):
             if self.sets and (c in "()[{}/|" or pattern[i : i + 2] in _DOUBLES):
                 self.fail(
                     "set-notation",
-                    "the set notation of the v flag is not read; write the class out, or escape this character",
+                    "the set notation of the v flag is not supported; write the class out, or escape this character",
                     i,
                     i + 1,
                 )
@@ -255,7 +255,7 @@ class EcmaParser(Parser):
                 return found, end
         if self.sets:
             if c == "q":
-                self.fail("set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2)
+                self.fail("set-notation", "strings in classes (\\q{…}) are not supported; use alternatives", i, i + 2)
             if c in "&-!#%,:;<=>@`~":
                 return ord(c), i + 2
         char, end = self.character(i, in_class=True)

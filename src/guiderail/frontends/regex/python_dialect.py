@@ -263,7 +263,7 @@ class PythonParser(Parser):
         if not name.isidentifier():
             self.fail(
                 "bad-group-name",
-                f"{name!r} is no group name; use letters, digits and _",
+                f"{name!r} is not a group name; use letters, digits and _",
                 i + 4,
                 max(close, i + 5),
             )
@@ -290,7 +290,7 @@ class PythonParser(Parser):
             if c == "-" and current is on:
                 current = off
             elif c in ("L", "t"):
-                self.fail("flags", f"the flag {c!r} is not for texts; remove it", i, i + 1)
+                self.fail("flags", f"the flag {c!r} does not apply to text; remove it", i, i + 1)
             elif c in _FLAGS:
                 current.append(c)
             else:

@@ -142,7 +142,7 @@ def read_format(said: str | Path | Mapping[str, Any] | Format) -> Format:
         if path is None:
             known = ", ".join(sorted(_known()))
             raise ToolError(
-                f"there is no format {said!r}; known are {known}; a file is passed as pathlib.Path(…)",
+                f"there is no format {said!r}; there are {known}; pass a file as pathlib.Path(…)",
                 code="tool-format",
             )
         return _from_file(path)
@@ -150,7 +150,7 @@ def read_format(said: str | Path | Mapping[str, Any] | Format) -> Format:
         return _parse(_load(said), said.name)
     if isinstance(said, Mapping):
         return _parse(dict(said), str(said.get("name", "format")))
-    raise ToolError(f"a format is a name, a pathlib.Path or a dict, not {type(said).__name__}", code="tool-format")
+    raise ToolError(f"a format must be a name, a pathlib.Path or a dict, not {type(said).__name__}", code="tool-format")
 
 
 def _load(path: Path) -> dict[str, Any]:

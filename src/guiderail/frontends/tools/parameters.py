@@ -325,7 +325,7 @@ class _Writer:
         b = self.b
         if cell.obligations or type(cell) is not ObjectCell:
             raise ToolError(
-                "a negated condition on members cannot be kept to where arguments are written one by one",
+                "a negated condition on members cannot be enforced where arguments are written one by one",
                 code="tool-parameters",
             )
         named = list(cell.named.items())
@@ -338,8 +338,9 @@ class _Writer:
         others = self.others(cell) if cell.max is None or cell.max > len(cell.required) else b.EMPTY
         if others != b.EMPTY and cell.min > len(cell.required) + 1:
             raise ToolError(
-                "two arguments that the schema does not name may have one name, so that minProperties cannot be kept "
-                "to; name them, or leave minProperties out",
+                "two arguments that the schema does not name may have the same name, so minProperties cannot be "
+                "enforced; "
+                "name them, or leave minProperties out",
                 code="tool-parameters",
             )
         if self.any_order:
@@ -381,7 +382,8 @@ class _Writer:
         b = self.b
         if len(written) > _MOST_IN_ANY_ORDER or (others != b.EMPTY and (cell.min or cell.max is not None)):
             raise ToolError(
-                f"any_order is for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or maxProperties "
+                f"any_order works for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or "
+                "maxProperties "
                 "of arguments that are not named, where they are written one by one; leave it out",
                 code="tool-parameters",
             )
@@ -409,7 +411,7 @@ class _Writer:
             if cell.rest is TRUE and not cell.rules:
                 return b.EMPTY  # the schema does not ask for them
             raise ToolError(
-                "this style writes names in closing tags, too, so that only named arguments can be written; leave out "
+                "this style also writes names in closing tags, so only named arguments can be written; leave out "
                 "what the schema says of others (additionalProperties, patternProperties, propertyNames)",
                 code="tool-parameters",
             )
@@ -499,7 +501,7 @@ class _Writer:
             return found
         if len(self.inside) > _MOST_NESTED:
             raise ToolError(
-                f"values stand in each other on more than {_MOST_NESTED} levels, too many for tags inside of tags",
+                f"values are nested more than {_MOST_NESTED} levels deep, too many for tags inside tags",
                 code="tool-parameters",
             )
         rules = self.inside[term] = {}
@@ -517,7 +519,7 @@ class _Writer:
         """An array, each item in its tag."""
         b = self.b
         if type(cell) is not ArrayCell or cell.contains or cell.unique or cell.repeated:
-            raise ToolError("contains and uniqueItems cannot be kept to between tags", code="tool-parameters")
+            raise ToolError("contains and uniqueItems cannot be enforced between tags", code="tool-parameters")
         most = self.json.max_items if cell.max is None else cell.max
         first = len(cell.prefix)
         least, left = max(cell.min - first, 0), None if most is None else max(most - first, 0)

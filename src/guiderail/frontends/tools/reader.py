@@ -194,7 +194,7 @@ class ToolCallReader:
         self._closed = True
         found = self._run()
         if not self._may_end():
-            raise self._wrong("the text ends in the middle")
+            raise self._wrong("the text ends before the call is complete")
         return found
 
     def snapshot(self) -> ToolText:

@@ -90,7 +90,7 @@ def _read(spec: Any) -> dict[str, Any]:
         spec = spec.model_dump(by_alias=True)
     if not isinstance(spec, Mapping):
         raise ToolError(
-            f"a structural tag is an object, a JSON text or a StructuralTag, not {type(spec).__name__}",
+            f"a structural tag must be an object, a JSON text or a StructuralTag, not {type(spec).__name__}",
             code="structural-tag",
         )
     return dict(spec)
@@ -137,7 +137,7 @@ class _Object:
         if value is _MISSING:
             raise self.fail(f"{self.kind!r} needs {key!r}, {what}" if self.kind else f"{key!r} is missing: {what}")
         if value is not default and not check(value):
-            raise self.fail(f"{key} is {what}, not {_words(value)}", key=key)
+            raise self.fail(f"{key} must be {what}, not {_words(value)}", key=key)
         for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and has_surrogate(text):
                 raise self.fail(
@@ -253,7 +253,7 @@ class _Reader:
         if excludes:
             if style in ("cohere_xml", "minimax_m3_xml") or (style != "json" and any(t != t.strip() for t in excludes)):
                 raise item.fail(
-                    f"{style} cannot keep to them: nested tags take none, other XML none with white space at its ends",
+                    f"{style} cannot enforce them: nested tags take none, other XML none with white space at its ends",
                     "structural-tag-unsupported",
                     "excludes",
                 )
@@ -270,7 +270,7 @@ class _Reader:
         if style != "json" and style not in builtin_styles():
             known = ", ".join(["json", *builtin_styles()])
             raise ToolError(
-                f"there is no style {_words(style)}; known are {known}", code="structural-tag-style", pointer=pointer
+                f"there is no style {_words(style)}; there are {known}", code="structural-tag-style", pointer=pointer
             )
         with placed(pointer):
             made = json_schema(schema, **{"property_order": "declared", **self.options, **said})
@@ -427,7 +427,8 @@ class _Reader:
         for i, (pattern, content) in enumerate(self.rules(item, ends)):
             if not isinstance(pattern, str) or not pattern or any(pattern == known for known, _ in rules):
                 raise item.fail(
-                    f"the pattern of rule {i} is a string of its own, not {_words(pattern)}", "structural-tag-trigger"
+                    f"the pattern of rule {i} must be a string of its own, not {_words(pattern)}",
+                    "structural-tag-trigger",
                 )
             if has_surrogate(pattern):
                 raise item.fail(f"the pattern of rule {i} holds a lone surrogate; remove it", "lone-surrogate", "rules")
@@ -484,7 +485,7 @@ class _Reader:
                 raise tag.fail("a trigger is a token, so the tag begins with a token; see triggered_tags")
             if not any(self.tokens.same(said["token"], trigger) for trigger in triggers):
                 raise tag.fail(
-                    f"{_words(said['token'])} is none of the trigger_tokens", "structural-tag-trigger", "begin"
+                    f"{_words(said['token'])} is not one of the trigger_tokens", "structural-tag-trigger", "begin"
                 )
             rules.append((begin, rest))
         excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *triggers)
@@ -496,7 +497,7 @@ class _Reader:
         names = []
         for i, (name, content) in enumerate(self.rules(item, ends)):
             if not _is_token(name):
-                raise item.fail(f"the pattern of rule {i} is the text or the id of a token, not {_words(name)}")
+                raise item.fail(f"the pattern of rule {i} must be the text or the id of a token, not {_words(name)}")
             names.append(name)
             rules.append((self.tokens.one(name, item.pointer), content))
         loop = item.flag("loop", True)

@@ -78,7 +78,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
         name = _good_name(getattr(given, "__name__", ""))
         if _kind(python.schema) != "object":
             raise ToolError(
-                "the arguments of a tool are an object: pass a function or a class with fields", code="tool"
+                "the arguments of a tool must be an object; pass a function or a class with fields", code="tool"
             )
         arguments: Constraint = python
         if style is not None:
@@ -86,7 +86,8 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
             arguments = Parameters(python.constraint, style)
         return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
     raise ToolError(
-        f"a tool is a dict in OpenAI's form, a function, a pydantic model or a dataclass, not {type(given).__name__}",
+        "a tool must be a dict in OpenAI's form, a function, a pydantic model or a dataclass, not "
+        f"{type(given).__name__}",
         code="tool",
     )
 
@@ -110,10 +111,10 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
         elif syntax == "lark":
             text = guiderail.grammar(definition, syntax="lark")
         else:
-            raise ToolError(f"the syntax of a grammar is 'lark' or 'regex', not {shown(syntax)}", code="tool")
+            raise ToolError(f"the syntax of a grammar must be 'lark' or 'regex', not {shown(syntax)}", code="tool")
     elif not isinstance(said, Mapping) or said.get("type") != "text":
         raise ToolError(
-            f"the format of a custom tool is of the type 'text' or 'grammar', not {shown(said)}", code="tool"
+            f"the format of a custom tool must be of the type 'text' or 'grammar', not {shown(said)}", code="tool"
         )
     # minLength: a bare type is read without its other keywords
     inside: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "minLength": 0, TEXT: 0}
@@ -184,7 +185,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
 
 
 def _no_object(what: str) -> Any:
-    raise ToolError(f"the parameters of a tool are the schema of an object, not {what}", code="tool")
+    raise ToolError(f"the parameters of a tool must be the schema of an object, not {what}", code="tool")
 
 
 @lru_cache(maxsize=512)

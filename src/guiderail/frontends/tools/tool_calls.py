@@ -250,22 +250,22 @@ def tool_calls(
     mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning
     if mode not in _MODES:
         raise ToolError(
-            f"reasoning is one of {', '.join(map(repr, _MODES))}, not {shown(reasoning)}", code="tool-choice"
+            f"reasoning must be one of {', '.join(map(repr, _MODES))}, not {shown(reasoning)}", code="tool-choice"
         )
     if mode != "none" and form.reasoning is None:
         raise ToolError(f"the format {form.name!r} has no reasoning; leave reasoning out", code="tool-choice")
     if max_reasoning_tokens is not None:
         if isinstance(max_reasoning_tokens, bool) or not 0 <= max_reasoning_tokens < 1 << 30:
             raise ToolError(
-                f"max_reasoning_tokens is a whole number from 0, or None, not {shown(max_reasoning_tokens)}",
+                f"max_reasoning_tokens must be a whole number, 0 or more, or None, not {shown(max_reasoning_tokens)}",
                 code="tool-choice",
             )
         if mode == "none":
             raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
     if on_bad_tool not in ("drop", "error"):
-        raise ToolError(f"on_bad_tool is 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
+        raise ToolError(f"on_bad_tool must be 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise ToolError("tools are a list; put a single one into one", code="tool")
+        raise ToolError("tools must be a list; put a single one into one", code="tool")
     chosen = _chosen(choice)
     SchemaOptions.of(said := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}
@@ -275,7 +275,7 @@ def tool_calls(
         try:
             tool = read_tool(given, form.parameters, said, extra_arguments)
             if tool.name in known or tool.name in dropped:
-                raise ToolError(f"there is another tool with the name {tool.name!r}", code="tool-name")
+                raise ToolError(f"another tool has the name {tool.name!r}", code="tool-name")
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name == chosen:
@@ -297,7 +297,7 @@ def tool_calls(
     )
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":
-            raise ToolError("a call is required, and there is no tool that could be called", code="tool-choice")
+            raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
         raise ToolError(f"there is no tool {chosen!r}; there are {', '.join(known)}", code="tool-choice")
     return made
 
@@ -307,5 +307,5 @@ def _chosen(choice: Any) -> str:
         inner = choice.get("function", choice.get("custom", choice))
         choice = inner.get("name") if isinstance(inner, Mapping) else None
     if not isinstance(choice, str) or not choice:
-        raise ToolError("choice is 'auto', 'required', 'none', or the name of a tool", code="tool-choice")
+        raise ToolError("choice must be 'auto', 'required', 'none', or the name of a tool", code="tool-choice")
     return choice

@@ -183,7 +183,7 @@ def xml_schema(
         checked = XmlSchemaOptions.of({**options, "version": source.version})
     names = () if root is None else (root,) if isinstance(root, str) or not isinstance(root, Iterable) else tuple(root)
     if not all(isinstance(name, str) and name for name in names) or (root is not None and not names):
-        raise CompileError("root is the name of an element, or several names", code="bad-xml-option")
+        raise CompileError("root must be the name of an element, or several names", code="bad-xml-option")
     made = XmlSchema(source, names, checked)
     with nested("the schema"), limited(MAX_WORK):
         made.model()

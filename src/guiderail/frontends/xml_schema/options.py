@@ -65,7 +65,9 @@ class XmlSchemaOptions:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 known = ", ".join(map(repr, allowed))
-                raise CompileError(f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option")
+                raise CompileError(
+                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option"
+                )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name in _NULLABLE:
@@ -77,7 +79,9 @@ class XmlSchemaOptions:
                 )
         for name in ("declaration", "xsi_types"):
             if not isinstance(getattr(self, name), bool):
-                raise CompileError(f"{name} is True or False, not {shown(getattr(self, name))}", code="bad-xml-option")
+                raise CompileError(
+                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-xml-option"
+                )
         names = self.wildcard_names
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")

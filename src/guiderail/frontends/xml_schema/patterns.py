@@ -90,7 +90,7 @@ class _Parser:
     def parse(self) -> Node:
         tree, i = self.alternatives(0)
         if i < len(self.pattern):
-            self.fail("this parenthesis closes nothing; escape it", i, i + 1)
+            self.fail("this parenthesis closes no group; escape it", i, i + 1)
         return tree
 
     def alternatives(self, i: int) -> tuple[Node, int]:

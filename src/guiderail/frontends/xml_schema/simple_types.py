@@ -157,7 +157,7 @@ def unsupported(simple: Any) -> list[str]:
     if found.assertions:
         reasons.append("assertions are programs in XPath")
     if found.is_bounded and found.enumeration is None and found.kind in _DURATIONS:
-        reasons.append("durations have no order by their digits")
+        reasons.append("the digits of durations do not tell their order")
     if found.kind in ("float", "double") and found.enumeration is None:
         low, high = [text for text, _ in found.low], [text for text, _ in found.high]
         if {"NaN", "INF", "+INF"}.intersection(low) or {"NaN", "-INF"}.intersection(high):
@@ -182,7 +182,7 @@ def approximations(simple: Any) -> list[str]:
     elif found.kind in ("float", "double") and found.is_bounded:
         reasons.append("bounded floating-point numbers are plain or in normalised scientific notation")
     elif (found.kind in INTEGERS or found.kind in ("decimal", "float", "double")) and not found.patterns:
-        reasons.append("numbers are spelled plainly: no + in front, no needless zeros in front")
+        reasons.append("numbers are spelled plainly: without a leading + or needless leading zeros")
     elif found.kind == "anyURI":
         reasons.append("URIs are those of RFC 3987")
     elif found.kind == "base64Binary":

@@ -65,7 +65,7 @@ class Source:
             text = xsd.source.get_text()
             return Source(text, xsd.base_url, others, version or str(xsd.xsd_version))
         raise CompileError(
-            f"an XML Schema is a string, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
+            f"an XML Schema must be a string, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
             code="xml-source",
         )
 
@@ -100,7 +100,7 @@ def _text(source: Any) -> str:
         return source
     if not isinstance(source, Path):
         raise CompileError(
-            f"documents are texts or paths of schema documents, not {type(source).__name__}", code="xml-source"
+            f"documents must be texts or paths of schema documents, not {type(source).__name__}", code="xml-source"
         )
     try:
         raw = source.read_bytes()

@@ -79,8 +79,9 @@ def attempt(tree: Tree, random: np.random.Generator, most: int) -> tuple[Node, i
 def _too_many(tree: Tree, passes: int) -> PassesError:
     mass = tree.root.alive
     error = PassesError(
-        f"no text was accepted in {passes} forward passes: by itself the model keeps to the constraint with a "
-        f"probability of at most {mass:.2g}; ask for it in the prompt (describe=True), raise max_passes, or take "
+        f"no text was accepted in {passes} forward passes: by itself the model follows the constraint with a "
+        "probability "
+        f"of at most {mass:.2g}; ask for it in the prompt (describe=True), raise max_passes, or take "
         'distribution="weighted"'
     )
     error.passes, error.mass = passes, mass

@@ -146,7 +146,7 @@ class Tree:
         if found is None:
             matcher = node.matcher.fork()
             if not matcher.accept_token(token):
-                raise AssertionError(f"the mask allows token {token}, and the matcher does not")
+                raise AssertionError(f"the mask allows token {token}, but the matcher does not")
             chance = 0.0 if node.ids is None else float(node.chances[np.searchsorted(node.ids, token)])
             found = node.children[token] = Node(node, (*node.tokens, token), matcher, chance)
             self._nodes += 1

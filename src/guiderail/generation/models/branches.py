@@ -222,7 +222,7 @@ def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int
         ModelError: ``context-full``, ``bad-prompt``: the prompt has no token.
     """
     if not prompt:
-        raise ModelError("the prompt has no token, so there is nothing that a text could follow", code="bad-prompt")
+        raise ModelError("the prompt has no tokens, so there is nothing for a text to follow", code="bad-prompt")
     if len(prompt) + longest > model.context_length:
         raise context_full(model.name, len(prompt) + longest, model.context_length)
     new = getattr(model, "new_branches", None)

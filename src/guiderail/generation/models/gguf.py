@@ -79,7 +79,7 @@ class GGUFModel:
         if self._lib.model_has_encoder(handle) or not self._lib.model_has_decoder(handle):
             self.close()
             raise ModelError(
-                f"{self.path.name} is not a decoder-only model; guiderail runs no others",
+                f"{self.path.name} is not a decoder-only model; guiderail runs no other kind",
                 code="bad-model",
             )
         self._vocab = self._lib.model_get_vocab(handle)
@@ -88,7 +88,7 @@ class GGUFModel:
         if context_length is not None and not 1 <= context_length <= trained:
             self.close()
             raise ModelError(
-                f"context_length must lie between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
+                f"context_length must be between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
                 code="bad-option",
             )
         self.context_length: int = context_length or trained

@@ -62,7 +62,7 @@ class TransformersModel:
         trained = int(getattr(text, "max_position_embeddings", None) or 1 << 20)
         if context_length is not None and not 1 <= context_length <= trained:
             raise ModelError(
-                f"context_length must lie between 1 and the {trained} tokens of the model, not {context_length}",
+                f"context_length must be between 1 and the {trained} tokens of the model, not {context_length}",
                 code="bad-option",
             )
         self.context_length: int = context_length or trained

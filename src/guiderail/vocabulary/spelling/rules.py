@@ -86,7 +86,7 @@ def merge_rules(
         try:
             table[rank] = ids[left], ids[right], ids[left + right], rank
         except KeyError as error:
-            raise unsupported(f"a merge names {error}, which is no token") from None
+            raise unsupported(f"a merge uses {error}, which is not a token") from None
     single = [-1] * 256
     for character, byte in gpt2_characters().items():
         single[byte] = ids.get(character, -1)
@@ -118,14 +118,14 @@ def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
 def _levels(step: object) -> list[tuple[str, bool]]:
     """What cuts a text, of a ``pre_tokenizer`` that ends in bytes."""
     if not isinstance(step, dict):
-        raise unsupported("its tokens are not made of bytes")
+        raise unsupported("its tokens are not bytes")
     steps = step["pretokenizers"] if step["type"] == "Sequence" else [step]
     levels: list[tuple[str, bool]] = []
     for one in steps[:-1]:
         levels.append(_level(one))
     last = steps[-1]
     if last["type"] != "ByteLevel":
-        raise unsupported("its tokens are not made of bytes")
+        raise unsupported("its tokens are not bytes")
     if last.get("add_prefix_space"):
         raise unsupported("it puts a space before a text")
     if last.get("use_regex", True):

@@ -46,10 +46,14 @@ class LogitsProcessor(transformers.LogitsProcessor):
             self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)
         else:
             if len(self.matchers) != rows:
-                raise CompatError(f"there are {rows} rows, and were {len(self.matchers)}; make a new LogitsProcessor")
+                raise CompatError(
+                    f"there are {rows} rows, but there were {len(self.matchers)} before; make a new LogitsProcessor"
+                )
             for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
                 if not matcher.is_terminated() and not matcher.accept_token(token):
-                    raise CompatError(f"token {token} came, which the grammar forbids here; make a new LogitsProcessor")
+                    raise CompatError(
+                        f"token {token} was written, which the grammar forbids here; make a new LogitsProcessor"
+                    )
         running = [i for i, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
         for i in running:
             self.matchers[i].fill_next_token_bitmask(self.token_bitmask, i)

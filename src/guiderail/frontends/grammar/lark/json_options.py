@@ -45,7 +45,7 @@ def schema_with_options(value: Any, general: Iterable[tuple[str, Any]] = ()) -> 
     given = value["x-guidance"]
     schema = {key: part for key, part in value.items() if key != "x-guidance"}
     if not isinstance(given, dict):
-        raise CompileError(f"x-guidance is an object with options, not {shown(given)}", code="lark-unsupported")
+        raise CompileError(f"x-guidance must be an object with options, not {shown(given)}", code="lark-unsupported")
     for name, chosen in given.items():
         if name not in _KINDS:
             raise CompileError(

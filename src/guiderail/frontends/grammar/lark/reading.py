@@ -62,7 +62,7 @@ def read(
     ``nested`` says how grammars and schemas within are made.
     """
     if not isinstance(text, str):
-        raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
+        raise CompileError(f"a grammar must be a string, not {type(text).__name__}", code="not-a-constraint")
     written = write_out(text)
     if written is None:
         return _read(text, start, import_paths, indenter, dict(constraints or {}), path, nested)

@@ -202,7 +202,7 @@ def _sql(text: str, statements: Iterable[str]) -> str:
     wanted = [statements] if isinstance(statements, str) else list(statements)
     for one in wanted:
         if one not in known:
-            raise CompileError(f"statements are {', '.join(known)}, not {shown(one)}", code="bad-option")
+            raise CompileError(f"statements must be some of {', '.join(known)}, not {shown(one)}", code="bad-option")
     if not wanted:
         raise CompileError(f"statements needs at least one of {', '.join(known)}", code="bad-option")
     rule = f"?statement: {' | '.join(known[one] for one in dict.fromkeys(wanted))}\n"
@@ -215,16 +215,18 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
         own = option == "attributes" and isinstance(name, str) and _XML_OWN_ATTRIBUTE.fullmatch(name)
         if not own and (not isinstance(name, str) or not _XML_NAME.fullmatch(name)):
             raise CompileError(
-                f"{option} are names of ASCII that XML does not reserve, not {shown(name)}", code="bad-option"
+                f"{option} must be ASCII names that XML does not reserve, not {shown(name)}", code="bad-option"
             )
     if len(set(found)) != len(found):
-        raise CompileError(f"{option} holds a name twice; leave one out", code="bad-option")
+        raise CompileError(f"{option} has a name twice; leave one out", code="bad-option")
     return found
 
 
 def _whole(option: str, value: int, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise CompileError(f"{option} is a whole number from {least} to {most}, not {shown(value)}", code="bad-option")
+        raise CompileError(
+            f"{option} must be a whole number from {least} to {most}, not {shown(value)}", code="bad-option"
+        )
 
 
 _PYTHON_LINES = Indentation(

@@ -77,7 +77,7 @@ class PythonLowering(Lowering):
         if any(shape.arrays or shape.objects for shape in shapes):
             raise SchemaError(
                 "uniqueItems and its negation are enforced in Python's notation only for scalar items; use JSON or "
-                "YAML, or drop it",
+                "YAML, or leave it out",
                 code="python-unique",
                 pointer=self.document.where(),
             )
@@ -93,8 +93,7 @@ class PythonLowering(Lowering):
         term = cell.named.get(CALL)
         if isinstance(cell, Vote) and any(CALL in part.named for part in cells_of(cell.formula)):
             raise SchemaError(
-                f"{CALL} stands in an object with more alternatives than calls can be told apart by; name fewer, or "
-                "use JSON",
+                f"{CALL} is in an object with too many alternatives to tell its calls apart; use fewer, or JSON",
                 code="python-call",
                 pointer=self.document.where(),
             )
@@ -105,7 +104,7 @@ class PythonLowering(Lowering):
             return self.builder.EMPTY
         if cell.rest is not FALSE or cell.rules or cell.obligations or cell.min or cell.max is not None:
             raise SchemaError(
-                f"{CALL} stands in an object with members beyond those it names, which a call cannot have; "
+                f"{CALL} is in an object that allows members it does not name, which a call cannot have; "
                 "forbid them with additionalProperties",
                 code="python-call",
                 pointer=self.document.where(),
