@@ -164,7 +164,7 @@ class RealLink:
             return 0
         if name == "builder":
             limits = r.u(), r.u(), r.u()
-            return self._keep(self.real.Builder(*limits[: 3 if limits[2] else 2]))
+            return self._keep(self.real.Builder(*limits[: 3 if limits[2] else 2], records=bool(r.u())))
         if name == "spend_work":
             return self.real.spend_work(r.u())
         if name == "spent_work":
@@ -196,6 +196,10 @@ class RealLink:
             places, comma = r.list(lambda: r.list(lambda: (r.u(), r.us(), r.us()))), r.u()
             cells, parts = r.list(lambda: (r.u(), r.i())), r.list(r.part)
             return of.tally(places, comma, cells=cells, parts=parts, counters=r.list(lambda: (r.u(), r.u(), r.i())))
+        if name == "replay":
+            return of.replay(r.rest())
+        if name == "recorded":
+            return of.recorded(r.u())
         if name == "finish":
             return self._keep(of.finish(r.u()))
         if name == "root":

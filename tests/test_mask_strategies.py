@@ -27,6 +27,7 @@ NAMES = [row["name"] for row in _core.mask_strategies()]
 NEEDS = {"character-index": ["self-loops", "class-loops", "free-loops"]}
 LARGE_ONLY = {"character-index"}  # vocabularies
 STEPS = 6
+WALK_WORK = 20_000_000  # the walk alone takes more steps than all strategies together
 
 Case = tuple[gr.Constraint, gr.Vocabulary]
 
@@ -54,7 +55,7 @@ def made() -> dict[str, int]:
 def walked(constraint: gr.Constraint, vocabulary: gr.Vocabulary, tokens: Sequence[int]) -> list[np.ndarray]:
     """The masks along some tokens, by a guide that knows nothing yet."""
     vocabulary.core.clear_cache()
-    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0).matcher()
+    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0, max_step_work=WALK_WORK).matcher()
     found = [mask_of(matcher)]
     for token in tokens:
         assert matcher.accept_token(token)
@@ -65,7 +66,7 @@ def walked(constraint: gr.Constraint, vocabulary: gr.Vocabulary, tokens: Sequenc
 def path(constraint: gr.Constraint, vocabulary: gr.Vocabulary, rng: random.Random, steps: int = STEPS) -> list[int]:
     """Tokens that the walk allows, the longer ones rather."""
     vocabulary.core.clear_cache()
-    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0).matcher()
+    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0, max_step_work=WALK_WORK).matcher()
     tokens: list[int] = []
     for _ in range(steps):
         allowed = [t for t in np.flatnonzero(mask_of(matcher)).tolist() if vocabulary.is_text(t)]

@@ -642,7 +642,7 @@ def test_names_of_local_classes() -> None:
         (te.Never, "no value"),
         (list["Missing"], "forward reference"),  # noqa: F821
         (Annotated[str, IsAscii], "type of its own"),
-        (type("Bare", (), {}), "says nothing"),
+        (type("Bare", (), {}), "does not say"),
         (type("Sub", (tuple,), {}), "NamedTuple"),
     ],
     ids=str,

@@ -526,7 +526,7 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
     const u32 needed = this->needed(program, at, false);
     if (needed > budget)
       throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
-                                          " tokens or more as far as was found, but the budget is " +
+                                          " tokens or more, as far as the search found, but the budget is " +
                                           std::to_string(budget));
   }
   if (budget == 0)

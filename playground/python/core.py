@@ -38,6 +38,7 @@ CALLS = (
     "add", "is_nullable", "is_empty", "first_bytes", "dump", "finish",
     "root", "derivative", "program_is_nullable", "is_live", "program_first_bytes", "first_symbols", "symbols",
     "forced_bytes", "shortest", "likely", "program_dump", "node_count", "least_bytes", "memory_size_bytes",
+    "replay", "recorded",
 )  # fmt: skip
 """By number, as in ``bindings/js/native/lowering.cpp``."""
 
@@ -285,10 +286,12 @@ class Builder:
     EMPTY = 0
     EPSILON = 1
 
-    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = 0) -> None:
+    def __init__(
+        self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = 0, *, records: bool = False
+    ) -> None:
         self._known: dict[bytes, int] = {}
         self._handle = 0
-        self._handle = _number("builder", 0, _u(max_nodes) + _u(fuel) + _u(step_work))
+        self._handle = _number("builder", 0, _u(max_nodes) + _u(fuel) + _u(step_work) + _u(records))
 
     def __del__(self) -> None:
         if self._handle and _link is not None:
@@ -491,6 +494,13 @@ class Builder:
 
     def dump(self, e: int, /) -> str:
         return _data("dump", self._handle, _u(e)).decode()
+
+    def replay(self, file: bytes, /) -> int:
+        _settle()
+        return _number("replay", self._handle, file)
+
+    def recorded(self, root: int, /) -> bytes:
+        return _data("recorded", self._handle, _u(root))
 
     def finish(self, root: int, /) -> Program:
         _settle()

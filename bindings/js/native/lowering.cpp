@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "base/container.hpp"
 #include "base/work.hpp"
 #include "build/builder.hpp"
 
@@ -18,6 +19,7 @@ enum class Call : u32 {
   Add, IsNullable, IsEmpty, FirstBytes, Dump, Finish,
   Root, Derivative, ProgramIsNullable, IsLive, ProgramFirstBytes, FirstSymbols, Symbols, ForcedBytes,
   Shortest, Likely, ProgramDump, NodeCount, LeastBytes, MemorySizeBytes,
+  Replay, Recorded,
 };
 // clang-format on
 
@@ -75,6 +77,8 @@ double of_builder(Builder& builder, Call call, ByteReader& in, std::string& out)
     case Call::IsEmpty: return !arena.live(regular());
     case Call::FirstBytes: out = bytes_of(arena.first(regular())); return 0;
     case Call::Dump: out = arena.dump(expression()); return 0;
+    case Call::Replay: return index_of(Replay(builder).all(contents_of(in.raw(in.left()), Saved::Program)));
+    case Call::Recorded: out = contained(Saved::Program, builder.recorded(expression())); return 0;
     case Call::Finish: {
       const Id root = expression();
       return keep({nullptr, std::make_shared<Program>(builder.finish(root), root)});
@@ -162,7 +166,7 @@ double of_neither(Call call, ByteReader& in, std::string& out) {
       limits.max_nodes = in.number32();
       limits.fuel = in.number32();
       if (const u64 steps = in.number()) limits.step_work = steps;
-      return keep({std::make_unique<Builder>(limits), nullptr});
+      return keep({std::make_unique<Builder>(limits, in.number() != 0), nullptr});
     }
   }
   out = std::move(writer.out());

@@ -40,7 +40,7 @@ from guiderail.support.work import spend, spent
 __all__ = ["Algebra"]
 
 MOST_CELLS = 64
-"""Objects are kept as a union of so many cells at most; what would have more is read side by side."""
+"""Objects are kept as a union of so many cells at most, arrays of a quarter of them; more are read side by side."""
 
 _MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are looked through for those that are not empty
@@ -185,16 +185,17 @@ class Algebra:
         if len(a) == 1 and a[0] is ANY_ARRAY:
             return b
         size = len(a) * len(b)
+        most = self.most_cells // 4  # the counts of each are followed at once
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
-        if votes or size > self.most_cells:
+        if votes or size > most:
             if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
                 a, b = multiplied(self, a), multiplied(self, b)
                 self._limit(len(a) * len(b))
-            elif votes or size > _PRUNED * self.most_cells:
+            elif votes or size > _PRUNED * most:
                 return self._arrays_late(every((a, b)))
         cells = [cell for x in a for y in b if (cell := and_array(self, x, y)) is not None]
         found = self._distinct(cells)
-        if len(found) > self.most_cells and size > self.most_cells and not comparing(found):
+        if len(found) > most and size > most and not comparing(found):
             return self._arrays_late(every((a, b)))
         return found
 

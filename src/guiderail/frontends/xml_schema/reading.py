@@ -240,7 +240,7 @@ class _Reader:
         least, most = self._occurs(particle)
         turns = in_turns(found, least, most)
         if turns is not None:
-            detail = "orders that overlap are written out in full"
+            detail = "repetitions that run into each other are written out in full"
             self.note(path, f"xs:{particle.model}", "approximated", detail)
             return turns
         return found if (least, most) == (1, 1) else Repeat(found, least, most)
