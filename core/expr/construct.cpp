@@ -379,12 +379,12 @@ Id Arena::unite(std::span<const Id> list) {
     for (std::size_t i = 0, j = 0; i < bodies.size(); i = j) {
       const Id body = bodies[i];
       while (j < bodies.size() && bodies[j] == body) ++j;
-      const bool bare = kinds >> static_cast<u32>(node(body).kind) & 1 &&
-                        std::find(parts.begin(), parts.end(), body) != parts.end();
+      const bool bare =
+          kinds >> static_cast<u32>(node(body).kind) & 1 && std::find(parts.begin(), parts.end(), body) != parts.end();
       if (j - i + bare + epsilon < 2) continue;
       if (j - i == 1 && !bare) {  // beside the empty string alone, which may be a part of it already
-        const auto at = std::find_if(parts.begin(), parts.end(),
-                                     [&](Id e) { return plain_repeat(e) && node(e).body() == body; });
+        const auto at =
+            std::find_if(parts.begin(), parts.end(), [&](Id e) { return plain_repeat(e) && node(e).body() == body; });
         if (node(*at).min != 1) continue;
         *at = repeat(body, 0, node(*at).max);
         changed = true;
