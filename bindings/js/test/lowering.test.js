@@ -5,6 +5,7 @@ import { load } from "../src/index.js";
 import { wasm } from "../src/wasm.js";
 
 const CALLS = { limitWork: 0, restoreWork: 1, spentWork: 3, free: 4, builder: 5, add: 6, isEmpty: 8, dump: 10, finish: 11 };
+const RECORDS = { replay: 26, recorded: 27 };
 const OF_PROGRAMS = { root: 12, derivative: 13, isNullable: 14, firstBytes: 16, shortest: 20, dump: 22 };
 const CODE = { literal: 1, concat: 4, intersection: 6, rule: 18 };
 const bytes = (text) => [...new TextEncoder().encode(text)];
@@ -15,16 +16,17 @@ function call(number, handle = 0, given = []) {
   wasm().bytes().set(given, at);
   return exports.guiderail_lowering_call(number, handle);
 }
-function answer() {
+function answerBytes() {
   const { exports } = wasm();
   const at = exports.guiderail_lowering_answer();
-  return new TextDecoder().decode(wasm().bytes().subarray(at, at + exports.guiderail_lowering_answer_size()));
+  return wasm().bytes().slice(at, at + exports.guiderail_lowering_answer_size());
 }
+const answer = () => new TextDecoder().decode(answerBytes());
 const refused = (code, ...given) => {
   assert.equal(call(...given), -1);
   assert.equal(answer().split("\0")[0], code);
 };
-const builder = () => call(CALLS.builder, 0, [255, 255, 3, 255, 255, 3, 0]);
+const builder = (records = 0) => call(CALLS.builder, 0, [255, 255, 3, 255, 255, 3, 0, records]);
 const literal = (text) => [CODE.literal, text.length, ...bytes(text)];
 
 before(load);
@@ -49,6 +51,18 @@ test("a program is built and read", () => {
   call(CALLS.free, b);
   call(CALLS.free, p);
   refused("bad-handle", OF_PROGRAMS.root, p);
+});
+
+test("what one builder has recorded, another replays", () => {
+  const b = builder(1);
+  const ab = call(CALLS.add, b, literal("ab"));
+  call(RECORDS.recorded, b, [call(CALLS.add, b, [CODE.concat, 2, ab, ab])]);
+  const file = [...answerBytes()];
+  const other = builder();
+  const read = call(RECORDS.replay, other, file);
+  assert.equal(call(CALLS.dump, other, [read]), 0);
+  assert.equal(answer(), '"ab" "ab"');
+  refused("saved-file", RECORDS.replay, other, file.slice(0, -1));
 });
 
 test("what makes no sense is refused with a code", () => {
