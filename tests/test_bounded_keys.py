@@ -1,7 +1,7 @@
 """Masks of keys that come after others, where a pattern allows finitely many: every token by its own derivative.
 
 A key written before must not come again. Its mask is that of a key without this condition as long as no token can make
-the same key, and some other key goes on wherever this one does.
+the same key, and some other key can continue wherever this one can.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import guiderail as gr
 from core_support import mask_of, plain
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
-from guiderail.frontends.grammar.lark import read, read_lark
+from guiderail.frontends.grammar.lark import read
 from guiderail.frontends.grammar.lark.first_match import Unknown, first_match
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.regex import regex
@@ -60,7 +60,7 @@ def test_examples_of_lark_agree_with_lark(name: str) -> None:
     text, options, samples = EXAMPLES[name]
     parser = lark.Lark(text, parser="lalr", g_regex_flags=re.ASCII, **options)
     start, indenter = options.get("start", "start"), options.get("postlex")
-    tree = read_lark(text, start=start, indenter=indenter)
+    tree = read(text, start=start, indenter=indenter).grammar
     constraint = ours(text, start=start, indenter=indenter)
     random_ = random.Random(7)
     seen = {True: 0, False: 0}
@@ -159,7 +159,7 @@ FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
 def test_features(name: str) -> None:
     text, good, bad = FEATURES[name]
     parser = lark.Lark(text, parser="lalr")
-    tree, constraint = read_lark(text), ours(text)
+    tree, constraint = read(text).grammar, ours(text)
     for sample in [*good, *bad]:
         verdict = sample in good
         assert lark_accepts(parser, sample) == verdict, sample
@@ -170,7 +170,7 @@ def test_features(name: str) -> None:
 def test_masks_of_guarded_terminals() -> None:
     """Against all texts of up to ten characters, which the lexer's plain meaning and Lark accept or not."""
     text = 'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s'
-    tree, constraint, parser = read_lark(text), ours(text), lark.Lark(text, parser="lalr")
+    tree, constraint, parser = read(text).grammar, ours(text), lark.Lark(text, parser="lalr")
     texts = ["".join(letters) for n in range(11) for letters in itertools.product('"()', repeat=n)]
     good = {sample for sample in texts if constraint.matches(sample)}
     assert len(good) > 100
@@ -215,7 +215,7 @@ def test_a_text_imports_no_files_from_beside_the_program(statement, tmp_path, mo
 
 
 def test_repetitions_stay_repetitions() -> None:
-    body = read_lark('start: ("a" "b")* "c"~3..5').rules["start"].body
+    body = read('start: ("a" "b")* "c"~3..5').grammar.rules["start"].body
     assert isinstance(body, syntax.Sequence)
     assert [(p.min, p.max) for p in body.parts if isinstance(p, syntax.Repetition)] == [(0, None), (3, 5)]
 
@@ -340,7 +340,7 @@ _NL: /(\r?\n[\t ]*)+/
 def test_indentation() -> None:
     parser = lark.Lark(TREE, parser="lalr", g_regex_flags=re.ASCII, postlex=Blocks())
     constraint = ours(TREE, indenter=Blocks)
-    tree = read_lark(TREE, indenter=Blocks())
+    tree = read(TREE, indenter=Blocks()).grammar
     assert tree.lexer is not None
     assert tree.lexer.indentation == syntax.Indentation("_NL", "_INDENT", "_DEDENT", (), (), 4)
     good = ["a\n", "a\n  b\n  c\n", "a\n\tb\n    c\n      d\n", "\na\n b\n  c\n d\n"]

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import guiderail as gr
-from guiderail.frontends.grammar.lark import read, read_lark
+from guiderail.frontends.grammar.lark import read
 
 
 def ours(text: str, **options: object) -> gr.Constraint:
@@ -106,7 +106,7 @@ def test_additions_of_llguidance(name: str) -> None:
 
 def test_special_tokens() -> None:
     text = "start: <think> TEXT </think> (<[20-21,23]> | <|eot|>)\nTEXT: /[a-z ]+/"
-    found = {repr(t.constraint) for t in (read_lark(text).lexer or pytest.fail("no lexer")).terminals}
+    found = {repr(t.constraint) for t in (read(text).grammar.lexer or pytest.fail("no lexer")).terminals}
     assert {
         "special_token('<think>')",
         "special_token('</think>')",

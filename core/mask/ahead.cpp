@@ -1,8 +1,8 @@
 // What follows a token that is not proved by its next character: the tokens that may follow it, and those after them.
 //
 // A form of states stands for all of them as far as one token reaches. Further it does
-//   - in endless strings: there any text goes on, whatever names are declared or were written, for each forbids one
-//   text;
+//   - inside endless strings: any text can continue there. Each name that is declared or already written forbids only
+//   one text;
 //   - where a string has ended: what its text was matters no more, or the state says so (kUnknownText);
 //   - for completions of no more bytes than the longest token, where counters were cut. More texts match such a form
 //     than match its states, so that nothing is lost where it matches none.
@@ -18,7 +18,7 @@ namespace {
 constexpr u32 kCharacter = 4;  // bytes of the longest
 }  // namespace
 
-// The tokens within a string that goes on for ever with the same characters; null: the state is none.
+// The tokens inside a string that never has to end and always allows the same characters. Null: no such string.
 std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
   if (auto it = endless_.find(state); it != endless_.end()) return it->second;
   std::shared_ptr<const Spelling::Outlook> found;
@@ -129,6 +129,8 @@ const Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
   if (auto it = ahead_.find(any); it != ahead_.end()) return it->second;
   Ahead out;
   look_ahead(any, out);
+  ahead_bytes_ += sizeof(Ask) + sizeof(Ahead) + 32 + out.open.capacity() * sizeof(Ahead::Open) +
+                  (out.proved.capacity() + out.doubtful.capacity()) * sizeof(u32);
   return ahead_.emplace(any, std::move(out)).first->second;
 }
 

@@ -287,6 +287,7 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
 void Outlooks::make_room() {
   if (ahead_.size() >= kMostAhead || judged_.size() >= kMostAnswers || endless_.size() >= kMostAhead) {
     ahead_.clear();
+    ahead_bytes_ = 0;
     judged_.clear();
     endless_.clear();
   }

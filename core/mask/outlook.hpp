@@ -21,7 +21,8 @@ class Outlooks {
   // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
-    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056;
+    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056 + ahead_bytes_ +
+           judged_.size() * (sizeof(Ask) + sizeof(Judged) + 32) + (own_.size() + endless_.size()) * 48;
   }
 
  private:
@@ -115,6 +116,7 @@ class Outlooks {
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // that other arenas do not know
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> endless_;
   std::unordered_map<Ask, Ahead, AskHash> ahead_;
+  std::size_t ahead_bytes_ = 0;  // that these take
   std::unordered_map<Ask, Judged, AskHash> judged_;
   u32 fuel_ = 0;  // of the search in progress
 };

@@ -77,6 +77,11 @@ def retriable(row: Mapping[str, Any]) -> bool:
     return row["error"] is not None and row["error"]["code"] != "bad-row"
 
 
+def _changed(row: Mapping[str, Any], now: Mapping[int, Any]) -> bool:
+    """Whether the input has another row now than this line answers."""
+    return row["row"] not in now or now[row["row"]] != row["input"]
+
+
 def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
     """The rows of a part that are to be tried again.
 
@@ -89,7 +94,7 @@ def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
     """
     totals = Totals()
     for row in answers(file):
-        mended = now is not None and (row["row"] not in now or now[row["row"]] != row["input"])
+        mended = now is not None and _changed(row, now)
         if mended and row["error"] is None:
             raise CompileError(
                 f"row {row['row']} of the input (counted from 0) has changed since it was answered; only rows that "
@@ -111,9 +116,7 @@ def kept(file: Path, now: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
     if not file.exists():
         return {}
     return {
-        row["row"]: row
-        for row in answers(file)
-        if row["error"] is None or (not retriable(row) and now.get(row["row"]) == row["input"])
+        row["row"]: row for row in answers(file) if row["error"] is None or not (retriable(row) or _changed(row, now))
     }
 
 

@@ -40,7 +40,7 @@ def build_program(
         LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``), takes too long (``max_work``) or is
             nested too deep.
     """
-    if not hasattr(constraint, "_lower"):
+    if isinstance(constraint, type) or not hasattr(constraint, "_lower"):
         raise CompileError(
             f"a constraint was expected, not {type(constraint).__name__}; build one with gr.regex, gr.choice, "
             "gr.literal …",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING
 
 from guiderail import _core
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
+from guiderail.support.files import replace_file
 from guiderail.support.nesting import nested
 from guiderail.support.work import MAX_WORK, limited
 
@@ -45,14 +45,7 @@ def save(
     contents = program_file(constraint, special)
     target = os.fspath(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=os.path.dirname(os.path.abspath(target)))
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(contents)
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(target, [contents])
     except OSError as error:
         raise CompileError(
             f"the constraint cannot be written to {target}: {error.strerror or error}", code="saved-file"

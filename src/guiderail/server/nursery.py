@@ -148,8 +148,7 @@ class Nursery:
                 raise TimeoutError from None
             raise LimitError(
                 f"{what} could not be read and compiled: the system ended the process, probably because it took too "
-                "much "
-                "memory; simplify it",
+                "much memory; simplify it",
                 code="compile-crash",
             ) from None
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import VocabularyError
+from guiderail.support.files import replace_file
 from guiderail.vocabulary._table import TokenTable
 
 if TYPE_CHECKING:
@@ -65,16 +65,8 @@ def save(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
     header = _HEADER.pack(MAGIC, KIND, VERSION, len(contents))
     checksum = zlib.crc32(contents, zlib.crc32(header))
     target = os.fspath(path)
-    folder = os.path.dirname(os.path.abspath(target))
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines((header, contents, checksum.to_bytes(4, "little")))
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(target, (header, contents, checksum.to_bytes(4, "little")))
     except OSError as error:
         raise VocabularyError(
             f"the vocabulary cannot be written to {target}: {error.strerror or error}", code="vocabulary-file"

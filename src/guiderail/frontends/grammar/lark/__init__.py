@@ -7,6 +7,6 @@ From there on ``reader`` makes lexemes of terminals.
 """
 
 from guiderail.frontends.grammar.lark.reader import Reading
-from guiderail.frontends.grammar.lark.reading import read, read_lark
+from guiderail.frontends.grammar.lark.reading import read
 
-__all__ = ["Reading", "read", "read_lark"]
+__all__ = ["Reading", "read"]

@@ -8,7 +8,6 @@ from typing import Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError
-from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.lark import by_lark
 from guiderail.frontends.grammar.lark.dialect import Rewritten
 from guiderail.frontends.grammar.lark.parametric import write_out
@@ -16,35 +15,7 @@ from guiderail.frontends.grammar.lark.quick import quick
 from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.nesting import Nesting
 
-__all__ = ["read", "read_lark"]
-
-
-def read_lark(
-    text: str,
-    *,
-    start: str = "start",
-    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
-    indenter: Any = None,
-    constraints: Mapping[str, Constraint] | None = None,
-    path: str | os.PathLike[str] | None = None,
-) -> syntax.Grammar:
-    """Reads a grammar in Lark's notation, with what llguidance adds to it.
-
-    Args:
-        text: the grammar.
-        start: its start rule.
-        import_paths: folders (or Lark's loaders) in which ``%import`` finds grammars.
-        indenter: what makes INDENT and DEDENT of line breaks: an ``Indenter`` of Lark or an ``Indentation``.
-        constraints: what ``@name`` and declared terminals (``%declare NAME``) stand for.
-        path: the file that the grammar is from; relative imports start there.
-
-    Raises:
-        PatternError: the notation is malformed; ``span`` says where.
-        CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
-    """
-    return read(
-        text, start=start, import_paths=import_paths, indenter=indenter, constraints=constraints, path=path
-    ).grammar
+__all__ = ["read"]
 
 
 def read(
@@ -57,9 +28,20 @@ def read(
     path: str | os.PathLike[str] | None = None,
     nested: Nesting | None = None,
 ) -> Reading:
-    """As :func:`read_lark`, with what else there is to say of the grammar.
+    """Reads a grammar in Lark's notation, with what llguidance adds to it.
 
-    ``nested`` says how grammars and schemas within are made.
+    Args:
+        text: the grammar.
+        start: its start rule.
+        import_paths: folders (or Lark's loaders) in which ``%import`` finds grammars.
+        indenter: what makes INDENT and DEDENT of line breaks: an ``Indenter`` of Lark or an ``Indentation``.
+        constraints: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+        path: the file that the grammar is from; relative imports start there.
+        nested: how grammars and schemas within are made.
+
+    Raises:
+        PatternError: the notation is malformed; ``span`` says where.
+        CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
     """
     if not isinstance(text, str):
         raise CompileError(f"a grammar must be a string, not {type(text).__name__}", code="not-a-constraint")

@@ -1,0 +1,25 @@
+"""Files that are replaced as a whole: nobody reads half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+
+__all__ = ["replace_file"]
+
+
+def replace_file(target: str, parts: Iterable[bytes]) -> None:
+    """Writes a file for its owner alone, atomically.
+
+    Raises:
+        OSError: it cannot be written. What was there stays.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=os.path.dirname(os.path.abspath(target)))
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(parts)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
