@@ -22,7 +22,6 @@ from guiderail.frontends.grammar.nesting import Nesting, as_written
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
-from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.nesting import nested
@@ -61,15 +60,15 @@ class _State:
     """What is found out about a grammar.
 
     Attributes:
-        read: the rules as written and as prepared; None: not read yet, because the tape is known.
-        tape: the calls that build it (see :mod:`.tape`), from disk.
-        key: where to put the tape once there is one.
+        read: the rules as written and as prepared; None: not read yet, because the program is known.
+        file: its program (``docs/program_format.md``), from disk.
+        key: where the program lies on disk, or is to be put.
         captures: finds what is captured.
         written: the same as a model writes it.
     """
 
     read: tuple[Grammar, Prepared] | None = None
-    tape: Any = None
+    file: bytes | None = None
     key: _DiskKey | None = None
     captures: Captures | None = None
     written: GrammarConstraint | None = None
@@ -109,15 +108,16 @@ class GrammarConstraint(HasRules):
         state = self._state
         key = self._disk_key()
         if key is not None:
-            found = key.cache.load(key.value)
-            if found is not None:
-                state.tape = found
+            state.key = key
+            state.file = key.cache.load(key.value)
+            if state.file is not None:
                 return
         begun = time.perf_counter()
         with nested("the grammar"), limited(MAX_WORK):
             object.__setattr__(self, "_imported", self._read())
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
-        state.key = key if slow and not self._imported else None
+        if not slow or self._imported:
+            state.key = None
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
@@ -250,19 +250,18 @@ class GrammarConstraint(HasRules):
 
     def _lower(self, b: _core.Builder) -> int:
         state = self._state
-        if state.tape is not None:
+        if state.file is not None:
             try:
-                return play(state.tape, b)
-            except Unplayable:
-                state.tape = None
+                return b.replay(state.file)
+            except CompileError:  # damaged
+                state.file = None
         key, state.key = state.key, None
         if key is None:
             return lower(self._prepared, b)
-        recorder = Recorder(b)
-        root = lower(self._prepared, cast(_core.Builder, recorder))
-        if recorder.complete:
-            key.cache.store(key.value, recorder.tape(root))
-        return root
+        recorder = _core.Builder(records=True)
+        state.file = recorder.recorded(lower(self._prepared, recorder))
+        key.cache.store(key.value, state.file)
+        return b.replay(state.file)
 
     def __reduce__(self) -> tuple[object, ...]:
         return GrammarConstraint, (*self._given(), self.written)
