@@ -59,7 +59,7 @@ class TokenAutomaton:
             raise MatcherError(f"state {state} is not in 0..{self.states - 1}", code="matcher-state")
 
     def allowed(self, state: int) -> NDArray[np.int32]:
-        """σ(state): the allowed tokens, rising; stop tokens not included. Shape (n,)."""
+        """σ(state): the allowed tokens in ascending order, without stop tokens. int32, shape (n,)."""
         self._check(state)
         return self.token[self.indptr[state] : self.indptr[state + 1]]
 

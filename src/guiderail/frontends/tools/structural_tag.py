@@ -35,7 +35,7 @@ _MISSING = object()
 def structural_tag(
     spec: Mapping[str, Any] | str, *, vocabulary: Vocabulary | None = None, **options: Any
 ) -> Constraint:
-    """The texts that a structural tag of XGrammar describes.
+    """Matches the texts that one of XGrammar's structural tags describes.
 
         >>> import guiderail as gr
         >>> tag = gr.structural_tag({
@@ -59,15 +59,15 @@ def structural_tag(
     Args:
         spec: the tag, as a dict, JSON text or XGrammar's own ``StructuralTag``: ``{"type": "structural_tag", "format":
             …}``, the older form with ``structures`` and ``triggers``, or a format alone.
-        vocabulary: of the model that is to write the text. A text that is a special token there may be written as
-            that token wherever a string of the tag contains it; by default these are those of the vocabulary that the
-            constraint is compiled for. Tokens that it lacks are refused at once, with their place.
-        **options: of :func:`json_schema`, for the JSON in it. The defaults are here ``layout="free"`` and
-            ``escapes="all"``, as in XGrammar.
+        vocabulary: the vocabulary of the model that will write the text. Where a string of the tag contains the text of
+            a special token, the model may write that token. By default the vocabulary is that of the guide. If you pass
+            one, a token that it lacks is an error at once.
+        **options: options of :func:`json_schema`, for the JSON in the tag. The defaults are those of XGrammar:
+            ``layout="free"`` and ``escapes="all"``.
 
     Raises:
-        ToolError: the tag is not of the format; ``pointer`` says where. What is wrong with a schema, pattern or
-            grammar in it has the code of its own front end.
+        ToolError: the tag is malformed; ``pointer`` says where. An error in a schema, pattern or grammar inside it
+            keeps the code of its own front end.
     """
     spec = _read(spec)
     if problem := too_large(spec):
