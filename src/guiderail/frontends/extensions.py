@@ -340,7 +340,7 @@ def _some(call: _Call) -> Node:
 
     facts = Facts()
     if any(facts(node).special for node in call.arguments):
-        raise call.error("anchors and look-arounds cannot stand in the items; take them out of the group")
+        raise call.error("anchors and look-arounds are not allowed in the items; move them out of the group")
     return Ext(lambda b, handles: _subsequence(b, handles[:-1], handles[-1], 0), call.arguments, *call.span)
 
 

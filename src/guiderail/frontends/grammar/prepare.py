@@ -92,7 +92,7 @@ class GrammarReport:
         return () if self.late is None else self.late.conflicts()
 
     def __str__(self) -> str:
-        lines = [f"{self.rules} rules, from {self.start!r}; recursive in the end: {self.compiled_rules}"]
+        lines = [f"{self.rules} rules, starting from {self.start!r}; {self.compiled_rules} still recursive"]
         for title, listed in (
             ("unreachable, without effect", self.unreachable),
             ("unproductive, left out", self.unproductive),

@@ -155,7 +155,8 @@ class SchemaOptions:
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
             raise CompileError(
-                f"excludes must be texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
+                f"excludes must be texts of at least one character, not {shown(self.excludes)}",
+                code="bad-schema-option",
             )
         for name in ("closed", "outer_whitespace"):
             if not isinstance(getattr(self, name), bool):

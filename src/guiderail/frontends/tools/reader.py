@@ -361,7 +361,7 @@ class ToolCallReader:
         found = [(match, tail) for match, tail in matches if match is not None]
         if not found:
             if self._closed or len(self._rest()) > 4096:
-                raise self._wrong("a call of one of the tools was expected")
+                raise self._wrong("expected a call of one of the tools")
             return False
         match = found[0][0]
         if match.end() == len(self._text) and not self._closed:
@@ -450,7 +450,7 @@ class ToolCallReader:
         opening = style.pattern().match(self._text, self._at)
         if opening is None:
             if self._closed or len(self._rest()) > 4096:
-                raise self._wrong("the tag of an argument was expected")
+                raise self._wrong("expected the tag of an argument")
             return False
         self._at = opening.end()
         state.key, state.kind = style.read_key(opening["key"]), opening.groupdict().get("kind")
@@ -512,7 +512,7 @@ class ToolCallReader:
             self._step = self._between
             return True
         if self._closed or len(self._rest()) > 4096:
-            raise self._wrong("something else was expected after the arguments of a call")
+            raise self._wrong("expected the rest of the call after its arguments")
         return False
 
     def _between(self) -> bool:
@@ -533,7 +533,7 @@ class ToolCallReader:
             self._at += len(form.separator)
             self._step = self._call
             return True
-        raise self._wrong("another call, or the end of the calls, was expected")
+        raise self._wrong("expected another call, or the end of the calls")
 
     def _over(self) -> bool:
         """After everything: only a marker that ends the turn."""

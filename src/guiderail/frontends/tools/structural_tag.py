@@ -124,7 +124,7 @@ class _Object:
 
     def __init__(self, value: Any, pointer: str) -> None:
         if not isinstance(value, Mapping):
-            raise ToolError(f"an object was expected, not {_words(value)}", code="structural-tag", pointer=pointer)
+            raise ToolError(f"expected an object, not {_words(value)}", code="structural-tag", pointer=pointer)
         self.values = dict(value)
         self.pointer = pointer
         self.kind = self.values.get("type")
@@ -141,7 +141,9 @@ class _Object:
         for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and has_surrogate(text):
                 raise self.fail(
-                    f"{_words(text)} holds a lone surrogate, which is not a character; remove it", "lone-surrogate", key
+                    f"{_words(text)} contains a lone surrogate, which is not a character; remove it",
+                    "lone-surrogate",
+                    key,
                 )
         return value
 
@@ -167,7 +169,7 @@ class _Object:
         for i, text in enumerate(found):
             if not isinstance(text, str) or not text:
                 raise ToolError(
-                    f"a string of at least one character was expected, not {_words(text)}",
+                    f"expected a string of at least one character, not {_words(text)}",
                     code="structural-tag",
                     pointer=step(step(self.pointer, key), i),
                 )
@@ -373,7 +375,7 @@ class _Reader:
         for i, value in enumerate(values):
             tag = _Object(value, step(pointer, i))
             if tag.values.get("type", "tag") != "tag":
-                raise tag.fail(f"a tag was expected, not {_words(tag.kind)}")
+                raise tag.fail(f"expected a tag, not {_words(tag.kind)}")
             said = tag.values.get("begin")
             begin, rest = self.tag_parts(tag)
             tag.done()
@@ -431,7 +433,9 @@ class _Reader:
                     "structural-tag-trigger",
                 )
             if has_surrogate(pattern):
-                raise item.fail(f"the pattern of rule {i} holds a lone surrogate; remove it", "lone-surrogate", "rules")
+                raise item.fail(
+                    f"the pattern of rule {i} contains a lone surrogate; remove it", "lone-surrogate", "rules"
+                )
             rules.append((pattern, content))
         loop = item.flag("loop", True)
         excludes = (*item.texts("excludes", []), *ends.texts)
@@ -462,7 +466,7 @@ class _Reader:
         for i, name in enumerate(found):
             if not _is_token(name):
                 raise ToolError(
-                    f"the text or the id of a token was expected, not {_words(name)}",
+                    f"expected the text or the id of a token, not {_words(name)}",
                     code="structural-tag",
                     pointer=step(step(item.pointer, key), i),
                 )
