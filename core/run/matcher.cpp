@@ -168,7 +168,7 @@ void Matcher::rollback(std::int64_t count) {
   const History::Step first = steps_.drop(static_cast<std::size_t>(count));
   at_ = {first.before, {first.place, -1}};
   if (const auto before = steps_.last(1); !before.empty() && first.place != Spelling::kFresh)
-    at_.spelled.last = static_cast<int>(before[0]);
+    at_.spelled.last = static_cast<int>(guide_->spelling()->inward(static_cast<u32>(before[0])));
   terminated_ = false;
 }
 
