@@ -119,3 +119,83 @@ def assert_is_tree(guide: Guide, spellings: Iterable[Sequence[int]]) -> None:
         for token in range(guide.vocabulary.token_count):
             assert (matcher.validate([token]) == 1) == (token in expected), (start, token)
         assert matcher.is_accepting() == (start in wanted)
+
+
+# -- characters --------------------------------------------------------------------------------------------------------
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+_METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+STYLES: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None]] = {  # normalizer, pre-tokenizer
+    "llama 2": ({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, REPLACE]}, None),
+    "first": (None, _METASPACE),
+    "always": (None, {**_METASPACE, "prepend_scheme": "always"}),
+    "never": (None, {**_METASPACE, "prepend_scheme": "never"}),
+    "words": (None, {**_METASPACE, "split": True}),
+    "gemma": (
+        REPLACE,
+        {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
+    ),
+}
+
+
+def character_tokenizer(
+    style: str,
+    alphabet: str = "",
+    merges: Sequence[tuple[str, str]] = (),
+    *,
+    fallback: bool = True,
+    added: Sequence[str] = (),
+    pieces: Sequence[str] = (),
+    **flags: Any,
+) -> Any:
+    """A ``tokenizers.Tokenizer`` over characters, with ``▁`` for a space.
+
+    Args:
+        fallback: other characters are spelled by their bytes.
+        added: texts that are tokens of their own.
+        pieces: all tokens, instead of those that the alphabet and the merges need.
+        flags: of the added tokens, or fields of the model.
+    """
+    import tokenizers
+
+    tokens = list(pieces) or ["<unk>", "</s>", *([f"<0x{byte:02X}>" for byte in range(256)] if fallback else [])]
+    if not pieces:
+        tokens += dict.fromkeys([*alphabet, *(left + right for left, right in merges)])
+    ids = {token: i for i, token in enumerate(tokens)}
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    chosen = {key: flags.pop(key, value) for key, value in plain.items()}
+    normalizer, pre_tokenizer = STYLES[style]
+    steps = [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+    ]
+    described = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            *({"id": ids[text], "content": text, "special": True, **plain} for text in ("<unk>", "</s>")),
+            *(
+                {"id": ids.get(text, len(ids) + i), "content": text, "special": False, **chosen}
+                for i, text in enumerate(added)
+            ),
+        ],
+        "normalizer": flags.pop("normalizer", normalizer),
+        "pre_tokenizer": flags.pop("pre_tokenizer", pre_tokenizer),
+        "post_processor": None,
+        "decoder": {"type": "Sequence", "decoders": steps},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": True,
+            "byte_fallback": fallback,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": [list(merge) for merge in merges],
+            **flags,
+        },
+    }
+    return tokenizers.Tokenizer.from_str(json.dumps(described))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from canonical_support import character_tokenizer
 from conftest import _package_file
 from guiderail import Vocabulary
 
@@ -49,6 +50,26 @@ def _tekken_2407(request: pytest.FixtureRequest) -> Vocabulary:
     return Vocabulary.from_tekken(_package_file("mistral_common", "data/tekken_240718.json"))
 
 
+def _mistral_v1(request: pytest.FixtureRequest) -> Vocabulary:
+    pytest.importorskip("sentencepiece")
+    return Vocabulary.from_sentencepiece(_package_file("mistral_common", "data/tokenizer.model.v1"))
+
+
+def _mistral_as_json(request: pytest.FixtureRequest) -> Vocabulary:
+    """A tokenizer.json as transformers writes it of Mistral: of two pieces that are one, its score ranks."""
+    sentencepiece, _ = pytest.importorskip("sentencepiece"), pytest.importorskip("tokenizers")
+    path = _package_file("mistral_common", "data/tokenizer.model.v1")
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    ids = list(range(model.get_piece_size()))
+    pieces: list[str] = model.id_to_piece(ids)
+    score = dict(zip(pieces, model.get_score(ids), strict=True))
+    normal = {p for i, p in enumerate(pieces) if not (model.is_control(i) or model.is_unknown(i) or model.is_byte(i))}
+    splits = ((p, p[:at], p[at:]) for p in normal for at in range(1, len(p)))
+    found = [(-score[p], len(left), left, right) for p, left, right in splits if left in normal and right in normal]
+    backend = character_tokenizer("llama 2", pieces=pieces, merges=[(left, right) for *_, left, right in sorted(found)])
+    return Vocabulary.from_huggingface(backend)
+
+
 REAL: dict[str, Callable[[pytest.FixtureRequest], Vocabulary]] = {
     "llama3": lambda request: request.getfixturevalue("llama3"),
     "llama3-tiktoken": lambda request: Vocabulary.from_tiktoken(request.getfixturevalue("llama3_encoding")),
@@ -57,6 +78,9 @@ REAL: dict[str, Callable[[pytest.FixtureRequest], Vocabulary]] = {
     "tekken-2407": _tekken_2407,
     "deepseek": lambda request: request.getfixturevalue("deepseek"),
     "smollm2": _smollm2,
+    "mistral": lambda request: request.getfixturevalue("mistral"),
+    "mistral-v1": _mistral_v1,
+    "mistral-v1-json": _mistral_as_json,
 }
 
 

@@ -120,8 +120,13 @@ void bind_spelling(nb::module_& m) {
   nb::class_<Spelling>(m, "Spelling")
       .def(nb::new_([](std::shared_ptr<Vocabulary> vocabulary, U32 table, std::vector<std::int64_t> bytes,
                        const std::vector<std::tuple<Instructions, u32, bool>>& levels, nb::bytes atoms, bool whole,
-                       const std::vector<nb::bytes>& separate) {
+                       const std::vector<nb::bytes>& separate, bool by_character,
+                       std::vector<std::pair<u32, u32>> characters, std::vector<u32> added, bool closed, u64 broken) {
              Merges merges;
+             merges.by_character = by_character;
+             merges.characters = std::move(characters);
+             merges.added = std::move(added);
+             merges.closed = closed;
              for (std::size_t i = 0; i + 3 < table.size(); i += 4) {
                merges.left.push_back(table.data()[i]);
                merges.right.push_back(table.data()[i + 1]);
@@ -138,20 +143,23 @@ void bind_spelling(nb::module_& m) {
                  level.program.push_back({static_cast<Pretokens::Op>(op & 3), set, a, b});
                read.push_back(std::move(level));
              }
-             Pretokens pretokens(std::move(read), std::string(view(atoms)));
+             Pretokens pretokens(std::move(read), std::string(view(atoms)), broken);
              nb::gil_scoped_release release;
              return std::make_shared<Spelling>(std::move(vocabulary), merges, std::move(pretokens));
            }),
            nb::arg("vocabulary"), nb::arg("merges"), nb::arg("bytes"), nb::arg("levels"), nb::arg("atoms"),
-           nb::arg("whole"), nb::arg("separate"))
+           nb::arg("whole"), nb::arg("separate"), nb::arg("by_character") = false,
+           nb::arg("characters") = std::vector<std::pair<u32, u32>>(), nb::arg("added") = std::vector<u32>(),
+           nb::arg("closed") = false, nb::arg("broken") = ~u64{0})
       .def_prop_ro("odd", [](const Spelling& s) { return s.odd(); })
-      .def("pair", &Spelling::pair)
       .def("is_canonical",
            [](Spelling& s, const std::vector<std::int64_t>& tokens) {
              Spelling::State state;
              for (std::int64_t token : tokens) {
                if (token < 0 || token >= s.vocabulary().token_count()) return false;
-               state = s.next(state, static_cast<u32>(token));
+               const u32 own = s.inward(static_cast<u32>(token));
+               if (own == Spelling::kNoToken) return false;
+               state = s.next(state, own);
                if (state.dead()) return false;
              }
              return s.may_end(state);
@@ -159,9 +167,14 @@ void bind_spelling(nb::module_& m) {
       .def("restrict",  // the tokens that may come after these: how far a text of them can be canonical
            [](Spelling& s, const std::vector<std::int64_t>& tokens) {
              Spelling::State state;
-             for (std::int64_t token : tokens) state = s.next(state, static_cast<u32>(token));
+             for (std::int64_t token : tokens)
+               if (const u32 own = s.inward(static_cast<u32>(token)); own != Spelling::kNoToken)
+                 state = s.next(state, own);
+               else
+                 state = {Spelling::kDead, -1};
              std::vector<u32> words(s.vocabulary().words(), ~u32{0});
              s.restrict(state, words.data());
+             s.outward(words.data());
              return words;
            })
       .def("memory_size_bytes", &Spelling::memory);

@@ -76,6 +76,7 @@ void SpelledTexts::find_manner() {
   for (unsigned b = 0; b < 256 && plain_; ++b) plain_ = replaceable(static_cast<u8>(b));
   for (u32 c = 0; c < 0x80 && plain_; ++c) plain_ = can(c);
   for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, strict_);
+  strict_ = strict_ || spelling_.writes_separate();
   if (!plain_ || readable + 1 == u64{1} << spelling_.atoms()) return;
   std::lock_guard lock(arena.mutex);
   const auto& atoms = arena.characters().atoms();
@@ -507,6 +508,8 @@ bool Guide::may_end(Program& program, const Position& at) const {
 
 Position Guide::advance(Program& program, const Position& at, u32 token) const {
   if (!spelling_) return {advance(program, at.state, token)};
+  token = spelling_->inward(token);
+  if (token == Spelling::kNoToken) return {};
   const Spelling::State spelled = spelling_->next(at.spelled, token);
   if (spelled.dead()) return {};
   const Position next{advance(program, at.state, token), spelled};
@@ -533,6 +536,7 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
     std::memset(out, 0, vocabulary_->words() * 4);
   else
     spelled(program).restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
+  spelling_->outward(out);
   if (may_end(program, at))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
   return true;

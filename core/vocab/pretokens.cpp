@@ -34,8 +34,8 @@ u32 code_point(std::string_view bytes) {
 }
 }  // namespace
 
-Pretokens::Pretokens(std::vector<Level> levels, std::string atoms)
-    : levels_(std::move(levels)), atoms_(std::move(atoms)) {
+Pretokens::Pretokens(std::vector<Level> levels, std::string atoms, u64 broken)
+    : levels_(std::move(levels)), atoms_(std::move(atoms)), broken_(broken) {
   if (atoms_.size() != 0x110000) throw Error("bad-range", "a pre-tokenizer needs the atom of each code point");
   for (const Level& level : levels_)
     for (const Instruction& i : level.program)
@@ -111,7 +111,7 @@ u64 Pretokens::possible(const std::string& begun) {
   u64 atoms = 0;
   for (u32 c = from; c <= to; ++c)
     if (c < 0xD800 || c > 0xDFFF) atoms |= u64{1} << atom(c);
-  return possible_.emplace(begun, atoms).first->second;
+  return possible_.emplace(begun, atoms & broken_).first->second;
 }
 
 // The piece holds the next character, too.
@@ -194,7 +194,8 @@ void Pretokens::read_character(const Config& config, u32 cut, u32 atom, Configs&
 void Pretokens::read_token(Config config, u32 cut, std::string_view token, Configs& out) {
   const u32 none = static_cast<u32>(levels_.size());
   Configs now{std::move(config)}, next;
-  if (now[0].begun.empty()) now[0].cut = cut;
+  bool broken = !now[0].begun.empty();  // the character that is read was begun by another token
+  if (!broken) now[0].cut = cut;
   for (char byte : token) {
     next.clear();
     for (Config& one : now) {
@@ -204,8 +205,10 @@ void Pretokens::read_token(Config config, u32 cut, std::string_view token, Confi
         next.push_back(std::move(one));
         continue;
       }
-      read_character(one, one.cut, atom(code_point(one.begun)), next);
+      const u32 found = atom(code_point(one.begun));
+      if (!broken || (broken_ >> found & 1)) read_character(one, one.cut, found, next);
     }
+    broken = broken && std::any_of(next.begin(), next.end(), [](const Config& one) { return !one.begun.empty(); });
     std::swap(now, next);
     if (now.empty()) return;
   }

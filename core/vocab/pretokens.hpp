@@ -40,8 +40,8 @@ class Pretokens {
   static constexpr State kDead = 0, kFresh = 1;
   static constexpr u32 kEnd = 63;  // as an atom
 
-  // `atoms`: of each code point, characters that no level tells apart.
-  Pretokens(std::vector<Level> levels, std::string atoms);
+  // `atoms`: of each code point, characters that no level tells apart. `broken`: those that several tokens may share.
+  Pretokens(std::vector<Level> levels, std::string atoms, u64 broken = ~u64{0});
 
   // After one character, which a piece ends before (`cut`) or not.
   State step(State state, u32 atom, bool cut) {
@@ -75,7 +75,7 @@ class Pretokens {
   // Atoms that may begin the next piece here, whatever readable characters follow; bit kEnd: the text may end.
   u64 cuts(State state);
   u32 atom_count() const { return atom_count_; }
-  // Atoms of the characters that begin with these bytes.
+  // Atoms of the characters that begin with these bytes, which a token leaves open.
   u64 possible(const std::string& begun);
   // Pieces with these numbers may not end.
   void hold(std::vector<bool> held) { held_ = std::move(held); }
@@ -126,6 +126,7 @@ class Pretokens {
 
   std::vector<Level> levels_;
   std::string atoms_;
+  u64 broken_;
   static constexpr State kUnread = 0xFFFFFFFF;
   u32 atom_count_ = 0;
   std::vector<bool> held_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/work.hpp"
+#include "text/escape.hpp"
 
 namespace guiderail {
 
@@ -13,19 +14,26 @@ void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31);
 void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
 }  // namespace
 
-Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges, Pretokens pretokens)
+Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, Pretokens pretokens)
     : vocabulary_(std::move(vocabulary)),
       pretokens_(std::move(pretokens)),
-      whole_(merges.whole),
+      whole_(given.whole),
       trees_(vocabulary_->token_count()),
-      separate_(merges.separate),
-      separate_texts_(merges.separate),
+      separate_(given.separate, given.closed),
       own_(vocabulary_->words(), 0),
       no_text_(vocabulary_->words(), 0),
       rows_(vocabulary_->token_count()) {
-  for (const std::string& text : merges.separate)
-    if (const int token = vocabulary_->find(text); token >= 0) separate_tokens_.insert(static_cast<u32>(token));
+  for (const std::string& text : given.separate) {
+    const int token = vocabulary_->find(text);
+    if (token >= 0) separate_tokens_.insert(static_cast<u32>(token));
+    if (token >= 0 && given.by_character && !given.closed)
+      writes_separate_ = true;
+    else
+      separate_texts_.push_back(text);
+  }
+  const Merges merges = inward(given);
   plant(merges);
+  sort_disorderly();
   order();
   sort_shapes();
   sort_broken();
@@ -39,12 +47,88 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges,
   place(Pretokens::kFresh, 0);
 }
 
-// Merges the text of each token by itself: the way it is made wherever it is made.
-void Spelling::plant(const Merges& merges) {
+// The same merges with the first of the tokens that have one text.
+Merges Spelling::inward(Merges merges) {
   const u32 count = vocabulary_->token_count();
   if (merges.bytes.size() != 256 || merges.left.size() != merges.made.size() ||
       merges.right.size() != merges.made.size() || merges.rank.size() != merges.made.size())
     throw Error("bad-range", "merges are lists of one length, and a token of each byte");
+  if (!merges.by_character) return merges;
+  std::unordered_map<u32, u32> used;
+  const auto lead = [&](auto& token) {
+    if (static_cast<u32>(token) >= count)
+      throw Error("vocabulary-token", "a merge names a token that the vocabulary does not have");
+    const u32 own = static_cast<u32>(token);
+    const int first = vocabulary_->find(vocabulary_->bytes(own));
+    if (!vocabulary_->is_text(own) || first < 0) return;
+    const auto [it, fresh] = used.try_emplace(static_cast<u32>(first), own);
+    if (it->second != own) throw Error("bad-range", "two tokens that it makes have the same text");
+    if (static_cast<u32>(first) == own) return;
+    if (fresh) {
+      inward_.emplace(own, static_cast<u32>(first));
+      inward_.emplace(static_cast<u32>(first), kNoToken);
+      outward_.push_back({static_cast<u32>(first), own});
+    }
+    token = static_cast<std::remove_reference_t<decltype(token)>>(first);
+  };
+  for (auto* tokens : {&merges.left, &merges.right, &merges.made, &merges.added})
+    for (u32& token : *tokens) lead(token);
+  const auto is = [&](auto token, std::string_view text) {
+    if (static_cast<u64>(token) >= count || vocabulary_->bytes(static_cast<u32>(token)) != text)
+      throw Error("bad-range", "the token of a character or a byte has another text");
+  };
+  for (auto& [code, token] : merges.characters) {
+    is(token, utf8(code));
+    lead(token);
+    characters_.emplace(code, token);
+  }
+  for (u32 b = 0; b < 256; ++b)
+    if (merges.bytes[b] >= 0) {
+      is(merges.bytes[b], std::string(1, static_cast<char>(b)));
+      if (b < 0x80) lead(merges.bytes[b]);
+    }
+  for (u32 i = 0; i < merges.made.size(); ++i) {
+    const std::string_view made = vocabulary_->bytes(merges.made[i]), left = vocabulary_->bytes(merges.left[i]);
+    if (!made.starts_with(left) || made.substr(left.size()) != vocabulary_->bytes(merges.right[i]))
+      throw Error("bad-range", "a merge makes a token whose text is not that of its parts");
+  }
+  return merges;
+}
+
+void Spelling::outward(u32* words) const {
+  for (const auto& [first, own] : outward_) {
+    const u32 bit = words[first >> 5] >> (first & 31) & 1;
+    words[first >> 5] &= ~(1u << (first & 31));
+    words[own >> 5] = (words[own >> 5] & ~(1u << (own & 31))) | bit << (own & 31);
+  }
+}
+
+// What merging a text begins with; empty: it has a byte that nothing spells.
+std::vector<u32> Spelling::parts_of(const Merges& merges, std::string_view text) const {
+  std::vector<u32> parts;
+  for (std::size_t i = 0; i < text.size();) {
+    const u8 first = static_cast<u8>(text[i]);
+    const std::size_t n = first < 0xC2 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    if (n > 1 && is_utf8(text.substr(i, n))) {
+      u32 code = first & (0xFFu >> (n + 1));
+      for (std::size_t k = 1; k < n; ++k) code = code << 6 | (static_cast<u8>(text[i + k]) & 0x3F);
+      if (const auto it = characters_.find(code); it != characters_.end()) {
+        parts.push_back(it->second);
+        i += n;
+        continue;
+      }
+    }
+    const std::int64_t token = merges.bytes[first];
+    if (token < 0) return {};
+    parts.push_back(static_cast<u32>(token));
+    ++i;
+  }
+  return parts;
+}
+
+// Merges the text of each token by itself: the way it is made wherever it is made.
+void Spelling::plant(const Merges& merges) {
+  const u32 count = vocabulary_->token_count();
   std::unordered_map<u64, u32> merge_of;
   merge_of.reserve(2 * merges.made.size());
   for (u32 i = 0; i < merges.made.size(); ++i) {
@@ -54,11 +138,7 @@ void Spelling::plant(const Merges& merges) {
   }
   for (u32 t = 0; t < count; ++t) {
     if (!is_piece(t)) continue;
-    std::vector<u32> parts;
-    for (char byte : vocabulary_->bytes(t))
-      if (const std::int64_t token = merges.bytes[static_cast<u8>(byte)]; token >= 0)
-        parts.push_back(static_cast<u32>(token));
-    if (parts.size() != vocabulary_->bytes(t).size()) parts.clear();  // a byte that nothing spells
+    std::vector<u32> parts = parts_of(merges, vocabulary_->bytes(t));
     Tree tree;
     while (parts.size() > 1) {
       Work::spend(1 + parts.size() / 8);
@@ -82,11 +162,15 @@ void Spelling::plant(const Merges& merges) {
     set_bit(own_, t);
     if (tree.left != kNone) made_of_.emplace(pair_of(tree.left, tree.right), t);
   }
-  std::vector<u32> order;
-  for (u32 t = 0; t < count; ++t) {
-    if (trees_[t].made && trees_[t].left != kNone) order.push_back(t);
+  for (u32 t = 0; t < count; ++t)
     if (!trees_[t].made && whole_ && is_piece(t)) odd_.push_back(t);
-  }
+}
+
+// Finds the tokens with a merge that is worth more than those of its parts.
+void Spelling::sort_disorderly() {
+  std::vector<u32> order;
+  for (u32 t = 0; t < trees_.size(); ++t)
+    if (trees_[t].made && trees_[t].left != kNone) order.push_back(t);
   std::sort(order.begin(), order.end(),
             [&](u32 a, u32 b) { return vocabulary_->bytes(a).size() < vocabulary_->bytes(b).size(); });
   std::unordered_map<u32, std::vector<u32>> bound_before;
@@ -237,6 +321,7 @@ bool Spelling::pair(u32 a, u32 b) const {
     for (u32 y = b;;) {
       if (auto it = made_of_.find(pair_of(x, y)); it != made_of_.end()) {
         const u32 rank = trees_[it->second].rank;
+        if (!trees_[it->second].orderly) return played(a, b);
         if (rank < absorbed && rank <= taken) return false;
       }
       if (trees_[y].left == kNone) break;
@@ -277,7 +362,7 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
   }
 }
 
-// The same step by step, for tokens with a merge that is worth more than those of its parts.
+// The same step by step, where a merge is worth more than those of its parts.
 bool Spelling::played(u32 a, u32 b) const {
   const std::vector<Step> left = steps(a), right = steps(b);
   for (std::size_t i = 0, j = 0;;) {
@@ -301,9 +386,13 @@ void Spelling::correct(u32 token, Words& out) const {
     return;
   }
   for (u32 other : disorderly_) set_bit(out, other);
-  for (u32 x = token; x != kNone; x = trees_[x].right)
+  for (u32 x = token; x != kNone; x = trees_[x].right) {
+    for (u32 made : began_by_[x])
+      for (u32 i = begin_[trees_[made].right]; !trees_[made].orderly && i < end_[trees_[made].right]; ++i)
+        play(ordered_[i]);
     if (auto it = disorderly_after_.find(x); it != disorderly_after_.end())
       for (u32 other : it->second) play(other);
+  }
 }
 
 // What the merges of a part forbid after it, before another merge takes the part in.
@@ -415,6 +504,8 @@ const Spelling::Open& Spelling::opened(u32 separate) {
         found.begun.push_back(t);
       if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
     }
+  for (u32 t : separate_tokens_)
+    if (separate_.pass(separate, vocabulary_->bytes(t)) == Separate::kFound) found.whole.push_back(t);
   return open_.emplace(separate, std::move(found)).first->second;
 }
 
@@ -432,7 +523,12 @@ void Spelling::restrict(const State& state, u32* words) {
 Spelling::State Spelling::next(const State& state, u32 token) {
   std::lock_guard lock(mutex_);
   const auto [pieces, separate] = places_[state.place];
-  if (!is_piece(token)) return pretokens_.may_end(pieces) ? State() : State{kDead, -1};
+  if (!is_piece(token)) {
+    if (!pretokens_.may_end(pieces)) return {kDead, -1};
+    if (!vocabulary_->is_text(token)) return State();
+    const u32 after = separate_.pass(separate, vocabulary_->bytes(token));
+    return after == Separate::kFound ? State{kDead, -1} : State{place(Pretokens::kFresh, after), -1};
+  }
   Pretokens::State begun = Pretokens::kDead, inside = Pretokens::kDead;
   if (trees_[token].made || whole_) begun = read(pieces, token, true);
   if (state.last >= 0 && pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);

@@ -32,24 +32,39 @@ struct Merges {
   std::vector<std::int64_t> bytes;    // the token of each byte; -1: none
   bool whole = false;                 // a piece that is a token is that token, whatever the merges say
   std::vector<std::string> separate;  // texts that are tokens of their own wherever they stand
+  // Merging begins with characters, as far as they are tokens, and with bytes otherwise.
+  bool by_character = false;
+  std::vector<std::pair<u32, u32>> characters;  // code point, token
+  std::vector<u32> added;                       // tokens of separate texts
+  bool closed = false;                          // none of those is followed by text
 };
 
-// Finds texts in what is read byte by byte (Aho & Corasick 1975).
+// Finds texts in what is read byte by byte. Of several that overlap, the one that begins first counts, and of those the
+// longest; so where such a text was written as its token, longer ones that begin there must not come about.
 class Separate {
  public:
-  explicit Separate(const std::vector<std::string>& texts);
+  Separate(const std::vector<std::string>& texts, bool closed);
   static constexpr u32 kFound = 0xFFFFFFFF;
-  u32 read(u32 state, std::string_view bytes) const;  // kFound: one of them ends in these bytes
-  bool ends_next(u32 state) const;                    // in one byte more
+  u32 read(u32 state, std::string_view bytes);  // kFound: one of them ends in these bytes
+  u32 pass(u32 state, std::string_view text);   // after one of them as a token; kFound: it is not the one that counts
+  bool ends_next(u32 state) const;              // in one byte more
   bool none() const { return nodes_.size() == 1; }
 
  private:
   struct Node {
     std::map<u8, u32> next;
-    u32 shorter = 0;
     bool found = false;
   };
+  using Threads = std::vector<u32>;  // nodes, each of another beginning; sorted. The root: no text follows
+  static constexpr u32 kUnread = 0xFFFFFFFE;
+  u32 intern(Threads threads);
+  u32 advance(u32 node, u8 byte, Threads& out) const;
+  bool is_closed(u32 state) const { return !states_[state].empty() && states_[state][0] == 0; }
   std::vector<Node> nodes_;
+  bool closed_;
+  std::vector<Threads> states_;
+  std::vector<std::array<u32, 256>> steps_;
+  std::map<Threads, u32> known_;
 };
 
 class Spelling {
@@ -116,7 +131,17 @@ class Spelling {
   u32 settled(u32 place);
   u32 atom(u32 code_point) const { return pretokens_.atom(code_point); }
   u32 atoms() const { return pretokens_.atom_count(); }
+  // Those of which no text can hold one: they are not tokens that are text.
   const std::vector<std::string>& separate_texts() const { return separate_texts_; }
+  bool writes_separate() const { return writes_separate_; }  // is one of the others there?
+  // Of tokens with the same text the first stands for the one that the tokenizer makes. From that one to the first;
+  // kNoToken: this one is never made.
+  static constexpr u32 kNoToken = 0xFFFFFFFF;
+  u32 inward(u32 token) const {
+    const auto it = inward_.find(token);
+    return it == inward_.end() ? token : it->second;
+  }
+  void outward(u32* words) const;  // and back, of a mask
   // May these two stand side by side in a piece?
   bool pair(u32 a, u32 b) const;
   // Is it part of a piece? Else it stands between two texts.
@@ -153,7 +178,10 @@ class Spelling {
     std::vector<u32> tokens;
   };
 
+  Merges inward(Merges merges);
+  std::vector<u32> parts_of(const Merges& merges, std::string_view text) const;
   void plant(const Merges& merges);
+  void sort_disorderly();
   void order();
   void sort_shapes();
   void hold_odd();
@@ -196,6 +224,10 @@ class Spelling {
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
   ByteSet bytes_;                        // those that are tokens
   std::vector<std::string> separate_texts_;
+  bool writes_separate_ = false;
+  std::unordered_map<u32, u32> inward_;
+  std::vector<std::pair<u32, u32>> outward_;
+  std::unordered_map<u32, u32> characters_;  // code point -> token
   Words own_;  // tokens that merges make
   Words no_text_;
 

@@ -243,9 +243,13 @@ class Spelling:
         atoms: bytes,  # of each code point
         whole: bool,  # a piece that is a token is that token
         separate: Sequence[bytes],  # texts that are tokens of their own
+        by_character: bool = False,  # merging begins with characters that are tokens, and with bytes otherwise
+        characters: Sequence[tuple[int, int]] = (),  # those but ASCII: code point, token
+        added: Sequence[int] = (),  # the tokens of texts that are tokens of their own
+        closed: bool = False,  # no text follows those
+        broken: int = 0xFFFFFFFFFFFFFFFF,  # atoms of characters that several tokens may share
     ) -> None: ...
     odd: list[int]  # tokens that merges do not make
-    def pair(self, a: int, b: int, /) -> bool: ...  # may they stand side by side in a piece?
     def is_canonical(self, tokens: Sequence[int], /) -> bool: ...
     def restrict(self, tokens: Sequence[int], /) -> list[int]: ...  # words of a mask: what may come after these
     def memory_size_bytes(self) -> int: ...

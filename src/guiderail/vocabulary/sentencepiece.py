@@ -16,6 +16,7 @@ from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, is_path, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.spelling import SpellingRules, sentencepiece_rules, unsupported
 
 __all__ = ["from_sentencepiece"]
 
@@ -90,6 +91,12 @@ class SentencePieceEncoder:
 
     def __call__(self, text: str) -> list[int]:
         return list(self.processor.encode(text))
+
+    def spelling_rules(self) -> SpellingRules:
+        serialized = getattr(self.processor, "serialized_model_proto", None)
+        if serialized is None:
+            raise unsupported("this version of sentencepiece does not show its model")
+        return sentencepiece_rules(serialized())
 
 
 class SentencePieceDecoder:

@@ -40,9 +40,9 @@ __all__ = ["Vocabulary"]
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[list[int]], str]
 
-# Encoders that put a space before the first word are asked for a text after this one, whose tokens are then
-# cut off.
-_ANCHOR = "\n"
+# Encoders that put a space before the first word are asked for a text after one of these, whose tokens are then
+# cut off: a line break, or where tokens join it with the text, a character that hardly any token holds.
+_ANCHORS = ("\n", "\x01")
 
 _REMEMBERED = 4096  # spellings that ``encode`` keeps
 _REMEMBERED_LENGTH = 256  # characters of a text whose spelling is kept
@@ -316,14 +316,15 @@ class Vocabulary:
         spells = self.core.spells
         if spells(ids, target):
             return ids
-        ids = [int(token) for token in encode(_ANCHOR + text)]
-        missing = len(target)
-        for start in range(len(ids) - 1, 0, -1):
-            missing -= len(self.token_bytes(ids[start]))
-            if missing <= 0:
-                if missing == 0 and spells(ids[start:], target):
-                    return ids[start:]
-                break
+        for anchor in _ANCHORS:
+            ids = [int(token) for token in encode(anchor + text)]
+            missing = len(target)
+            for start in range(len(ids) - 1, 0, -1):
+                missing -= len(self.token_bytes(ids[start]))
+                if missing <= 0:
+                    if missing == 0 and spells(ids[start:], target):
+                        return ids[start:]
+                    break
         shown = text if len(text) <= 40 else text[:39] + "…"
         raise VocabularyError(
             f"the tokenizer does not spell {shown!r} exactly: it changes the text or reads a special token in it",

@@ -1,14 +1,15 @@
 """How a tokenizer spells: which sequences of tokens are those that it would make of their text."""
 
+from guiderail.vocabulary.spelling.hugging_face import hugging_face_rules
 from guiderail.vocabulary.spelling.rules import (
     GPT2_PATTERN,
     SpellingRules,
     core_spelling,
-    hugging_face_rules,
     merge_rules,
     ranked_rules,
     unsupported,
 )
+from guiderail.vocabulary.spelling.sentencepiece import sentencepiece_rules
 
 __all__ = [
     "GPT2_PATTERN",
@@ -17,5 +18,6 @@ __all__ = [
     "hugging_face_rules",
     "merge_rules",
     "ranked_rules",
+    "sentencepiece_rules",
     "unsupported",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._table import gpt2_characters
+from guiderail.vocabulary.spelling.characters import Characters
 from guiderail.vocabulary.spelling.composed import composed_texts
 from guiderail.vocabulary.spelling.patterns import Instruction, PatternError, assemble, parse
 
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
     from guiderail import _core
 
 __all__ = [
+    "EVERYTHING",
     "GPT2_PATTERN",
     "SpellingRules",
     "core_spelling",
-    "hugging_face_rules",
     "merge_rules",
+    "merge_table",
     "ranked_rules",
     "unsupported",
 ]
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _Level: TypeAlias = tuple[list[Instruction], int, bool]  # instructions, where they begin, gaps
-_EVERYTHING = r"[\s\S]+"
+EVERYTHING = r"[\s\S]+"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,15 +49,17 @@ class SpellingRules:
         separate: texts that are tokens of their own wherever they stand.
         oniguruma: the patterns are Oniguruma's, and not fancy-regex's.
         composed: texts are brought into Unicode's normal form C before.
+        characters: what merging begins with, if not with bytes. Then there are no patterns.
     """
 
     merges: NDArray[np.uint32]
     singles: list[int]
-    patterns: list[tuple[str, bool]] = field(default_factory=lambda: [(_EVERYTHING, True)])
+    patterns: list[tuple[str, bool]] = field(default_factory=lambda: [(EVERYTHING, True)])
     whole: bool = False
     separate: tuple[bytes, ...] = ()
     composed: bool = False
     oniguruma: bool = False
+    characters: Characters | None = None
 
 
 def ranked_rules(ranks: Mapping[bytes, int], pattern: str, *, first: int = 0) -> SpellingRules:
@@ -80,86 +84,27 @@ def merge_rules(
     ids: Mapping[str, int], merges: Sequence[str | Sequence[str]], patterns: list[tuple[str, bool]], *, whole: bool
 ) -> SpellingRules:
     """Those of a list of merges in GPT-2's byte alphabet, the first of which is done first."""
-    table = np.zeros((len(merges), 4), np.uint32)
-    for rank, merge in enumerate(merges):
-        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
-        try:
-            table[rank] = ids[left], ids[right], ids[left + right], rank
-        except KeyError as error:
-            raise unsupported(f"a merge uses {error}, which is not a token") from None
     single = [-1] * 256
     for character, byte in gpt2_characters().items():
         single[byte] = ids.get(character, -1)
-    return SpellingRules(table, single, patterns, whole)
+    return SpellingRules(merge_table(ids, merges), single, patterns, whole)
 
 
-def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
-    """Those of a ``tokenizer.json``.
-
-    Raises:
-        VocabularyError: ``no-spelling``.
-    """
-    model = description["model"]
-    assert isinstance(model, dict)
-    if model.get("type") != "BPE":
-        raise unsupported(f"the tokenizer's model is {model.get('type')}, not BPE")
-    for key in ("continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"):
-        if model.get(key):
-            raise unsupported(f"its byte-pair encoding has {key}")
-    patterns = _levels(description.get("pre_tokenizer"))
-    composed = _is_composed(description.get("normalizer"))
-    added = description.get("added_tokens") or []
-    assert isinstance(added, list)
-    separate = tuple(token["content"].encode("utf-8", "replace") for token in added if token["content"])
-    rules = merge_rules(model["vocab"], model["merges"], patterns, whole=bool(model.get("ignore_merges")))
-    return SpellingRules(rules.merges, rules.singles, patterns, rules.whole, separate, composed, oniguruma=True)
-
-
-def _levels(step: object) -> list[tuple[str, bool]]:
-    """What cuts a text, of a ``pre_tokenizer`` that ends in bytes."""
-    if not isinstance(step, dict):
-        raise unsupported("its tokens are not bytes")
-    steps = step["pretokenizers"] if step["type"] == "Sequence" else [step]
-    levels: list[tuple[str, bool]] = []
-    for one in steps[:-1]:
-        levels.append(_level(one))
-    last = steps[-1]
-    if last["type"] != "ByteLevel":
-        raise unsupported("its tokens are not bytes")
-    if last.get("add_prefix_space"):
-        raise unsupported("it puts a space before a text")
-    if last.get("use_regex", True):
-        levels.append((GPT2_PATTERN, True))
-    return levels or [(_EVERYTHING, True)]
-
-
-def _level(step: Mapping[str, object]) -> tuple[str, bool]:
-    kind = step["type"]
-    if kind == "Digits":
-        return (r"\p{N}" if step.get("individual_digits") else r"\p{N}+"), True
-    if kind == "Split":
-        pattern = step["pattern"]
-        assert isinstance(pattern, dict)
-        behavior, invert = step.get("behavior"), step.get("invert", False)
-        if "Regex" in pattern and ((behavior == "Isolated" and not invert) or (behavior == "Removed" and invert)):
-            return pattern["Regex"], behavior == "Isolated"
-    raise unsupported(f"it cuts a text by {kind} ({step})")
-
-
-def _is_composed(step: object) -> bool:
-    if not isinstance(step, dict):
-        return False
-    if step["type"] == "Sequence":
-        return any([_is_composed(one) for one in step["normalizers"]])
-    if step["type"] == "NFC":
-        return True
-    raise unsupported(f"it changes a text by {step['type']}")
+def merge_table(ids: Mapping[str, int], merges: Sequence[str | Sequence[str]]) -> NDArray[np.uint32]:
+    table: list[tuple[int, int, int, int]] = []
+    for rank, merge in enumerate(merges):
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        try:
+            table.append((ids[left], ids[right], ids[left + right], rank))
+        except KeyError as error:
+            raise unsupported(f"a merge uses {error}, which is not a token") from None
+    return np.array(table, np.uint32).reshape(-1, 4)
 
 
 def unsupported(why: str) -> VocabularyError:
     return VocabularyError(
-        f"guiderail cannot tell how this tokenizer spells a text: {why}; canonical=True needs a byte-pair encoding "
-        "over bytes, of a tokenizer (tokenizers, tiktoken, tekken, llama.cpp) that was loaded with its merges",
+        f"guiderail cannot tell how this tokenizer spells a text: {why}; canonical=True needs a byte-pair encoding, of "
+        "a tokenizer (tokenizers, sentencepiece, tiktoken, tekken, llama.cpp) that was loaded with its merges",
         code="no-spelling",
     )
 
@@ -186,8 +131,12 @@ def core_spelling(rules: SpellingRules, core: _core.Vocabulary) -> _core.Spellin
     """
     from guiderail import _core
 
+    by = rules.characters
     try:
-        levels, atoms = _levels_of(tuple(rules.patterns), rules.composed, rules.oniguruma)
+        if by is None:
+            levels, atoms = _levels_of(tuple(rules.patterns), rules.composed, rules.oniguruma)
+        else:
+            levels, atoms = [(by.pieces.code, by.pieces.start, False)], by.atoms
     except PatternError as error:
         raise unsupported(f"its pattern has {error}") from error
     try:
@@ -199,6 +148,17 @@ def core_spelling(rules: SpellingRules, core: _core.Vocabulary) -> _core.Spellin
             atoms,
             whole=rules.whole,
             separate=list(rules.separate),
+            **({} if by is None else _by_character(by)),
         )
     except ValueError as error:  # merges in no order
         raise unsupported(str(error)) from error
+
+
+def _by_character(by: Characters) -> dict[str, Any]:
+    return {
+        "by_character": True,
+        "characters": by.tokens,
+        "added": by.added,
+        "closed": by.closed,
+        "broken": by.broken,
+    }

@@ -1,0 +1,174 @@
+"""What a ``tokenizer.json`` says of spelling: of byte-pair encodings over bytes, and over characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guiderail.vocabulary.spelling.characters import SPACE, read_characters
+from guiderail.vocabulary.spelling.patterns import PatternError
+from guiderail.vocabulary.spelling.rules import (
+    EVERYTHING,
+    GPT2_PATTERN,
+    SpellingRules,
+    merge_rules,
+    merge_table,
+    unsupported,
+)
+
+__all__ = ["hugging_face_rules"]
+
+
+def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
+    """Those of a ``tokenizer.json``.
+
+    Raises:
+        VocabularyError: ``no-spelling``.
+    """
+    model = description["model"]
+    assert isinstance(model, dict)
+    if model.get("type") != "BPE":
+        raise unsupported(f"the tokenizer's model is {model.get('type')}, not BPE")
+    for key in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
+        if model.get(key):
+            raise unsupported(f"its byte-pair encoding has {key}")
+    if not _ends_in_bytes(description.get("pre_tokenizer")):
+        return _by_character(description, model)
+    if model.get("byte_fallback"):
+        raise unsupported("its byte-pair encoding has byte_fallback, though its tokens are bytes")
+    patterns = _levels(description.get("pre_tokenizer"))
+    composed = _is_composed(description.get("normalizer"))
+    added = description.get("added_tokens") or []
+    assert isinstance(added, list)
+    separate = tuple(token["content"].encode("utf-8", "replace") for token in added if token["content"])
+    rules = merge_rules(model["vocab"], model["merges"], patterns, whole=bool(model.get("ignore_merges")))
+    return SpellingRules(rules.merges, rules.singles, patterns, rules.whole, separate, composed, oniguruma=True)
+
+
+def _flat(step: object, parts: str) -> list[dict[str, Any]]:
+    """The steps of a normalizer or a pre-tokenizer, without sequences of them."""
+    if step is None:
+        return []
+    assert isinstance(step, dict)
+    return [one for part in step[parts] for one in _flat(part, parts)] if step["type"] == "Sequence" else [step]
+
+
+def _ends_in_bytes(step: object) -> bool:
+    return any(one["type"] == "ByteLevel" for one in _flat(step, "pretokenizers"))
+
+
+def _levels(step: object) -> list[tuple[str, bool]]:
+    """What cuts a text, of a ``pre_tokenizer`` that ends in bytes."""
+    if not isinstance(step, dict):
+        raise unsupported("its tokens are not bytes")
+    steps = step["pretokenizers"] if step["type"] == "Sequence" else [step]
+    levels: list[tuple[str, bool]] = []
+    for one in steps[:-1]:
+        levels.append(_level(one))
+    last = steps[-1]
+    if last["type"] != "ByteLevel":
+        raise unsupported("its tokens are not bytes")
+    if last.get("add_prefix_space"):
+        raise unsupported("it puts a space before a text")
+    if last.get("use_regex", True):
+        levels.append((GPT2_PATTERN, True))
+    return levels or [(EVERYTHING, True)]
+
+
+def _level(step: Mapping[str, object]) -> tuple[str, bool]:
+    kind = step["type"]
+    if kind == "Digits":
+        return (r"\p{N}" if step.get("individual_digits") else r"\p{N}+"), True
+    if kind == "Split":
+        pattern = step["pattern"]
+        assert isinstance(pattern, dict)
+        behavior, invert = step.get("behavior"), step.get("invert", False)
+        if "Regex" in pattern and ((behavior == "Isolated" and not invert) or (behavior == "Removed" and invert)):
+            return pattern["Regex"], behavior == "Isolated"
+    raise unsupported(f"it cuts a text by {kind} ({step})")
+
+
+def _is_composed(step: object) -> bool:
+    if not isinstance(step, dict):
+        return False
+    if step["type"] == "Sequence":
+        return any([_is_composed(one) for one in step["normalizers"]])
+    if step["type"] == "NFC":
+        return True
+    raise unsupported(f"it changes a text by {step['type']}")
+
+
+# -- characters --------------------------------------------------------------------------------------------------------
+def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> SpellingRules:
+    """Those of a byte-pair encoding that merges characters, with bytes for what is no token."""
+    if model.get("ignore_merges"):
+        raise unsupported("it takes whole texts for tokens, whatever its merges say (ignore_merges)")
+    spaced, prefixed, split = _spaces(description)
+    apart, closed = _added(description, prefixed)
+    ids: dict[str, int] = model["vocab"]
+    named = {f"<0x{byte:02X}>": byte for byte in range(256)} if model.get("byte_fallback") else {}
+    fallback = {byte: ids[text] for text, byte in named.items() if text in ids}
+    merges = [tuple(one.split(" ", 1)) if isinstance(one, str) else tuple(one) for one in model["merges"]]
+    never = {*apart, *((" ",) if spaced else ())}  # no such text is merged
+    merges = [one for one in merges if never.isdisjoint(one) and one[0] + one[1] not in apart]
+    made = {left + right for left, right in merges}
+    if not named.keys().isdisjoint([*made, *(part for one in merges for part in one)]):
+        raise unsupported("a merge makes or takes the token of a byte")
+    table = merge_table(ids, merges)
+    if not spaced:
+        raise unsupported("its tokens do not tell where spaces are")
+    try:
+        singles, characters = read_characters(
+            {**ids, **apart}, fallback, made, split=split, added=apart.values(), closed=closed
+        )
+    except PatternError as error:
+        raise unsupported(f"it has {error}") from error
+    separate = tuple(text.encode("utf-8", "replace") for text in apart)
+    return SpellingRules(table, singles, separate=separate, characters=characters)
+
+
+def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
+    """Whether spaces are written as :data:`SPACE`, where one is put before a text, and whether one begins a piece.
+
+    It is put before a text ("first"), and after each added token, too, either so ("always") or even where a space is
+    ("each").
+    """
+    spaced, prefixed, split = False, "", False
+    for step in _flat(description.get("normalizer"), "normalizers"):
+        if step["type"] == "Prepend" and step["prepend"] == SPACE:
+            prefixed = "each"
+        elif step["type"] == "Replace" and step["pattern"] == {"String": " "} and step["content"] == SPACE:
+            spaced = True
+        else:
+            raise unsupported(f"it changes a text by {step['type']}")
+    for step in _flat(description.get("pre_tokenizer"), "pretokenizers"):
+        if step["type"] == "Metaspace" and step["replacement"] == SPACE:
+            scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
+            spaced, split = True, split or step.get("split", True)
+            if scheme != "never":
+                prefixed = prefixed or scheme
+        elif not (step["type"] == "Split" and spaced and step["pattern"] == {"String": " "}):  # there are none left
+            raise unsupported(f"it cuts a text by {step['type']} ({step})")
+    return spaced, prefixed, split
+
+
+def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, int], bool]:
+    """Texts that are tokens of their own, and whether no text follows them: it would begin with another space."""
+    added = description.get("added_tokens") or []
+    assert isinstance(added, list)
+    closed = prefixed == "each"
+    apart: dict[str, int] = {}
+    for token in added:
+        text = token["content"]
+        if not text or (SPACE in text and not token["normalized"]):
+            continue  # no text that is given back has it
+        if token["normalized"] and (closed or SPACE in text):
+            raise unsupported(f"it finds the added token {text!r} after it has changed the text")
+        if not token["special"]:
+            for flag in ("lstrip", "single_word", *(() if closed else ("rstrip",))):
+                if token[flag]:
+                    raise unsupported(f"the added token {text!r} depends on what stands around it ({flag})")
+            if prefixed == "always":
+                raise unsupported(f"it puts a space after the added token {text!r}")
+        apart[text] = int(token["id"])
+    return apart, closed
