@@ -72,7 +72,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
 
 
 class _Api:
-    """The interfaces that write texts, and what is answered to a request that fails."""
+    """The interfaces that generate text, and their error answers."""
 
     def __init__(self, service: Service, options: ServerOptions) -> None:
         self.service, self.options, self.metrics = service, options, service.metrics
@@ -98,7 +98,7 @@ class _Api:
         return self.refuse(ApiError(error.status_code, str(error.detail), code=code))
 
     def looked_into(self, request: Request) -> tuple[str | None, Watches]:
-        """Whether the texts of a request are to be watched: its name, and the watch."""
+        """Whether the texts of a request are recorded for ``/inspect``: returns its name and its watch."""
         wish = request.headers.get(HEADER)
         if wish not in (None, "0", "1"):
             raise ApiError(
@@ -116,7 +116,7 @@ class _Api:
         return None, None
 
     async def answer(self, request: Request, kind: str, start: Callable[..., Awaitable[Any]]) -> Response:
-        """Reads a request, and answers it whole or as events."""
+        """Reads a request and answers it, whole or as events."""
         CLIENT.set("" if request.client is None else request.client.host)
         try:
             body = await read_body(
@@ -165,7 +165,7 @@ class _Api:
 
 
 class _About:
-    """What the server says of its model and of itself."""
+    """The routes about the model and the server."""
 
     def __init__(self, service: Service, options: ServerOptions, context: int) -> None:
         self.service, self.options, self.context = service, options, context
@@ -215,7 +215,7 @@ class _About:
 
 
 class _Inspect:
-    """The pages of texts that are kept."""
+    """The routes of recorded texts."""
 
     def __init__(self, inspections: Inspections, model: str, options: ServerOptions) -> None:
         self.inspections, self.model, self.options = inspections, model, options

@@ -1,11 +1,11 @@
-"""Constraints are compiled in a process of their own first, and only what has shown to be harmless in this one.
+"""Compiles constraints in a separate process first, so that only harmless ones are compiled in this one.
 
-Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
-constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
-memory that the system keeps. What the child sends back is the list of calls that build the expression; made again here,
-they take a fraction of the time, and no more memory than was seen there. Large requests are read there, too.
+Front ends are Python, the core is native, and neither can be interrupted safely while it blocks everyone. So a new
+constraint is first compiled by a child (:mod:`guiderail.server.nursery_child`), under limits of time and memory that
+the system enforces. The child sends back the list of calls that build the expression. Repeating them here takes a
+fraction of the time, and no more memory than it took there. The child also reads large requests.
 
-Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are kept as well as
+Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are enforced as well as
 threads can.
 """
 
@@ -37,7 +37,7 @@ _LARGE = 64 << 10  # bytes of an answer that is read on a thread
 
 
 class Nursery:
-    """Used from one event loop."""
+    """For use from one event loop."""
 
     available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
 
@@ -49,7 +49,7 @@ class Nursery:
         self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Starts the process, or again where it has ended."""
+        """Starts the process, or restarts it if it has ended."""
         async with self._starting:
             if self._process is None or self._process.poll() is not None:
                 self._drop()
@@ -107,7 +107,7 @@ class Nursery:
         """See :func:`guiderail.server.reading.read_light`.
 
         Raises:
-            ApiError: it is wrong.
+            ApiError: the request is wrong.
             LimitError, TimeoutError: as in :meth:`compile`.
         """
         job = {"kind": kind, "body": body, "seconds": seconds, "memory": self._options.compile_bytes, "param": None}
@@ -115,7 +115,7 @@ class Nursery:
         return said
 
     async def _done(self, job: dict[str, Any], what: str, seconds: float) -> Any:
-        """What a child makes of a job."""
+        """Returns the result of a job in a child."""
         await self.start()
         assert self._control is not None
         from guiderail.server.nursery_child import CONTROL, KILL, LENGTH, START
@@ -178,5 +178,5 @@ class Nursery:
                 process.wait()
 
     def close(self) -> None:
-        """Ends the process and what it is compiling."""
+        """Ends the process and its compilations."""
         self._drop()

@@ -1,7 +1,7 @@
-"""The process in which constraints of strangers are compiled first; run by :mod:`guiderail.server.nursery`.
+"""The process in which untrusted constraints are compiled first; run by :mod:`guiderail.server.nursery`.
 
-It loads the vocabulary once, and forks for each constraint: the child inherits everything, has limits of time and
-memory of its own that the system keeps, whatever the child is in the middle of, and leaves nothing behind.
+It loads the vocabulary once and forks for each constraint. The child inherits everything, has its own limits of time
+and memory, which the system enforces at any point, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Recording(Constraint):
 
 
 def compile_recipe(recipe: Recipe, vocabulary: Any, limits: dict[str, Any]) -> tuple[Any, Constraint, Any]:
-    """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
+    """Returns the plan, the constraint and the calls that lower it, after computing its first mask and finding its end
+    once.
+    """
     plan, constraint = recipe.build(vocabulary)
     recording = Recording(constraint)
     matcher = Guide(recording, vocabulary, Options(**limits)).matcher()
@@ -99,7 +101,7 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def _limit(seconds: float, memory: int) -> None:
-    """Limits that hold inside of native code: the process is ended by the system."""
+    """Sets limits that also apply inside native code: the system ends the process."""
     signal.setitimer(signal.ITIMER_REAL, seconds)  # its signal ends the process
     with open("/proc/self/statm", "rb") if os.path.exists("/proc/self/statm") else open(os.devnull, "rb") as file:
         told = file.read().split()
@@ -138,7 +140,7 @@ _USUAL = [
 
 
 def _warm_up(vocabulary: Any) -> None:
-    """Does once what each child would do: modules, tables and masks of classes are made, and inherited."""
+    """Does once what each child would do: makes modules, tables and class masks, which children inherit."""
     for kind, value in _USUAL:
         try:
             compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, {})
