@@ -24,7 +24,7 @@ def write_answers(file: Path, parts: Sequence[Path], sources: Sequence[Path]) ->
     ``answer.`` before it. What is nested, or of several types, is JSON in a text.
 
     Args:
-        file: CSV or Parquet by its name; anything else is the parts, one after the other.
+        file: CSV or Parquet by its name; anything else is the concatenated parts.
         parts: what the batch has written.
         sources: the files of the input. From Parquet to Parquet, columns keep their types.
     """

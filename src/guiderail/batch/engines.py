@@ -179,7 +179,7 @@ class VllmEngine:
 
     def __init__(self, job: Job) -> None:
         asked = asked_for(job.constraint)
-        # The engine stays in this process: none of another process can be left behind when this one is killed.
+        # The engine stays in this process, so that none survives when this one is killed.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is what the model says, or it has failed
         try:

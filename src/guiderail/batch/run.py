@@ -216,7 +216,7 @@ class _Work:
         self.retried = sum(one.rows for one in again.values())
 
     def done(self, made: Iterator[tuple[int, Totals]]) -> Iterator[None]:
-        """Notes the shards that are answered, one after the other."""
+        """Records the shards as they are answered."""
         with (self.folder / "done.jsonl").open("a", encoding="utf-8") as log:
             for index, one in made:
                 held = self.held.get(index, Totals())
@@ -299,7 +299,7 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
 
 
 class Replica:
-    """A model that answers shards, one after the other; called by Ray Data, or here.
+    """A model that answers shards one at a time; called by Ray Data, or here.
 
     Args:
         job: what is to be done.

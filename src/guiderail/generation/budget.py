@@ -1,6 +1,6 @@
 """Texts that are complete when their tokens are spent: how many are needed, and which tokens leave enough.
 
-Whoever draws can be asked to draw again (:mod:`guiderail.generation.row`): then the mask without a budget does, and
+The sampler can be asked to draw again (:mod:`guiderail.generation.row`): then the mask without a budget does, and
 :meth:`Matcher.accept_within` says whether a token leaves enough. An engine that draws by itself is given masks with the
 budget in them, :class:`BudgetedMasks`.
 """

@@ -35,7 +35,7 @@ __all__ = ["Batch", "Observer"]
 
 
 class Observer(Protocol):
-    """Somebody who watches a generation; see :mod:`guiderail.inspect`."""
+    """Watches a generation; see :mod:`guiderail.inspect`."""
 
     def on_step(self, row: int, matcher: Matcher, token: int, logits: NDArray[np.float32] | None) -> None:
         """A token is about to be taken.

@@ -53,7 +53,7 @@ class Masks:
         self.held_up = 0.0
 
     def begin(self, matchers: list[Matcher], rows: list[int], fill: Callable[[], None] | None = None) -> None:
-        """Fills the rows or begins to; nobody else may touch matchers and rows until ``finish``.
+        """Fills the rows or begins to; do not touch matchers and rows until ``finish``.
 
         Args:
             fill: fills them now, where that is the way.

@@ -202,8 +202,7 @@ def probabilities(
 
     Returns:
         A :class:`Probabilities`: a mapping from texts (or members) to probabilities, with ``best``, ``logprobs``,
-            ``total``
-        and ``other``. If no two texts share an output, they sum to ``total``.
+        ``total`` and ``other``. If no two texts share an output, they sum to ``total``.
 
     Raises:
         LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.

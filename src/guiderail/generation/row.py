@@ -4,7 +4,7 @@
 from, how special tokens are spelled, and who is told of what is written. A row takes these steps until it is ``done``:
 
 1. :meth:`Row.write_forced` writes what needs no model, and may leave the mask of the next token;
-2. :meth:`Row.fill_mask` fills that mask otherwise, or somebody fills those of several rows at once;
+2. :meth:`Row.fill_mask` fills that mask otherwise, or the caller fills those of several rows at once;
 3. :meth:`Row.draw` draws a token from masked logits, again where the first leaves too few tokens to finish;
 4. :meth:`Row.take` appends it.
 """

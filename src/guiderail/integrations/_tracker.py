@@ -114,7 +114,7 @@ class StateTracker:
                 run = _Run(ids.copy())
                 self._runs.append(run)
             keys: list[_Key] = [(row // share, b"") for row in range(len(ids))]
-            for key in keys:  # made anew: a guide frees what old texts left behind when matchers are made
+            for key in keys:  # a new one: making a matcher lets the guide free what old texts left
                 run.known.pop(key, None)
             found = keys, [self._state(run, key) for key in keys]
         self._runs.remove(run)

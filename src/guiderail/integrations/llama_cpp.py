@@ -79,7 +79,7 @@ class LlamaCppLogitsProcessor:
         """The text in progress, one token further, or a new one after ``ids``."""
         row, stands = self._row, len(self._verified)
         goes_on = row is not None and len(ids) > stands and np.array_equal(ids[:stands], self._verified)
-        if row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids:  # nobody asks after one
+        if row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids:  # one is never queried
             with suppress(MatcherError):  # never drawn: then it is a prompt that begins with the last text
                 row.follow(ids[self._prompt : stands + 1].tolist())
                 self._verified = ids[: stands + 1].copy()

@@ -180,7 +180,7 @@ class ConstrainedBatching:
         manager.
         """
         yield from self.manager
-        while (output := self.manager.get_result(timeout=0)) is not None:  # what its thread left behind
+        while (output := self.manager.get_result(timeout=0)) is not None:  # what its thread left
             yield output
 
 

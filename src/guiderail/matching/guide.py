@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory_use"]
 
 MAX_MEMORY = 128 << 20
-"""Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
+"""Default of ``max_memory``: bytes beyond which a guide starts new texts without earlier states and masks."""
 
 PREPARE = 12
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""

@@ -37,7 +37,7 @@ class Matcher(_core.Matcher):
         vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
 
         ``budget`` is the number of tokens that are left. With it, a token is allowed only if the text can be completed
-        with one token less after it. So whoever draws from these masks, and lowers the budget by one each time, ends
+        with one token less after it. So if you sample from these masks, and lower the budget by one each time, you end
         with a complete text. Stop tokens do not count: they are allowed wherever the text may end. Tokens for which no
         completion was found are forbidden, too. Raises LimitError: ``budget-too-small`` if the text cannot be completed
         within the budget, ``budget-unknown`` if no way to complete it was found.
@@ -50,7 +50,7 @@ class Matcher(_core.Matcher):
         complete the text. Much cheaper than a mask with a budget: draw from the mask without one, and only if this
         returns False draw again from the mask with the budget.
     ``validate(draft) -> int``
-        The number of tokens of a draft that could be accepted, one after the other. Accepts nothing.
+        The number of tokens of a draft that could be accepted in sequence. Accepts nothing.
     ``fill_draft(draft, bitmask, parents=None, first_row=0) -> list[bool]``
         Fills all masks that a draft needs, in one call: row ``first_row`` for now, row ``first_row + 1 + i`` for after
         ``draft[i]``. In a draft tree, ``parents[i]`` is the index in the draft of the token before token i, or -1 for

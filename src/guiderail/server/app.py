@@ -147,7 +147,7 @@ class _Api:
             return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             self.metrics.cancelled.inc()
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # nothing reads it
         except ApiError:
             raise
         except Exception as error:

@@ -17,7 +17,7 @@ __all__ = ["Asides"]
 T = TypeVar("T")
 
 MOST = 64
-"""Calls at once; native ones that nobody waits for any more count until they have ended."""
+"""Maximum number of concurrent calls; abandoned native calls count until they have ended."""
 
 
 class Asides:
@@ -37,7 +37,7 @@ class Asides:
             raise Overloaded("too much is being prepared already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
 
         def work() -> None:
             result: Any = None

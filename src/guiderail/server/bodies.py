@@ -18,7 +18,7 @@ from guiderail.server.errors import ApiError
 __all__ = ["Gone", "LastWord", "calm_collector", "parse_json", "read_body", "uncollected"]
 
 DRAINED_BYTES = 64 << 20
-"""Of a body that nobody wants, which are read and thrown away before the connection is closed."""
+"""Bytes of an unwanted body that are read and discarded before the connection is closed."""
 DRAINED_SECONDS = 5.0
 """For which they are read."""
 

@@ -49,7 +49,7 @@ class _Work:
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, on_end: Callable[[], None] | None
     ) -> None:
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
         self._function, self._loop, self._on_end = function, loop, on_end
         self._lock = threading.Lock()
         self._over = False
@@ -173,7 +173,7 @@ class Compiler:
         if shared is None:
             shared = self._shared[key] = _Shared()
             shared.task = asyncio.ensure_future(self._compile(key, build, param, shared))
-            shared.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left
+            shared.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
         assert shared.task is not None
         shared.waiting += 1
         try:
@@ -181,7 +181,7 @@ class Compiler:
             return result
         finally:
             shared.waiting -= 1
-            if not shared.waiting and not shared.task.done():  # nobody wants it any more
+            if not shared.waiting and not shared.task.done():  # it is no longer wanted
                 shared.task.cancel()
                 self._forget(key, shared)
 
@@ -230,7 +230,7 @@ class Compiler:
             _log.warning("constraints are compiled on threads from now on: %s", error)
             self._nursery = None
             return lambda: recipe.build(vocabulary)
-        wanted = tape is None or self.options.inspect != "off"  # else nobody looks at the constraint any more
+        wanted = tape is None or self.options.inspect != "off"  # otherwise the constraint is no longer needed
 
         def again() -> tuple[Any, Constraint]:
             inner: Any = pickle.loads(constraint) if wanted else None
@@ -255,7 +255,7 @@ class Compiler:
             )
             if isinstance(constraint, _Played) and constraint.inner is not None:
                 guide.constraint = constraint.inner
-            # The first mask of a constraint often costs most: it is made here, where nobody else waits for it.
+            # The first mask of a constraint often costs most. It is made here, where no other request waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
             return plan, guide
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 __all__ = ["PATIENCE", "Crew", "Work"]
 
 PATIENCE = 0.005
-"""Seconds after which nobody waits for a work any more."""
+"""Seconds after which waiters give up on a piece of work."""
 _IDLE = 5.0  # seconds after which a worker without work ends
 _log = logging.getLogger("guiderail.server")
 
@@ -158,7 +158,7 @@ class Crew:
         began = time.perf_counter()
         try:
             work.function()
-        except Exception:  # whoever puts a work sees to its errors
+        except Exception:  # the caller of put handles errors
             _log.exception("a work failed")
         with self._changed:
             work.seconds = time.perf_counter() - began

@@ -158,7 +158,7 @@ def main() -> None:
     import guiderail.frontends.tools
     import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
 
-    os.nice(5)  # texts on their way go first
+    os.nice(5)  # running texts have priority
     _warm_up(vocabulary)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
     ended, tell = os.pipe()

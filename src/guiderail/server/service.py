@@ -103,7 +103,7 @@ class Run:
                     self._first = False
                     self._metrics.first_token_seconds.observe(time.perf_counter() - self._began)
                 if isinstance(event, Failed):
-                    if isinstance(event.error, LimitError):  # what it left behind helps nobody
+                    if isinstance(event.error, LimitError):  # its states are useless
                         for job in self._jobs:
                             self._forget(job.guide)
                     raise failure(event.error)

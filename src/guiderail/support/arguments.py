@@ -20,7 +20,7 @@ C = TypeVar("C", bound=type)
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function; where it fails with an error of Python's, its arguments are held against their annotations.
 
-    What no annotation explains is raised as it is: it may be the fault of somebody's callback, or ours.
+    An error that no annotation explains is raised as it is: its cause may be a callback, or a bug here.
     """
 
     @wraps(function)

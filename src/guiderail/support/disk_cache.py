@@ -49,7 +49,7 @@ def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
             ``GUIDERAIL_CACHE_DIR`` says (a directory; ``1`` for the usual one; empty or ``0`` for none).
 
     Raises:
-        CompileError: ``cache-dir``: the directory cannot be made, belongs to somebody else, or others may write to it.
+        CompileError: ``cache-dir``: the directory cannot be made, belongs to another user, or others may write to it.
     """
     global _chosen, _set
     chosen = None

@@ -1,4 +1,4 @@
-"""Results that are kept for whoever asks again: those used last, as long as they weigh no more than a bound.
+"""A cache of the most recently used results, bounded by their total weight.
 
 What users write decides how large an entry is (a schema, a pattern), so that a number of entries bounds nothing.
 """

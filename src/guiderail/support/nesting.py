@@ -52,7 +52,7 @@ def is_plain_json(value: Any) -> bool:
 
 
 def too_large(value: Any) -> str | None:
-    """What is wrong with a value of dicts and lists that nobody can write out, to follow its name; None: nothing."""
+    """Why a value of dicts and lists cannot be written out, as the end of a sentence; None if it can."""
     size = _written_out(value)
     if size is None:
         return "contains itself"
@@ -62,7 +62,7 @@ def too_large(value: Any) -> str | None:
 def _written_out(value: Any) -> int | None:
     """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end.
 
-    Beyond ``MOST_PARTS`` nobody counts on.
+    Counting stops at ``MOST_PARTS``.
     """
     parts = _core.unshared_parts(value, MOST_PARTS)
     return _shared(value) if parts < 0 else parts

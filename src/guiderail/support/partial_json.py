@@ -33,7 +33,7 @@ from guiderail.errors import LimitError, PatternError
 __all__ = ["PartialJson", "pointer"]
 
 # A path is a linked list from the leaf to the root: (path of the parent, key or index). None is the root. Pointers
-# are spelled out only when somebody asks: a document nested n deep has n² characters of them.
+# are spelled out only on request: a document nested n deep has n² characters of them.
 Path = tuple[Any, "str | int"] | None
 
 

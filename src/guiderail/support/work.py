@@ -107,7 +107,7 @@ _here = _Here()
 
 
 def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
-    """Keeps the results of a function. Each compilation pays once for a result, whoever made it."""
+    """Caches the results of a function. Each compilation pays once for a result, even if another made it."""
 
     def decorate(make: Callable[[_Argument], _Value]) -> Callable[[_Argument], _Value]:
         @lru_cache(maxsize=size)

@@ -1,4 +1,4 @@
-"""The key-value part of a GGUF file, read without touching the tensors behind it.
+"""The key-value part of a GGUF file, read without touching the tensors that follow it.
 
     "GGUF"  uint32 version  uint64 tensors  uint64 pairs
     pair    key: string, uint32 type, value

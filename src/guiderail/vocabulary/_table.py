@@ -30,7 +30,7 @@ class TokenTable:
     """Token bytes in one buffer.
 
     Attributes:
-        data: the bytes of all tokens, one after the other.
+        data: the bytes of all tokens, concatenated.
         offsets: shape (tokens + 1,), uint32; token ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
         special: shape (tokens,), uint8; 1 = never matched as text.
         unplaced: id → reason, for tokens that are neither text nor a special token. They are ``special`` too.
@@ -59,7 +59,7 @@ class TokenTable:
 
     @classmethod
     def from_lengths(cls, data: bytes, lengths: NDArray[np.int64]) -> TokenTable:
-        """A table of tokens that lie one after the other in ``data``."""
+        """A table of tokens that are concatenated in ``data``."""
         if len(data) > _MAX_BYTES:
             raise VocabularyError("the tokens together exceed 4 GiB", code="bad-token")
         offsets = np.zeros(len(lengths) + 1, np.uint32)

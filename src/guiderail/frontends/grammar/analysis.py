@@ -380,7 +380,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 
 # -- what comes first ------------------------------------------------------------------------------------------------
 def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str]:
-    """The names that can stand at the very left of ``e``, behind parts that may be empty too."""
+    """The names that can stand at the left end of ``e``, also after parts that may be empty."""
     found: set[str] = set()
     stack, seen = [e], set()
     while stack:

@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def sequence(parts: Iterable[Expression]) -> Expression:
-    """The parts one after the other; without empty texts, and without a node where there is one part."""
+    """The parts in sequence, without empty texts; a single part needs no node."""
     kept = []
     for part in parts:
         if isinstance(part, Choice) and not part.parts:

@@ -48,7 +48,7 @@ class _Names:
     """What all schemas that are applied to one value say of its members."""
 
     def __init__(self) -> None:
-        self.open = False  # somebody said what other members may be
+        self.open = False  # another schema says what other members may be
         self.objects = False  # objects are spoken of
         self.named: dict[str, Any] = {}
         self.patterns: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class _Closing:
     def __init__(self, root: Any, old: bool) -> None:
         self.root = root
         self.old = old
-        self.uses_open = False  # somebody refers to the schema as it is written
+        self.uses_open = False  # another schema refers to this one as written
 
     def opened(self, schema: Any) -> Any:
         """A schema as it is written; what it refers to, too, is as it is written."""

@@ -1,6 +1,6 @@
 """What is wrong with the form of a schema, all at once: words that are nearly keywords, what a metaschema refuses.
 
-The specification has unknown keywords ignored. So a misspelt one says nothing, and nobody notices: here it is noticed.
+The specification says to ignore unknown keywords, so a misspelt one has no effect. This module finds them.
 """
 
 from __future__ import annotations

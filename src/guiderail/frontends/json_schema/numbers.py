@@ -283,7 +283,7 @@ class Numbers:
     `is_empty` is exact.
 
     A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``). So are multiples
-    that happen to be integers, where nobody asks for integers (`as_decimals`).
+    that happen to be integers, if integers are not required (`as_decimals`).
     """
 
     __slots__ = ("_at", "_cuts", "_decimal", "_floats", "_hash", "_open")

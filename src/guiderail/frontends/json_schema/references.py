@@ -277,7 +277,7 @@ class Document:
         if self.options.dialect is not None and contents is self.contents:
             return default.create_resource(contents)
         if isinstance(contents, dict) and dialect_of(contents.get("$schema")) is None and "$schema" in contents:
-            return default.create_resource(contents)  # a metaschema of somebody's own
+            return default.create_resource(contents)  # a custom metaschema
         return Resource.from_contents(contents, default_specification=default)
 
     def scope_of(self, resolver: Resolver[Any], dialect: str) -> Scope:

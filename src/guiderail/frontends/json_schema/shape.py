@@ -2,7 +2,7 @@
 
 A `Shape` is closed under *and*, *or* and *not* (see `algebra`). Numbers and strings are sets of their own; arrays
 and objects are unions of *cells*. A cell is a conjunction of simple conditions on items or members, whose
-sub-schemas are `Term` values: evaluated to a shape only when somebody asks, which is what makes recursive schemas
+sub-schemas are `Term` values: evaluated to a shape only on demand, which makes recursive schemas
 finite.
 """
 

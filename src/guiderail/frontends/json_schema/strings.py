@@ -138,7 +138,7 @@ class Strings:
 
     # -- questions
     def is_all(self) -> bool:
-        """Whether this is known to be every text; False may also mean that nobody asked an automaton."""
+        """Whether this is known to be every text; False may also mean that no automaton was asked."""
         return self._kind == "all"
 
     def is_empty(self) -> bool:
@@ -169,7 +169,7 @@ class Strings:
         return True
 
     def finite_texts(self) -> frozenset[str] | None:
-        """The texts, where the structure says that they are finitely many; None: nobody knows."""
+        """The texts, if the structure shows that they are finitely many; None: unknown."""
         kind, parts = self._kind, self._parts
         if kind == "texts":
             return frozenset(parts[0])

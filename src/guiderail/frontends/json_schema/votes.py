@@ -421,7 +421,7 @@ class Atoms:
         for term, cells in asked.items():
             split: list[tuple[Term, frozenset[int]]] = []
             for values, failed in parts:
-                if cells <= failed:  # nobody asks any more
+                if cells <= failed:  # no longer needed
                     split.append((values, failed))
                     continue
                 fails = ballot.normal(failed | cells)

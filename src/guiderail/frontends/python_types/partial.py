@@ -4,7 +4,7 @@ A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.Partia
 a value of the type. Three rules:
 
 - What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator refuses it, it is
-  shown as if it were open; whoever reads the finished text meets the refusal.)
+  shown as if it were open; whoever reads the finished text gets the error.)
 - A container that is still open is made without validation: models, dataclasses and named tuples without their
   ``__init__``, with None for every field that is not written yet, whatever its default. Functions, and classes that
   only their ``__init__`` can make, are shown as a dict of what has been written.
@@ -173,7 +173,7 @@ class _Plan:
             known[id(node)] = found
         return found
 
-    inner: Any  # the node behind names and checks
+    inner: Any  # the node without names and checks
 
     def plan(self, node: Node) -> _Plan:
         return _Plan.of(node, self._known, self._class_of)
@@ -182,7 +182,7 @@ class _Plan:
         """The value of a finished part."""
         try:
             return self.node.read(raw)
-        except Mismatch:  # of a validator; whoever reads the finished text is told
+        except Mismatch:  # of a validator; reading the finished text raises it
             return self.refused(raw)
 
     def refused(self, raw: Any) -> Any:

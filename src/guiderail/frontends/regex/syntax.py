@@ -1,7 +1,7 @@
 """The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed
 once built.
 
-The parser leaves little behind: groups are gone (only what they hold counts), flags are applied (a letter
+The tree is small: groups are gone (only what they hold counts), flags are applied (a letter
 that ignores case is a set), and runs of characters are one ``Lit``.
 """
 
@@ -62,7 +62,7 @@ class Set(Node):
 
 
 class Cat(Node):
-    """The items one after the other."""
+    """The items in sequence."""
 
     __slots__ = ("items",)
 

@@ -52,7 +52,7 @@ def emit(node: Node, writer: Writer) -> int:
 
 
 class _Chars(NamedTuple):
-    """A set of characters: ``all`` agree on the first, and nobody goes beyond the second."""
+    """A set of characters: all validators accept the first, and none accepts more than the second."""
 
     all: CharSet
     any: CharSet

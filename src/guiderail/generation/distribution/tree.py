@@ -6,7 +6,7 @@ constraint:
 
     alive(prefix) = sum over the tokens that may follow of chance(token) * alive(prefix + token)
 
-and 1 for a prefix that nobody has looked at. It only falls, and where all texts were seen it is the probability that
+and 1 for a prefix that has not been visited. It only falls, and where all texts were seen it is the probability that
 the model keeps to the constraint (the trie of ASAp, Park et al. 2024, arXiv 2405.21047, Algorithm 1, whose "expected
 future grammaticality" this is).
 """
@@ -89,7 +89,7 @@ _NOTHING: NDArray[np.float64] = np.zeros(0)
 
 
 class GivenUp(Exception):
-    """Nobody wants to know any more."""
+    """The result is no longer wanted."""
 
 
 class Tree:
@@ -114,7 +114,7 @@ class Tree:
 
         Args:
             memory: bytes that the tokens of nodes may take, beside those of the nodes at hand.
-            stop: tells that nobody wants to know any more.
+            stop: returns whether the result is no longer wanted.
         """
         self.reader, self.guide, self.limit = reader, guide, limit
         self._stop = stop
@@ -158,7 +158,7 @@ class Tree:
         What is alive above them is brought up to date.
 
         Raises:
-            GivenUp: nobody wants to know any more.
+            GivenUp: the result is no longer wanted.
         """
         self._go_on()
         asked: list[Node] = []

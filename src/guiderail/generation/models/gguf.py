@@ -269,7 +269,7 @@ class GGUFSession:
                 result = logits  # the library's own memory: no copy
             else:
                 self._rows[row] = logits[0]
-        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
+        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # not requested
 
     def feed_each(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits]:
         parts: list[list[Logits]] = [[] for _ in rows]

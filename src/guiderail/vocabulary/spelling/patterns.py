@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 __all__ = ["END", "Instruction", "PatternError", "Program", "assemble", "parse"]
 
 Set: TypeAlias = "NDArray[np.bool_]"  # of all code points
-Instruction: TypeAlias = tuple[int, int, int, int]  # operation, atoms, where it goes on, where else
+Instruction: TypeAlias = tuple[int, int, int, int]  # operation, atoms, next instruction, other next instruction
 
 COUNT = sys.maxunicode + 1
 END = 1 << 63  # as an atom: nothing follows

@@ -30,7 +30,7 @@ __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _STATES = 20_000
-_LOOK_BEHIND = 8  # characters that a look-behind may see
+_LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
 
 

@@ -406,7 +406,7 @@ class _Rules:
         return found
 
     def body(self, head: _Head, given: dict[str, Name]) -> Expression:
-        """The body of a rule, its literals named, and the templates in use in it on their way."""
+        """The body of a rule, with its literals named; yields the templates used in it."""
         found = self.parse(head, given)
         literals = [one for one in self.pending if one.pattern is not None]
         if literals:
