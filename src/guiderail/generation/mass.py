@@ -136,7 +136,7 @@ def mass(
 
 
 def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool, most: int) -> Mass | None:
-    """From the probabilities of all texts; None where they are too many and need not be computed."""
+    """The result from the probabilities of all texts; None if they are too many and need not be computed."""
     wanted = as_constraint(constraint)
     limits: dict[str, Any] = {} if must else {"limit": _FEW_TEXTS}
     counting = Counting("all", "stop", max_prefixes=MAX_PREFIXES if must else _FEW_PREFIXES)

@@ -317,15 +317,15 @@ def probabilities_of(
 def token_chances(
     model: Model, prompt: Sequence[int], texts: Sequence[str], tokens: Sequence[int], counting: Counting
 ) -> list[float | None]:
-    """The probability of each token of a text after those before it, given that one of some texts is written.
+    """The probability of each token of a text given the previous ones, conditional on one of some texts being written.
 
     Args:
-        texts: distinct.
-        tokens: any that spell the beginning of one of them; stop tokens may follow.
-        counting: of all spellings, to their end.
+        texts: distinct texts.
+        tokens: tokens that spell the beginning of one of them; stop tokens may follow.
+        counting: must count all spellings, to their end.
 
     Returns:
-        One for each token; None where too little is known of what may follow, and for one of several stop tokens.
+        One for each token; None if too little is known of what may follow, and for one of several stop tokens.
 
     Raises:
         LimitError, VocabularyError, ModelError: see :func:`probabilities`.
@@ -363,7 +363,7 @@ def token_chances(
 
 
 def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[Tokens]:
-    """The spellings that the tokenizer makes; where they are not needed, as far as it makes them."""
+    """The tokenizer's own spellings; if they are optional, as far as there are any."""
     made: list[Tokens] = []
     for text in texts:
         try:
@@ -402,11 +402,11 @@ class _Forward:
         self.ends: list[tuple[Tokens, float]] = []  # prefixes after which it is decided, with what they have
 
     def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
-        """The log-probability of each text, and the probability that was not followed.
+        """The log-probability of each text, and the probability that was left unexplored.
 
         Args:
-            usual: spellings that hold most of it.
-            count: of texts.
+            usual: spellings that have most of the probability.
+            count: the number of texts.
         """
         found = [-math.inf] * count
         waiting = [_Waiting(0.0, (), 0)]
@@ -428,7 +428,7 @@ class _Forward:
             waiting += batch
 
     def _carry(self, waiting: list[_Waiting], found: list[float]) -> None:
-        """Follows what is known; leaves prefixes that must be read in ``waiting``."""
+        """Follows prefixes that are known; leaves those that must be read in ``waiting``."""
         ready = waiting[:]
         waiting.clear()
         while ready:

@@ -53,7 +53,7 @@ class TransformersBranches:
                         yield index, output.logits[row, column - width].float().cpu().numpy()
 
     def _forward(self, rows: list[list[int]], cache: Any, kept: int) -> Any:
-        """One pass. Shorter rows are filled up after their end, where no token of theirs looks."""
+        """Makes one pass. Shorter rows are padded at the end, where none of their tokens attends."""
         import torch
 
         if self._model is None:
@@ -79,7 +79,7 @@ class TransformersBranches:
             )
 
     def _repeated(self, rows: int) -> Any:
-        """The cache of the prompt for so many rows; None if it is of a kind that cannot be repeated."""
+        """The prompt's cache repeated for a number of rows; None if this kind of cache cannot be repeated."""
         import torch
 
         if not hasattr(self._cache, "reorder_cache"):
