@@ -115,7 +115,7 @@ class Walk:
         return Spread(inner, decided)
 
     def _plan(self, state: int) -> tuple[list[tuple[int, int]], list[tuple[int, NDArray[np.int64]]]]:
-        """The tokens that stay inside the trie, with where they lead, and the tokens that go beyond one of the texts."""
+        """The tokens that stay inside the trie, with where they lead, and those that go beyond one of the texts."""
         raise NotImplementedError
 
 
