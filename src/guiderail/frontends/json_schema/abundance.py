@@ -164,7 +164,7 @@ def _count_branch(tree: Node, search: bool) -> int:
 
 
 def _count(node: Node) -> tuple[int, int | None]:
-    """A lower bound of the number of texts, 0 where it is not known, and their length if all have the same."""
+    """A lower bound on the number of texts, 0 if unknown, and their length if all have the same."""
     if isinstance(node, Lit):
         return 1, len(node.text)
     if isinstance(node, Set):

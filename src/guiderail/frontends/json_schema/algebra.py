@@ -50,7 +50,7 @@ _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
 
 class _Trying:
-    """See `Algebra.trying`. No generator, for it stands around the shape of every schema object."""
+    """See `Algebra.trying`. Not a generator, because it is entered for the shape of every schema object."""
 
     __slots__ = ("_algebra", "_before", "_eager")
 
@@ -242,7 +242,7 @@ class Algebra:
         return _Trying(self, spent() + _TRIED if eager else 0)
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
-        """A product of many cells: what is empty is dropped at once. None where many are left."""
+        """A product of many cells, from which empty cells are dropped at once. None if many are left."""
         cover = Cover()
         for x in a:
             for y in b:
@@ -340,9 +340,9 @@ class Algebra:
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.
 
-        Cells that a required name tells apart (a discriminator: it has other values in each) are negated one by one:
+        Cells that a discriminator tells apart (a required name with different values in each) are negated one by one:
         the name is missing, or has none of the values, or has those of one cell, which fails. That is a sum of
-        alternatives where De Morgan's law has a product.
+        alternatives, where De Morgan's law has a product.
         """
         if any(type(cell) is not ObjectCell for cell in cells):
             return self._not_late(cells)

@@ -29,7 +29,7 @@ __all__ = ["apply_branches", "dependencies_of", "terms_of"]
 
 
 def terms_of(node: Node, keyword: str) -> list[Term]:
-    """The terms of a keyword that holds a list of schemas."""
+    """The terms of a keyword whose value is a list of schemas."""
     schemas = node.schema[keyword]
     if type(schemas) is not list or not schemas:
         raise SchemaError(
@@ -39,7 +39,7 @@ def terms_of(node: Node, keyword: str) -> list[Term]:
 
 
 def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
-    """A shape narrowed by the applicators of a schema object, ``allOf`` excepted.
+    """A shape narrowed by the applicators of a schema object, except ``allOf``.
 
     Args:
         node: the schema object.
@@ -79,7 +79,7 @@ def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
 
 
 def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
-    """``inner`` without the types that ``outer`` does not have: what is negated or multiplied stays small."""
+    """``inner`` without the types that ``outer`` lacks, so that what is negated or multiplied stays small."""
     from guiderail.frontends.json_schema.numbers import Numbers
     from guiderail.frontends.json_schema.strings import Strings
 

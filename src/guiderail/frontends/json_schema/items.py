@@ -23,14 +23,14 @@ _State = tuple[int, _Counts]
 
 
 def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
-    """What stands between the brackets; EMPTY if no array is left.
+    """The expression between the brackets of an array; EMPTY if no array is left.
 
     Args:
         lowering: makes the expressions of items.
         cell: the condition.
         frame: punctuation.
-        level: how deep the array stands.
-        low: least number of items.
+        level: the nesting depth of the array.
+        low: minimum number of items.
     """
     b = lowering.builder
     high = cell.max
@@ -64,7 +64,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
-    """Items of which two shall be equal: split into sets of values that may stand in the same places, each labelled."""
+    """Items two of which must be equal: split into labelled sets of values that may stand at the same positions."""
     b, algebra = lowering.builder, lowering.algebra
     items = list(dict.fromkeys((*cell.prefix, cell.rest)))
     terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))

@@ -74,7 +74,7 @@ class Lowering:
 
         Args:
             term: what to write.
-            level: how many arrays and objects stand around it.
+            level: the number of enclosing arrays and objects.
         """
         key: object = (term, level) if self.leveled else term
         handle = self._done.get(key)

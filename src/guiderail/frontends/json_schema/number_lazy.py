@@ -1,6 +1,6 @@
-"""Plain decimals that the core reads without an automaton made in advance: see core/json/decimals.cpp.
+"""Plain decimals that the core reads without an automaton built in advance: see core/json/decimals.cpp.
 
-What it is told of a side: the cuts by their digits, the multiples between them in units of the last decimal that any
+For each sign, the core gets the cuts by their digits, the multiples between them in units of the last decimal that any
 divisor has, and moduli that every divisor divides.
 """
 

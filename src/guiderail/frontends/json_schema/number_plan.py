@@ -37,8 +37,8 @@ def charset(values: bytes) -> CharSet:
 class Plan:
     """A deterministic automaton whose nodes come after their targets, except for loops and groups.
 
-    ``steps`` holds, in order: ``(accepts, edges, loop)``, a state with an edge to itself by the bytes ``loop``; or
-    a list of states ``(accepts, edges)`` that may lead to one another, one node each.
+    ``steps`` contains, in order: ``(accepts, edges, loop)``, a state with an edge to itself by the bytes ``loop``; or a
+    list of states ``(accepts, edges)`` that may lead to one another, one node each.
     """
 
     def __init__(self, limit: int) -> None:
@@ -125,7 +125,7 @@ class Plan:
         return _STATE * (10 + self.count + lazy) + 60 * len(self.choice) + sum(map(len, self.choice))
 
     def _prepare(self) -> None:
-        """The sets of bytes numbered, so that a replay asks the builder for each once."""
+        """Numbers the sets of bytes, so that a replay asks the builder for each only once."""
         before = self.steps
         if self.ready is not None:  # by another thread
             return

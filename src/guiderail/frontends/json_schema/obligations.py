@@ -61,7 +61,7 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
 
 
 def unmet(algebra: Algebra, obligation: Obligation) -> ObjectCell:
-    """The objects no member of which meets an obligation."""
+    """The objects that have no member that meets an obligation."""
     named: dict[str, Term] = {}
     rest: list[Term] = []
     rules: list[KeyRules] = []
