@@ -1,7 +1,7 @@
-"""From prepared rules to an expression of the core.
+"""Lowers prepared rules into an expression of the core.
 
-A rule of the core is a point where derivatives stop and continue when they are read. It is needed to break each cycle
-of rules, and to keep shared parts from being copied; every other rule becomes the expression that it stands for. So a
+A rule of the core is a point where derivatives stop, to continue when they are read. It is needed to break each cycle
+of rules, and to keep shared parts from being copied. Every other rule becomes the expression that it stands for. So a
 grammar without recursion is an ordinary regular expression, and the union of two alternatives sees what they have in
 common.
 """
@@ -52,10 +52,10 @@ _LEFT = 500
 
 
 def lower(prepared: Prepared, b: _core.Builder) -> int:
-    """Builds the expression of a grammar; the handle is valid with ``b`` only.
+    """Builds the expression of a grammar; the handle is valid only with ``b``.
 
     Raises:
-        LimitError: ``grammar-depth``: rules begin with rules that begin with rules …, too many.
+        LimitError: ``grammar-depth``: too many rules each begin with the next.
     """
     if prepared.lexer is not None and prepared.lexer.terminals:
         return _lower_lexed(prepared, prepared.lexer, b)
@@ -90,7 +90,7 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
 
 
 def _before_traps(rules: dict[str, Expression]) -> set[str]:
-    """The terminals that may stand right in front of a trap."""
+    """The terminals that may directly precede a trap."""
     found: set[str] = set()
     seen: set[int] = set()
     ends: list[Expression] = []  # what stands there
@@ -150,12 +150,12 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
 
 
 class _Built(NamedTuple):
-    """What an expression became.
+    """The result of lowering an expression.
 
     Attributes:
-        handle: of the core.
-        wide: how much of it is copied where it is put into a sequence or a choice.
-        deep: how deep it nests.
+        handle: the handle of the core.
+        wide: how much of it is copied when it is put into a sequence or a choice.
+        deep: its nesting depth.
     """
 
     handle: int
@@ -256,7 +256,9 @@ class _Lowering:
             ) from None
 
     def _check_left_depth(self) -> None:
-        """How far a derivative descends before it reads a byte; the left ends of rules form no cycle any more."""
+        """Checks how far a derivative descends before it reads a byte; the left ends of rules form no cycle at this
+        point.
+        """
         facts = ConstraintFacts()
         nullable = nullable_by(nullable_rules(self.rules, facts), facts)
         left = {name: left_names(body, nullable) & self.rules.keys() for name, body in self.rules.items()}
@@ -273,7 +275,7 @@ class _Lowering:
 
 
 def _order(group: Iterable[str], rules: Mapping[str, Expression]) -> tuple[list[str], set[str]]:
-    """The rules of a cycle so that each stands after those that it needs, and those where the cycles are broken."""
+    """The rules of a cycle, each after those that it needs, and the rules at which cycles are broken."""
     inside = set(group)
     order: list[str] = []
     breaks: set[str] = set()

@@ -1,8 +1,8 @@
-"""The calls that build an expression, recorded to be played again: what a grammar on disk is.
+"""Records the calls that build an expression, to play them again: the form of a grammar on disk.
 
-A tape is a list of calls in JSON. Handles of expressions are written as the number of the call that made them, -1 for
-nothing and -2 for the empty text; texts of bytes in Latin-1, sets of characters as their ranges. Equal calls are
-recorded once, as the core makes one expression of them; only rules and lexers are made anew by each call.
+A tape is a list of calls in JSON. A handle of an expression is the number of the call that made it, -1 for nothing and
+-2 for the empty text. Byte strings are in Latin-1, sets of characters are lists of ranges. Equal calls are recorded
+once, as the core makes one expression of them; only rules and lexers are new with each call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "in
 
 
 class Unplayable(Exception):
-    """A tape is not one, or holds a call that is not known."""
+    """A tape is malformed, or contains an unknown call."""
 
 
 class Recorder:
@@ -129,10 +129,10 @@ class Recorder:
 
 
 def play(tape: Any, b: _core.Builder) -> int:
-    """Makes the calls of a tape again; the handle is valid with ``b`` only.
+    """Makes the calls of a tape again; the handle is valid only with ``b``.
 
     Raises:
-        Unplayable: it is no tape.
+        Unplayable: the tape is malformed.
     """
     try:
         calls, root = tape

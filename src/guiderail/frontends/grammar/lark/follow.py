@@ -1,4 +1,4 @@
-"""Which terminals may stand after a terminal, and whether a look-ahead at its end can therefore never matter."""
+"""Which terminals may follow a terminal, and whether a look-ahead at its end can therefore never matter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Sets:
         return True, {ANYTHING}
 
     def behind(self, e: Expression, follow: set[str]) -> None:
-        """Adds ``follow`` to what may stand after the last names of ``e``."""
+        """Adds ``follow`` to what may follow the last names of ``e``."""
         if isinstance(e, Name):
             known = self.follow.setdefault(e.name, set())
             if not follow <= known:
@@ -80,7 +80,7 @@ class _Sets:
 
 
 class Follow:
-    """The terminals that may stand right after a terminal; with ``""`` where it may be an embedded constraint."""
+    """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint."""
 
     def __init__(self, rules: dict[str, Rule]) -> None:
         self.rules = rules
@@ -93,9 +93,9 @@ class Follow:
 
 
 def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
-    """Whether the lexer may forget what must not follow ``lexeme``.
+    """Whether the lexer may ignore what must not follow ``lexeme``.
 
-    It may where a text refused for it is refused anyhow: what may come next never begins with a character that
+    It may if a text rejected for this reason is rejected anyway: what may come next never begins with a character that
     lengthens or undoes the lexeme, and no terminal that would be tried after it begins with the same characters.
     """
     after = _first_bytes_of(lexeme.after)

@@ -21,7 +21,7 @@ __all__ = ["guard"]
 
 
 def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
-    """Puts a guard before ``lexeme``, and what must be tried before it there too; False where that is not exact."""
+    """Puts a guard before ``lexeme``, preceded by what must be tried before it; False if that is not exact."""
     text = lexeme.pattern.to_regexp()
     undone = FirstMatches(text, "undone")
     b = _core.Builder()

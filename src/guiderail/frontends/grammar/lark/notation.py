@@ -265,7 +265,7 @@ def _tree(text: str, lark: Any) -> Any:
 
 
 def _sound(builder: Any, lark: Any) -> bool:
-    """Whether all that Lark's ``validate`` asks for is surely so, in one walk through the trees."""
+    """Whether everything that Lark's ``validate`` checks surely holds, in one walk through the trees."""
     known, tree, symbol = builder._definitions, lark.Tree, lark.Symbol
     for definition in known.values():
         parameters = definition.params
@@ -298,7 +298,7 @@ def _sound(builder: Any, lark: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def grammar_builder() -> Any:
-    """Lark's ``GrammarBuilder``, with the quicker parser for what it loads and imports."""
+    """Lark's ``GrammarBuilder``, with the faster parser for what it loads and imports."""
     lark: Any = import_module("lark.load_grammar")
     try:
         told = json.dumps([lark.TERMINALS, lark.RULES]).encode()

@@ -1,9 +1,9 @@
-"""Reads a grammar in Lark's notation into rules and terminals at once, where it is of the usual form.
+"""Reads a grammar of the usual form in Lark's notation directly into rules and terminals.
 
-What Lark's own chain makes of a text (tokens, trees, definitions, trees without literals, trees without templates) is
-made here in one pass, without importing Lark: the same rules and terminals, with the same names in the same order.
-Whatever is not of the usual form is left to Lark and what is around it (:mod:`.reader`), which also have the messages:
-all faults, imports, ``%override`` and ``%extend``, and what llguidance adds.
+Lark itself makes tokens, trees, definitions, trees without literals, and trees without templates. This module does all
+of that in one pass, without importing Lark, and gets the same rules and terminals, with the same names in the same
+order. Everything else is left to Lark and the modules around it (:mod:`.reader`), which also have the messages: faults,
+imports, ``%override`` and ``%extend``, and what llguidance adds.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ _LOWER = frozenset("_abcdefghijklmnopqrstuvwxyz")
 
 
 class Parts(NamedTuple):
-    """What a grammar consists of, by whomever it was read.
+    """The contents of a grammar, whichever reader read it.
 
     Attributes:
-        rules: by name, templates in use among them.
-        names: of all rules as the text defines them, templates among them.
-        definitions: terminals, those of literals among them.
+        rules: by name, including templates in use.
+        names: the names of all rules that the text defines, including templates.
+        definitions: terminals, including those of literals.
         ignore: terminals that are ignored.
-        mentioned: names that the text mentions outside of their own definitions.
+        mentioned: names that the text mentions outside their own definitions.
         named: names of the terminals that the text defines.
-        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
-        compiled: makes Lark's rules of it; None: that cannot be done.
+        imported: the grammars that it imports, except Lark's own: path and digest of each.
+        compiled: compiles it into Lark's rules; None: impossible.
     """
 
     rules: dict[str, Rule]
@@ -138,7 +138,7 @@ class _Reader:
 
     # -- statements
     def lines(self) -> Iterable[tuple[int, int]]:
-        """Where statements begin and end: at line breaks, unless ``|`` stands after them."""
+        """Where statements begin and end: at line breaks, unless ``|`` follows."""
         tokens = self.tokens
         begin = 0
         for at in [i for i, token in enumerate(tokens) if token[0] == "\n"]:
@@ -349,9 +349,9 @@ class _Pending(NamedTuple):
     Attributes:
         height: minus the depth in Lark's tree.
         at: index of the token.
-        written: a literal, as it is written; or the name of what the template becomes.
-        pattern: of the literal.
-        template: what is in use.
+        written: the literal as written, or the name that the template gets.
+        pattern: the pattern of the literal.
+        template: the template in use.
         arguments: names of rules and terminals.
     """
 
@@ -368,8 +368,8 @@ class _Rules:
 
     Attributes:
         known: names of rules and terminals, and named literals, by how they are written.
-        given: what the parameters of the template being read stand for.
-        literals: literals without a name so far, in the body being read.
+        given: what the parameters of the current template stand for.
+        literals: literals without a name so far, in the current body.
         calls: templates in use in it.
     """
 
@@ -498,8 +498,10 @@ class _Rules:
             pending[k] = pending[k]._replace(height=pending[k].height - 1)
 
     def value(self, i: int, depth: int) -> tuple[Name, int]:
-        """A name, literal, range or template in use; the index of its last token. ``depth``: of what the value is, in
-        Lark's tree."""
+        """A name, literal, range or template in use, and the index of its last token.
+
+        ``depth``: the depth of the value in Lark's tree.
+        """
         reader, tokens = self.reader, self.reader.tokens
         token = tokens[i]
         if token[0] in '"/' and len(token) > 1:
