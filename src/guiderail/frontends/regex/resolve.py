@@ -1,5 +1,4 @@
-"""Decides assertions from what can stand beside them, and melts those about one character into their
-neighbour."""
+"""Decides assertions by what can stand beside them, and merges those about one character into their neighbour."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def fail(node: Node) -> Alt:
 
 
 def resolve(tree: Node, facts: Facts, before: Side, after: Side) -> Node:
-    """An equivalent of ``tree`` wherever ``before`` and ``after`` hold of its surroundings."""
+    """A tree equivalent to ``tree`` wherever ``before`` and ``after`` hold for its surroundings."""
     result = run(_Resolver(facts).visit(tree, before, after))
     assert isinstance(result, Node)
     return result
@@ -64,8 +63,7 @@ def is_fail(node: Node) -> bool:
 
 
 def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
-    """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond
-    them."""
+    """What precedes (follows) a position, given the nodes there, nearest first, and what lies beyond them."""
     chars, edge = NONE, False
     for fact in facts:
         chars = either(chars, fact.first if first else fact.last)
@@ -205,7 +203,7 @@ class _Resolver:
         return node if item is node.item else Look(item, node.behind, node.negative, *span)
 
     def negated(self, item: Node, node: Look) -> Node:
-        """Where the assertion ``item`` does not hold."""
+        """The cases in which the assertion ``item`` does not hold."""
         if isinstance(item, Edge):
             return Edge(item.behind, others(item.chars), not item.edge, node.start, node.end)
         if isinstance(item, Boundary) and not item.nonempty:
@@ -316,8 +314,7 @@ class _Resolver:
         return out, did
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
-        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what stands beyond
-        ``other``."""
+        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what lies beyond ``other``."""
         span = (edge.start, edge.end)
         if isinstance(other, Set):
             return [Set(common(other.chars, edge.chars), other.start, other.end)]

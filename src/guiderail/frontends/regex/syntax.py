@@ -73,7 +73,7 @@ class Cat(Node):
 
 
 class Alt(Node):
-    """One of the items, tried in this order; nothing at all where there is none."""
+    """One of the items, tried in this order; without items it matches nothing."""
 
     __slots__ = ("items",)
 
@@ -130,9 +130,9 @@ class Edge(Node):
 
 
 class Boundary(Node):
-    """``\\b`` (or, negated, ``\\B``) with the characters that make words.
+    r"""``\b`` (or, negated, ``\B``) with the characters that make words.
 
-    ``nonempty``: as ``\\B`` of Python before 3.14, it does not hold in the empty text.
+    ``nonempty``: does not hold in the empty text, as ``\B`` of Python before 3.14.
     """
 
     __slots__ = ("chars", "negated", "nonempty")
@@ -167,8 +167,7 @@ class Atomic(Node):
 
 
 class Ext(Node):
-    """An extension: an expression built from those of ``items``; what it matches never depends on its
-    surroundings."""
+    """An extension: an expression made of those of ``items``. Its matches never depend on their surroundings."""
 
     __slots__ = ("build", "items")
 

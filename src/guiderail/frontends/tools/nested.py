@@ -1,7 +1,7 @@
-"""Arguments whose arrays and objects are no JSON, read while they are written: with tags inside tags, or in quotes.
+"""Reads arguments whose arrays and objects are not JSON while they are written: with tags inside tags, or in quotes.
 
-A stack holds the arrays and objects that are open. The same steps read both kinds of styles; what differs is how a
-part begins and ends:
+A stack holds the open arrays and objects. The same steps read both kinds of styles; they differ in how a part begins
+and ends:
 
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
     tags:[<|"|>a<|"|>]
@@ -22,7 +22,7 @@ _SCALAR_END = re.compile(r"[,\]}]")
 
 
 class _More(Exception):
-    """What stands here cannot be told before more of the text is known."""
+    """More text is needed to tell what stands here."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class NestedArguments:
     _stack: list[tuple[Any, str]] = field(default_factory=list)  # what is open, each with the name it has where it is
 
     def feed(self, text: str, at: int) -> int:
-        """Reads what is complete of the text from ``at`` on, and returns the position after it.
+        """Reads the complete parts of the text from ``at`` on, and returns the position after them.
 
         Raises:
             ValueError: no arguments continue like this.
@@ -78,7 +78,7 @@ class NestedArguments:
 
     @staticmethod
     def _stands(text: str, what: str, at: int) -> bool:
-        """Whether this stands here."""
+        """Whether this text stands here."""
         if len(text) - at < len(what) and what.startswith(text[at:]):
             raise _More
         return text.startswith(what, at)

@@ -220,7 +220,7 @@ class ToolCallReader:
         return found
 
     def _may_end(self) -> bool:
-        """Whether the text may end after what was read. Markers that could still begin are content then."""
+        """Whether the text may end after what was read. Markers that could still begin count as content then."""
         if self._step == self._between:
             return not self._form.end and self._at == len(self._text)
         if self._step == self._framed:
@@ -241,7 +241,7 @@ class ToolCallReader:
         return self._text[self._at :]
 
     def _marker(self, *texts: str) -> str | None:
-        """The longest of these that stands here; None while it cannot be told, or if none does."""
+        """The longest of these that stands here; None if none does, or if more text is needed."""
         longest = sorted((text for text in texts), key=len, reverse=True)
         for text in longest:
             if self._text.startswith(text, self._at):
@@ -251,12 +251,12 @@ class ToolCallReader:
         return None
 
     def _waits(self, *texts: str) -> bool:
-        """Whether one of these may stand here once more of the text is known."""
+        """Whether more text may still make one of these stand here."""
         left = len(self._text) - self._at
         return not self._closed and any(left < len(text) and text.startswith(self._text[self._at :]) for text in texts)
 
     def _up_to(self, texts: tuple[str, ...]) -> tuple[int, bool]:
-        """Where the first of these stands, or where one could still begin: (position, whether it stands there)."""
+        """The first position where one of these stands or could still begin, and whether it stands there."""
         found = [at for at in (self._text.find(text, self._at) for text in texts if text) if at >= 0]
         if found:
             return min(found), True
@@ -345,7 +345,7 @@ class ToolCallReader:
         return found
 
     def _begin(self) -> bool:
-        """What stands before the first call."""
+        """Reads what precedes the first call."""
         for begin in sorted(self._form.begin, key=len, reverse=True):
             if begin and self._waits(begin):
                 return False
@@ -356,7 +356,7 @@ class ToolCallReader:
         raise self._wrong(f"calls begin with {self._form.begin[0]!r}")
 
     def _call(self) -> bool:
-        """The head of a call, up to its arguments."""
+        """Reads the head of a call, up to its arguments."""
         matches = [(head.match(self._text, self._at), tail) for head, tail in self._heads]
         found = [(match, tail) for match, tail in matches if match is not None]
         if not found:
@@ -408,7 +408,7 @@ class ToolCallReader:
         return True
 
     def _nested(self) -> bool:
-        """Arguments whose arrays and objects are no JSON."""
+        """Reads arguments whose arrays and objects are not JSON."""
         state = self._open
         assert state is not None and state.nested is not None
         try:
@@ -429,7 +429,7 @@ class ToolCallReader:
         return True
 
     def _parameter(self) -> bool:
-        """One argument between its tags, or the end of the arguments."""
+        """Reads one argument between its tags, or the end of the arguments."""
         state, style = self._open, self._form.parameters
         assert state is not None and style is not None
         arguments = state.tool.arguments
@@ -464,7 +464,7 @@ class ToolCallReader:
         return True
 
     def _value(self) -> bool:
-        """What stands between the tags of an argument."""
+        """Reads what stands between the tags of an argument."""
         state, style = self._open, self._form.parameters
         assert state is not None and style is not None
         arguments = state.tool.arguments
@@ -494,7 +494,7 @@ class ToolCallReader:
         return True
 
     def _tail(self) -> bool:
-        """The rest of a call, after its arguments."""
+        """Reads the rest of a call, after its arguments."""
         state = self._open
         assert state is not None
         for tail in state.tails:
@@ -516,7 +516,7 @@ class ToolCallReader:
         return False
 
     def _between(self) -> bool:
-        """After a call: another one, or the end of all."""
+        """Reads what follows a call: another one, or the end of the calls."""
         form = self._form
         if self._waits(*(text for text in (form.end, form.separator, *form.calls_end) if text)):
             return False
@@ -536,7 +536,7 @@ class ToolCallReader:
         raise self._wrong("expected another call, or the end of the calls")
 
     def _over(self) -> bool:
-        """After everything: only a marker that ends the turn."""
+        """After the end: reads only a marker that ends the turn."""
         if self._at == len(self._text) or self._waits(*self._ends):
             return False
         for text in self._ends:

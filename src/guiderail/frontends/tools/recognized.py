@@ -41,14 +41,14 @@ _TOOLS = [
 
 
 def recognized_format(source: str, show: Show) -> str | None:
-    """The name of the format in which a model writes calls, by its chat template.
+    """The name of the format in which a model writes calls, found with its chat template.
 
     Args:
         source: the template.
-        show: renders a conversation, given messages and tools as OpenAI has them; raises what it likes.
+        show: renders a conversation, given messages and tools as in OpenAI's API; may raise anything.
 
     Returns:
-        None where no known format reads what the template writes.
+        None if no known format reads what the template writes.
     """
     best: tuple[tuple[int, ...], str] | None = None
     names = list(tool_formats())
@@ -90,7 +90,7 @@ def _shown(show: Show) -> Iterator[str]:
 
 
 def _calls_read(form: Format, text: str) -> int:
-    """How many of the calls shown are read, twice as many where the whole text may end after them; 0: none."""
+    """A score: how many of the rendered calls can be read, doubled if the whole text may end after them; 0: none."""
     calls = tool_calls(_TOOLS, format=form.name)
     best = 0
     for start, _ in form.starts():
@@ -117,7 +117,7 @@ def _read_from(calls: ToolCalls, text: str) -> int:
 
 
 def _framed(form: Format, text: str, source: str) -> int:
-    """How many markers around reasoning and content the template knows, less those that it does not."""
+    """How many markers around reasoning and content the template contains, minus those that it does not."""
     frames = [marker for frame in (form.reasoning, form.content) if frame for marker in (frame.begin, frame.end)]
     markers = [marker.strip() for marker in (*frames, *form.turn_end, *form.calls_end)]
     return sum(1 if marker in text or marker in source else -1 for marker in markers if marker)

@@ -190,7 +190,7 @@ def _no_object(what: str) -> Any:
 
 @lru_cache(maxsize=512)
 def check(arguments: Constraint) -> None:
-    """Raises what would go wrong when the arguments are compiled. What went well is remembered.
+    """Raises the errors that compiling the arguments would raise. Success is cached.
 
     Raises:
         CompileError, LimitError: the arguments cannot be compiled.

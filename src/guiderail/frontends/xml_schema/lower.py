@@ -1,7 +1,7 @@
-"""From a :class:`Model` to an expression: how elements, attributes and white space are written.
+"""Lowers a :class:`Model` into an expression: how elements, attributes and white space are written.
 
-A document has one spelling: an element without content is ``<a/>``, an attribute's value stands in double quotes,
-characters are escaped as in Canonical XML. Each element is a rule, so recursion costs nothing.
+A document has one spelling: an element without content is ``<a/>``, attribute values are in double quotes, characters
+are escaped as in Canonical XML. Each element is a rule, so recursion costs nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Pair = tuple[int, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where children stand: in which depth of lines (None: all on one line), and what text follows each."""
+    """The position of children: their line depth (None: all on one line), and the text after each."""
 
     depth: int | None
     after: int | None = None
@@ -120,7 +120,7 @@ class Lowering:
         return any(found) if isinstance(particle, Choice) else all(found)
 
     def _blame(self, form: Form) -> str:
-        """The innermost element that explains why a form cannot be finished, if that can be told."""
+        """The innermost element that explains why a form cannot be completed, if one is found."""
         seen = set()
         while form.path not in seen:
             seen.add(form.path)
@@ -259,7 +259,7 @@ class Lowering:
     def _any_order(self, items: Sequence[tuple[int, int, int | None]], path: str, option: str) -> Pair:
         """Each item ``least`` to ``most`` times, in any order: a state for each multiset that has been written.
 
-        Counts stop to matter at ``least`` where there is no ``most``. States that have the same future are one.
+        If there is no ``most``, counts beyond ``least`` do not matter. States with the same future are merged.
         """
         b = self.b
         items = [(e, least, most) for e, least, most in items if e != b.EMPTY or least]

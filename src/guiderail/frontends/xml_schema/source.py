@@ -18,7 +18,7 @@ __all__ = ["Source", "library", "place_of"]
 
 
 def library() -> Any:
-    """The ``xmlschema`` package.
+    """Returns the ``xmlschema`` package.
 
     Raises:
         CompileError: ``missing-package``: it is not installed.
@@ -50,7 +50,7 @@ class Source:
 
     @staticmethod
     def of(xsd: Any, documents: Any, version: str | None) -> Source:
-        """What a user gives: a text, a path or a schema object of ``xmlschema``.
+        """Makes a source of what a user passes: a text, a path or a schema object of ``xmlschema``.
 
         Raises:
             XmlSchemaError: ``xml-file``: a file cannot be read.
