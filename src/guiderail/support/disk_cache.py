@@ -1,9 +1,9 @@
-"""Grammars that took long to read, kept on disk between runs as the calls that build them.
+"""Keeps grammars that took long to read on disk between runs, as the calls that build them.
 
-Off by default: a library does not write to the home directory without being asked. :func:`set_cache_dir` or the
-environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles; a
-damaged entry is read anew and written again. A key covers the whole source, its options, and the code that reads it,
-so nothing stale is ever found.
+Off by default: a library must not write to the home directory unasked. :func:`set_cache_dir` or the environment
+variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles. A damaged entry
+is ignored and written again. A key covers the whole source, its options, and the code that reads it, so no stale entry
+is used.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
     """Turns the disk cache of grammars on or off.
 
     A grammar in Lark, GBNF or EBNF that took more than 20 ms to read is stored when it is first compiled. Later runs
-    build it from there without reading it. Grammars that import files of yours or contain constraints are not
-    stored. The directory holds at most 256 entries and 64 MiB; the ones unused for longest go first. Processes may
-    share it, and you may delete it at any time.
+    build it from there without reading it. Grammars that import your own files or contain constraints are not stored.
+    The directory holds at most 256 entries and 64 MiB; the least recently used are removed. Processes may share it, and
+    you may delete it at any time.
 
     Args:
-        directory: where; made with access for its owner only. True: ``guiderail`` in ``$XDG_CACHE_HOME``, by default
-            ``~/.cache/guiderail``. False: off, the default. None: what the environment variable
-            ``GUIDERAIL_CACHE_DIR`` says (a directory; ``1`` for the usual one; empty or ``0`` for none).
+        directory: the directory, created with access for its owner only. True: ``guiderail`` in ``$XDG_CACHE_HOME``, by
+            default ``~/.cache/guiderail``. False: off, the default. None: the value of the environment variable
+            ``GUIDERAIL_CACHE_DIR`` (a directory; ``1`` for the default one; empty or ``0`` for none).
 
     Raises:
         CompileError: ``cache-dir``: the directory cannot be made, belongs to another user, or others may write to it.
@@ -74,7 +74,7 @@ def cache_dir() -> Path | None:
 
 
 def usual_dir() -> Path:
-    """The user's directory for what can be made again (XDG Base Directory Specification)."""
+    """The user's cache directory (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "guiderail"
@@ -119,7 +119,7 @@ class DiskCache:
             )
 
     def load(self, key: Any) -> Any:
-        """The value of a key (JSON); None: there is none, or it cannot be read."""
+        """Returns the value of a key (JSON), or None if there is none or it cannot be read."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -136,7 +136,9 @@ class DiskCache:
         return value
 
     def store(self, key: Any, value: Any) -> bool:
-        """Keeps a value (JSON, no NaN); False where the directory does not let us: a cache never makes work fail."""
+        """Stores a value (JSON, no NaN). Returns False if the directory does not allow it: a cache never makes work
+        fail.
+        """
         body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
         path = self._path(key)
         try:

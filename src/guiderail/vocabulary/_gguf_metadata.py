@@ -40,12 +40,12 @@ _LENGTH = struct.Struct("<Q")
 
 
 def read_metadata(path: str, wanted: Callable[[str], bool]) -> dict[str, Any]:
-    """The pairs whose key is ``wanted``.
+    """Returns the pairs whose key is ``wanted``.
 
-    Values are scalars and strings, NumPy arrays of numbers, lists of bytes for arrays of strings.
+    Values are scalars and strings, NumPy arrays of numbers, and lists of bytes for arrays of strings.
 
     Raises:
-        VocabularyError: ``bad-tokenizer-file``, not a GGUF file, of an unknown version, or cut off.
+        VocabularyError: ``bad-tokenizer-file``: it is not a GGUF file, has an unknown version, or is truncated.
     """
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
@@ -149,7 +149,7 @@ class _Reader:
         self.at = at
 
     def possible(self, count: int, least: int) -> int:
-        """``count``, unless the file is too short for so many values of at least ``least`` bytes."""
+        """``count``, unless the file is too short for that many values of at least ``least`` bytes."""
         if count * least > self.end - self.at:
             raise ValueError(f"it is cut off at byte {self.end}")
         return count

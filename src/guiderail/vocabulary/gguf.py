@@ -1,8 +1,8 @@
-"""GGUF: the tokens, their types and the end tokens stand in the metadata of the model file.
+"""GGUF: the tokens, their types and the end tokens are in the metadata of the model file.
 
-What a token spells is decided as llama.cpp does in ``token_to_piece``: a *normal* token through the alphabet
-of its kind (GPT-2's bytes, or ``▁`` for a space), a *byte* token is that byte, a *user-defined* one is its
-text as it stands, *control* and *unknown* tokens are special, *unused* ones spell nothing.
+The bytes of a token are decided as in llama.cpp's ``token_to_piece``. A *normal* token is decoded by the alphabet of
+its kind (GPT-2's bytes, or ``▁`` for a space). A *byte* token is that byte, and a *user-defined* one is its text.
+*Control* and *unknown* tokens are special, and *unused* ones are empty.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class Field:
         key: the member's name in the text.
         node: its type.
         required: whether the type has no default for it.
-        description: what is said about it.
+        description: its description.
     """
 
     name: str
@@ -268,7 +268,7 @@ class Object(Node):
 
 @dataclass
 class Named(Node):
-    """A type with a name of its own, which may hold itself: a definition of the schema."""
+    """A type with a name, which may contain itself: a definition of the schema."""
 
     name: str
     label: str  # its key in $defs

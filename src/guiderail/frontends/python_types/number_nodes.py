@@ -1,4 +1,4 @@
-"""Numbers: ``int``, ``float``, ``Decimal``, with what of their JSON spellings each of them can hold."""
+"""Numbers: ``int``, ``float``, ``Decimal``, and which JSON spellings each of them can represent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Numeric(Node):
         return replace(self, bounds=self.bounds & bounds)
 
     def within(self, value: Any) -> None:
-        """Raises Mismatch where a bound does not hold."""
+        """Raises Mismatch if a bound does not hold."""
         b = self.bounds
         for bound, holds, words in (
             (b.gt, b.gt is None or value > b.gt, "above"),
@@ -199,7 +199,7 @@ class Decimals(_Numeric):
         return replace(made, bounds=made.bounds & digits)
 
     def _cells(self) -> list[tuple[int, int | None]]:
-        """(digits before the point, digits after it) of which one must hold; pydantic counts digits so."""
+        """Pairs (digits before the point, digits after it), one of which must hold; pydantic counts digits this way."""
         b = self.bounds
         if b.max_digits is None:
             return [(28, b.decimal_places)]

@@ -3,15 +3,15 @@
 A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.PartialJson` and shows what has been read as
 a value of the type. Three rules:
 
-- What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator refuses it, it is
-  shown as if it were open; whoever reads the finished text gets the error.)
-- A container that is still open is made without validation: models, dataclasses and named tuples without their
-  ``__init__``, with None for every field that is not written yet, whatever its default. Functions, and classes that
-  only their ``__init__`` can make, are shown as a dict of what has been written.
-- What is unfinished and no container is held back, except a growing ``str``. A union of several classes is a dict
-  until what is finished leaves one of them.
+- What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator rejects it, it is shown
+  as if it were open; reading the finished text raises the error.)
+- An open container is made without validation: models, dataclasses and named tuples without their ``__init__``, with
+  None for every field that is not written yet, whatever its default. Functions, and classes that need their
+  ``__init__``, are shown as a dict of what has been written.
+- Other unfinished values are held back, except a growing ``str``. A union of several classes is a dict until the
+  finished parts leave only one of them.
 
-Each finished member is converted once; a snapshot costs a shallow copy of the containers that are open.
+Each finished member is converted once; a snapshot costs a shallow copy of the open containers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TypedPartial:
         return self._json.is_complete
 
     def snapshot(self) -> Any:
-        """The value so far, as it will stay; None where there is nothing to show yet."""
+        """The value so far, as it will stay; None if there is nothing to show yet."""
         reader = self._json
         value = reader.value  # puts a growing string in its place
         frames = reader.frames
@@ -335,7 +335,7 @@ class _Union(_Plan):
         return plain(raw) if plan is self else plan.refused(raw)
 
     def decide(self, raw: Any, unfinished: Any) -> _Plan:
-        """The only branch that what is finished leaves, else this plan, which shows plain JSON."""
+        """The only branch that the finished parts leave; otherwise this plan, which shows plain JSON."""
         arms = self._arms("array" if isinstance(raw, list) else "object")
         if isinstance(raw, dict):
             arms = [arm for arm in arms if not isinstance(arm, _Record) or arm.fits(raw, unfinished)]

@@ -372,7 +372,7 @@ class Walker:
 
 
 def enum_values(kind: type[Enum]) -> tuple[tuple[Any, Enum], ...]:
-    """What stands for each member: its value, or where one of the values is none of JSON's, its name."""
+    """What is written for each member: its value or, if one of the values is not JSON, its name."""
     if issubclass(kind, Flag):
         raise unsupported(kind.__name__, "a Flag is any combination of its members; use a set of an Enum", "type-flag")
     members = list(kind)

@@ -38,15 +38,15 @@ class SpellingRules:
     """How a byte-pair encoding spells.
 
     Attributes:
-        merges: shape (merges, 4), uint32: the two tokens, the one they make, the rank. Of the merges that a text
-            allows, that of least rank is done first; of equal ones the first in the text.
-        singles: the token of each byte, -1 where there is none.
-        patterns: what cuts a text, level by level: a regular expression, and whether what it does not match is a piece,
-            too (else it is lost).
-        whole: a piece that is a token as it stands is that token, whatever the merges say.
-        separate: texts that are tokens of their own wherever they stand.
-        oniguruma: the patterns are Oniguruma's, and not fancy-regex's.
-        composed: texts are brought into Unicode's normal form C before.
+        merges: shape (merges, 4), uint32: the two tokens, the merged one, the rank. Of the merges that a text allows,
+            the one of least rank is done first; of equal ranks, the first in the text.
+        singles: the token of each byte, or -1.
+        patterns: the patterns that cut a text, level by level: a regular expression, and whether what it does not match
+            is also a piece (otherwise it is lost).
+        whole: a piece that equals a token is that token, whatever the merges say.
+        separate: texts that are always separate tokens.
+        oniguruma: whether the patterns are Oniguruma's; otherwise fancy-regex's.
+        composed: whether texts are first normalized to Unicode's form C.
     """
 
     merges: NDArray[np.uint32]
@@ -79,7 +79,7 @@ def ranked_rules(ranks: Mapping[bytes, int], pattern: str, *, first: int = 0) ->
 def merge_rules(
     ids: Mapping[str, int], merges: Sequence[str | Sequence[str]], patterns: list[tuple[str, bool]], *, whole: bool
 ) -> SpellingRules:
-    """Those of a list of merges in GPT-2's byte alphabet, the first of which is done first."""
+    """The rules of a list of merges in GPT-2's byte alphabet, in order of rank."""
     table = np.zeros((len(merges), 4), np.uint32)
     for rank, merge in enumerate(merges):
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
