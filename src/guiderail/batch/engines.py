@@ -23,14 +23,14 @@ __all__ = ["Answer", "Engine", "LocalEngine", "VllmEngine", "asked_for", "make_e
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a row.
+    """The answer to a row.
 
     Attributes:
-        text: what was written.
-        finish_reason: as of a generation; None: nothing was written.
-        prompt_tokens: of the prompt.
-        tokens: written.
-        error: why there is no answer that fits.
+        text: the text.
+        finish_reason: as for a generation; None: nothing was written.
+        prompt_tokens: number of tokens of the prompt.
+        tokens: number of tokens written.
+        error: why there is no valid answer, or None.
     """
 
     text: str = ""
@@ -44,14 +44,14 @@ class Engine(Protocol):
     """Answers rows."""
 
     def answer(self, tasks: Sequence[Task]) -> list[Answer]:
-        """One answer a row; what a row has done wrong is its error, and no other row's."""
+        """Returns one answer per row. A faulty row gets an error of its own and does not affect the others."""
 
     def close(self) -> None:
         """Frees the model."""
 
 
 def make_engine(job: Job) -> Engine:
-    """The engine of a job, with its model loaded.
+    """Makes the engine of a job and loads its model.
 
     Raises:
         GuiderailError: the model cannot be loaded, or the constraint cannot be compiled for it.
@@ -78,7 +78,7 @@ def stopped(stop: str) -> ModelError:
 
 
 class LocalEngine:
-    """A model that ``gr.load_model`` knows, some rows in lockstep."""
+    """A model that ``gr.load_model`` loads, with several rows in lockstep."""
 
     def __init__(self, job: Job) -> None:
         from guiderail.generation.models import load_model

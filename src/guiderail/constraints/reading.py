@@ -1,6 +1,6 @@
-"""How a text is read: the way from what a model wrote to a value.
+"""How texts are read: from what a model wrote to a value.
 
-Every constraint has a :class:`Reading`. For most of them a text is its own value; front ends that describe values
+Every constraint has a :class:`Reading`. For most of them, a text is its own value. Front ends that describe values
 (schemas, types, tools, documents) override :meth:`Constraint.reading`.
 """
 

@@ -1,9 +1,9 @@
-"""Applying bitmasks on CUDA devices.
+"""Applies bitmasks on CUDA devices.
 
-A program takes a block of one row: it loads the packed words (one for 32 logits, 1/64 of the traffic for
-16-bit logits) and stores -inf where a bit is 0. Logits are never read. Blocks whose words are all ones store
-nothing; of the others only the memory sectors that hold a banned token are written, so a mask that allows
-few tokens costs one write of the row: the bound that a fill of the same memory sets.
+A program takes a block of one row: it loads the packed words (one for 32 logits, 1/64 of the traffic for 16-bit logits)
+and stores -inf where a bit is 0. Logits are never read. Blocks whose words are all ones store nothing. Of the others,
+only memory sectors with a forbidden token are written. So a mask that allows few tokens costs one write of the row,
+which is the lower bound set by a fill of the same memory.
 
 Nothing of guiderail is imported here, so that the file can be measured on its own.
 """
@@ -61,13 +61,13 @@ def apply_rows(
 ) -> None:
     """Writes -inf into ``logits[row, i]`` where bit ``i`` of ``bitmask[row]`` is 0, or ``i >= covered``.
 
-    The arguments have been checked: nothing is validated here.
+    The arguments must already be checked.
 
     Args:
         logits: ``(batch, columns)``, floating point, any strides.
         bitmask: int32 ``(batch, words)`` on the same device, any strides.
-        rows: which rows; None for all. A tensor on the device saves a copy.
-        covered: how many tokens the bitmask speaks of, at most ``columns`` and ``32 * words``.
+        rows: the rows; None for all. A tensor on the device saves a copy.
+        covered: how many tokens the bitmask covers, at most ``columns`` and ``32 * words``.
     """
     columns = logits.shape[1]
     if rows is None:
