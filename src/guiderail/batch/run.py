@@ -421,7 +421,7 @@ def _with_ray(
 
             def __init__(self) -> None:
                 super().__init__(job)
-                _ = self.engine  # before the first shard, so that what is wrong with the model is said at once
+                _ = self.engine  # before the first shard, so that an error of the model is raised at once
 
         rows = ray.data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards))
         done = rows.map_batches(

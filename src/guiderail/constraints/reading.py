@@ -20,7 +20,7 @@ class Partial(Protocol):
     @property
     def finished(self) -> list[str]: ...  # JSON pointers of what the last feed finished
     @property
-    def path(self) -> str | None: ...  # JSON pointer of what is being written
+    def path(self) -> str | None: ...  # JSON pointer of the value being written
     @property
     def is_complete(self) -> bool: ...
 

@@ -106,7 +106,7 @@ class Renderer:
                 try:
                     return render(written)
                 except wrong:
-                    pass  # the first error is told
+                    pass  # report the first error
             raise ModelError(
                 f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
             ) from error

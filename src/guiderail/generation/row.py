@@ -144,7 +144,7 @@ class Row:
         self._cut = StopText(stops)
         self._tally = Tally(penalties, prompt) if penalties else None
 
-    # -- told to those who override them -----------------------------------------------------------------------------
+    # -- notifications, for subclasses to override -------------------------------------------------------------------
     def on_forced(self, token: int) -> None:
         """A token that needs no model is about to be taken."""
 
@@ -266,7 +266,7 @@ class Row:
             width: how many of them belong to tokens.
         """
         only = _only(self.mask[0]) if self._ask_always else -1
-        first = self.sampler(logits) if only < 0 else only  # what is forced takes no random number
+        first = self.sampler(logits) if only < 0 else only  # a forced token uses no random number
         self.refused = False
         if not self.finishing:
             return first

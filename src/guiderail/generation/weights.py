@@ -30,7 +30,7 @@ def log_sum(logits: NDArray[np.float32], temperature: float = 1.0) -> float:
     top = float(logits.max(initial=-np.inf))
     if not math.isfinite(top):
         return top
-    with np.errstate(over="ignore", under="ignore"):  # what is far below the top is nothing
+    with np.errstate(over="ignore", under="ignore"):  # a logit far below the maximum underflows to zero
         weights = (logits - np.float32(top)) / np.float32(max(temperature, 1e-30))
         return top / temperature + math.log(float(np.exp(weights, out=weights).sum(dtype=np.float64)))
 

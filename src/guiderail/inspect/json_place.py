@@ -156,7 +156,7 @@ class JsonWhere:
                 return _Seen("object", members, [], begun=begun)
             index = len(frame.container)
             if not last or (busy and role == "string"):
-                index = frame.key  # the item that is being written stands in the list already
+                index = frame.key  # the list already contains the item that is being written
             return _Seen("array", {}, frame.container[:index])
         if role in ("string", "number", "word"):
             if role == "string":

@@ -205,7 +205,7 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
     if error.code == "schema-branches":  # found out after long work, which would only be done again
         return SchemaCheck(name, "unsupported", error.message, error.code)
-    try:  # what is left, if what cannot be enforced is dropped?
+    try:  # what remains without the keywords that cannot be enforced?
         constraint = json_schema(schema, **{**options, "on_unsupported": "ignore"})
         report = constraint.report()
     except GuiderailError:

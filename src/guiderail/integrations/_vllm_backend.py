@@ -206,7 +206,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
             try:
                 if probe.is_terminated() or not (0 <= token < self._size and probe.accept_token(token)):
                     break
-            except LimitError:  # told when the token itself is read
+            except LimitError:  # reported when the token itself is read
                 break
             good.append(token)
         return good

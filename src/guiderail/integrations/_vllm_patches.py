@@ -236,7 +236,7 @@ def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
         if together is None:
             return original(self, requests, ids, *args, **kwargs)
         self.backend.habits.running = len(ids)
-        with together:  # the array that comes back shares its memory with what is filled
+        with together:  # the returned array shares its memory with the one that is filled
             return original(self, requests, ids, *args, **kwargs)
 
     return grammar_bitmask

@@ -43,7 +43,7 @@ class LlamaCppLogitsProcessor:
         self._drafts = drafts
         self._row: RowState | None = None  # with drafts: the text in progress,
         self._prompt = 0  # where it begins,
-        self._verified = np.empty(0, np.int64)  # and all tokens up to where it stands
+        self._verified = np.empty(0, np.int64)  # and all its tokens so far, with those of the prompt
 
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
@@ -80,7 +80,7 @@ class LlamaCppLogitsProcessor:
         row, stands = self._row, len(self._verified)
         goes_on = row is not None and len(ids) > stands and np.array_equal(ids[:stands], self._verified)
         if row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids:  # one is never queried
-            with suppress(MatcherError):  # never drawn: then it is a prompt that begins with the last text
+            with suppress(MatcherError):  # the token was never sampled, so this is a new prompt
                 row.follow(ids[self._prompt : stands + 1].tolist())
                 self._verified = ids[: stands + 1].copy()
                 return row

@@ -215,7 +215,7 @@ class GuiderailGrammar(BaseGrammarObject):
         """Returns the text that must come next, without tokens; None if there is a choice."""
         try:
             text = self.matcher.find_jump_forward_string()
-        except LimitError:  # told where the text needs it
+        except LimitError:  # reported where the text needs it
             return None
         return ([], text) if text else None
 

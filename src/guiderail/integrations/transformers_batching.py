@@ -217,7 +217,7 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     check_width(vocabulary, width)
     masks = _Masks(max(width, vocabulary.size), settings.max_requests_per_batch, manager.model.device)
     before = manager.logit_processor
-    # First: temperature, top-k and top-p then choose among what is allowed.
+    # First, so that temperature, top-k and top-p choose among the allowed tokens.
     processors = ContinuousBatchingLogitsProcessorList(
         LogitsProcessorList([masks, *before.logits_processor]),
         per_request_processors=False,  # they are what they are to be already

@@ -46,7 +46,7 @@ _QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts
 _ROOMY = 8  # rows of a session that is opened beside others
 _SPARED = 8  # one in so many tokens of the room that is left may be reserved by rows to spare
 _LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
-_REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
+_REST_SECONDS = 1.0  # idle time after which the heap returns its free memory
 _log = logging.getLogger("guiderail.server")
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Engine:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.crew = Crew()
-        self.on_hard: Callable[[Guide], None] = lambda _: None  # told of guides whose works outlast their texts
+        self.on_hard: Callable[[Guide], None] = lambda _: None  # called with guides whose work outlasts their texts
 
     # -- from any thread ---------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -295,7 +295,7 @@ class Engine:
         """The number of cache tokens reserved."""
         return sum(team.cost for team in self._teams) + sum(loan.cost for loan in self._lent)
 
-    # -- what is lent ------------------------------------------------------------------------------------------
+    # -- loans of the model -----------------------------------------------------------------------------------
     def _lend(self) -> None:
         """Lends the model to those who wait for it, in order of arrival, as far as there is room."""
         with self._wake:

@@ -35,7 +35,7 @@ HEADER = "X-Guiderail-Inspect"
 """Of a request: ``1`` to be looked into, ``0`` not to be. Of an answer: the path of the page."""
 
 _TOP = 8  # tokens kept of those that were allowed, and of those that were not
-_BUILD_SECONDS = 20.0  # that making one record may take; what is not read by then is left out
+_BUILD_SECONDS = 20.0  # maximum time for making one record; the rest is left out
 _PROMPT = 4000  # characters of a prompt that are kept, the last ones
 _log = logging.getLogger("guiderail.server")
 

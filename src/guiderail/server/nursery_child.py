@@ -119,7 +119,7 @@ def _child(connection: socket.socket, vocabulary: Any, manner: Any) -> None:
         _limit(job["seconds"], job["memory"])
         try:
             told = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # a fault of ours: told as such, by its kind alone
+        except Exception as error:  # a bug in guiderail: reported as such, with its type
             told = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
         connection.sendall(LENGTH.pack(len(told)) + told)
         status = 0
@@ -167,7 +167,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(tell)
     gc.collect()
-    gc.freeze()  # what is not touched stays shared
+    gc.freeze()  # pages that are not written stay shared
     control.sendall(b"+")
     children: dict[int, int] = {}
     while True:

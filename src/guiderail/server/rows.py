@@ -143,7 +143,7 @@ class Row(TextRow):
         self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
         self._info: TokenLogprob | None = None  # of the token being taken
         self._weight = LogWeight(job.sampling, job.penalties, job.prompt) if job.log_weight else None
-        self._ending = False  # nothing but a stop token can follow, and what that weighs is to be told
+        self._ending = False  # only a stop token can follow, and its weight must be reported
         self._watch = None if job.watch is None else job.watch(self.index)
 
     @property
@@ -210,7 +210,7 @@ class Row(TextRow):
             self.job.push(Delta(self.index, text, () if info is None else (info,), len(self.tokens)))
 
     def on_end(self) -> None:
-        if self._watch is not None:  # before the end is told: who asks then finds it
+        if self._watch is not None:  # before the end is reported, so that the record exists by then
             said = "shortened" if self.shortened else self.end or "complete"
             self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
         reason: Finish = "length" if self.shortened or self.end == "length" else "stop"

@@ -244,7 +244,7 @@ class ResponsesRequest(_Closed):
     structured_outputs: StructuredOutputs | None = None
     guiderail: ThinkingExtras = ThinkingExtras()
 
-    include: _List[Literal["reasoning.encrypted_content"]] | None = None  # it is told in the clear
+    include: _List[Literal["reasoning.encrypted_content"]] | None = None  # the reasoning is sent unencrypted anyway
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
     store: Literal[False] | None = None

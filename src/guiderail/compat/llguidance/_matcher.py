@@ -278,7 +278,7 @@ class LLMatcher:
                 if not (fits and twin.accept_token(int(token))):
                     break
                 good += 1
-        except LimitError:  # told when the token itself is read
+        except LimitError:  # reported when the token itself is read
             pass
         return good
 
@@ -299,7 +299,7 @@ class LLMatcher:
             return none
         try:
             return ask(self.matcher)
-        except LimitError:  # told where the text needs it
+        except LimitError:  # reported where the text needs it
             return none
 
     # -- masks ---------------------------------------------------------------------------------------------------

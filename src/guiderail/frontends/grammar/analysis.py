@@ -259,7 +259,7 @@ def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, orde
     def holds(body: Expression, found: set[str]) -> bool:
         if not decisions:
             decisions.append(nullable_by(found, facts))
-        decisions[0].known.clear()  # what is found may have changed
+        decisions[0].known.clear()  # the answers may have changed
         return decisions[0](body)
 
     return _least(rules, holds, order)

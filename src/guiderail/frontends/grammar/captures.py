@@ -66,7 +66,7 @@ class Captures:
     def __init__(self, tree: Grammar, constraint: Callable[[Grammar], Constraint]) -> None:
         self.constraint = constraint
         self.known: list[Capture] = []
-        self.blanks: list[Constraint | None] = []  # what is ignored in the grammar of each
+        self.blanks: list[Constraint | None] = []  # ignored text, for the grammar of each
         self.programs: dict[Constraint, _core.Program] = {}
         self.program = build_program(constraint(self.marked(tree)))
 
@@ -202,7 +202,7 @@ class Captures:
                 reached, unfinished = at, step
             if at == len(data) and program.is_nullable(state):
                 return step
-            opening: list[tuple[int, int, _Step | None]] = []  # what is tried first is put on the stack last
+            opening: list[tuple[int, int, _Step | None]] = []  # a stack: the first to try is pushed last
             for symbol in program.first_symbols(state):
                 after = program.derivative_symbol(state, symbol)
                 if isinstance(symbol, str) and symbol.startswith((_OPEN, _CLOSE)):

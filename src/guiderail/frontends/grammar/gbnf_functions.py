@@ -40,7 +40,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NUMBER = re.compile(r"[0-9]+")
 _INLINE_FLAGS = re.compile(r"\(\?([imsu]+)\)")
-_PLAIN = r'[^"\\\x00-\x1f]*'  # what stands in a JSON string without escapes
+_PLAIN = r'[^"\\\x00-\x1f]*'  # the characters of a JSON string that need no escape
 
 
 @dataclass(frozen=True, slots=True)

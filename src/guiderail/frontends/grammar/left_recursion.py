@@ -136,7 +136,7 @@ class _Removal:
         if len(group) == 1:
             return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
-        # nothing counts as empty: only what is written first
+        # no rule counts as empty here: only leftmost names
         plain = {name: left_names(self.rules[name], lambda e: False) & inside for name in group}
         visible = [c for c in components(plain) if len(c) > 1 or c[0] in plain[c[0]]]
         if sum(map(len, visible)) < len(group):

@@ -187,7 +187,7 @@ def right_linear(rules: dict[str, Expression], group: list[str], entries: list[s
     for state in group:
         system.add_state(state)
     for state in group:
-        # (what stands before, innermost last; what follows)
+        # (the parts before, innermost last; the part that follows)
         work: list[tuple[tuple[Expression, ...], Expression]] = [((), rules[state])]
         while work:
             before, e = work.pop()

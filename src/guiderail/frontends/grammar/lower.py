@@ -93,7 +93,7 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
     """The terminals that may directly precede a trap."""
     found: set[str] = set()
     seen: set[int] = set()
-    ends: list[Expression] = []  # what stands there
+    ends: list[Expression] = []  # the last parts
 
     def add_ends(parts: Iterable[Expression]) -> None:
         for part in parts:
@@ -171,7 +171,7 @@ class _Lowering:
         self.rules, self.groups, self.b = prepared.rules, prepared.groups, b
         # by name: terminals, and the rules so far
         self.known = {name: _Built(handle, 1, 0) for name, handle in (symbols or {}).items()}
-        self.uses: dict[str, int] = {}  # how often each name stands in the rules, counted when asked for
+        self.uses: dict[str, int] = {}  # name → uses in the rules, counted when first needed
         self.built: dict[int, _Built] = {}  # by expressions, which the rules hold on to
         self.deep: Fold[_Built] = Fold(self._build)
 

@@ -105,7 +105,7 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
     try:
         with algebra.trying():
             objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
-    except TooMany:  # they are told apart while they are read
+    except TooMany:  # alternatives are distinguished while reading
         formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
         objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
     return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
@@ -203,7 +203,7 @@ def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict)
         most = max(algebra.most_cells, count + len(condition.objects) + len(unless.objects))
         if count <= 1 or len(found.objects) <= most:
             return found
-    # The condition stands beside the alternatives: within each of the two outcomes they would be there twice.
+    # Keep the condition next to the alternatives: inside both outcomes they would appear twice.
     anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
     return algebra.and_shapes(shape, split(anything))
 

@@ -87,7 +87,7 @@ class _Closing:
         self.gather(schema, pointer, names, set())
         if names.open or not names.objects:
             return made
-        if self.old and "$ref" in schema:  # what stands beside it means nothing
+        if self.old and "$ref" in schema:  # the keywords next to $ref are ignored
             made = {"allOf": [made]}
         more: dict[str, Any] = {"additionalProperties": False}
         for keyword, found in (("properties", names.named), ("patternProperties", names.patterns)):

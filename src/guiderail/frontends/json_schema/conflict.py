@@ -130,7 +130,7 @@ class _Search:
         self.counts_members = b"unevaluated" in marshal.dumps(self.contents, 2)
         self.is_empty = is_empty
         self.tests = 0
-        self.written = False  # only what is written is nothing, for an option such as max_items
+        self.written = False  # whether only the written texts are empty, because of an option such as max_items
 
     def found(self) -> Iterator[tuple[str, Any]]:
         if not self.empty():
@@ -161,7 +161,7 @@ class _Search:
         try:
             if self.empty():
                 return
-        except GuiderailError as error:  # what is left is no schema
+        except GuiderailError as error:  # the rest is not a valid schema
             if isinstance(error, LimitError) and out_of_work(error):
                 raise
         for back in reversed(undo):

@@ -256,7 +256,7 @@ class Emptiness:
         spend(100)
         if self._deepest is not None and self._votes > _MOST_STEPS:
             raise Undecided
-        # what is left: cells that must not hold, then choices, one at a time
+        # still open: cells that must not hold, then choices, one at a time
         for i, other in enumerate(fails):
             if told_apart(cell, other):
                 continue

@@ -210,7 +210,7 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     return ObjectCell(named, TRUE, required)
 
 
-# -- what the core is told -------------------------------------------------------------------------------------------
+# -- the form that the core reads -------------------------------------------------------------------------------------
 OPERATORS = {"all": 1, "any": 2, "one": 3, "not": 4}
 _C = TypeVar("_C")
 

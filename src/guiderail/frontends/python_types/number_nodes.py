@@ -205,7 +205,7 @@ class Decimals(_Numeric):
             return [(28, b.decimal_places)]
         if b.decimal_places is not None:
             return [(max(0, b.max_digits - b.decimal_places), min(b.decimal_places, b.max_digits))]
-        # The union of all of them would be an automaton too many; no digits after the point or two are what is common.
+        # The union of all splits would make the automaton too large. Zero and two decimal places are the common ones.
         return [(b.max_digits - after, after) for after in (0, 2) if after <= b.max_digits]
 
     def schema(self, out: Schemas) -> dict[str, Any]:

@@ -46,7 +46,7 @@ _KEYWORDS = _words(
     """SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET AS JOIN INNER LEFT OUTER CROSS ON AND OR NOT IN IS
     NULL LIKE BETWEEN EXISTS CASE WHEN THEN ELSE END CAST ASC DESC INTEGER REAL TEXT NUMERIC WITH"""
 )
-# Every keyword of SQLite: as a name it stands in quotes.
+# Every keyword of SQLite. As a name it needs quotes.
 _RESERVED = frozenset(
     _words(
         """abort action add after all alter always analyze and as asc attach autoincrement before begin between by
@@ -65,7 +65,7 @@ _WORD = r"[A-Za-z_][A-Za-z0-9_$]*"
 _PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # the longer first, which then win
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _OPERATORS = ("+", "-", "*", "/", "%", "||")
-_LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # what stands after the FROM clause
+_LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # the clauses after FROM
 
 
 def _plain(name: str) -> bool:

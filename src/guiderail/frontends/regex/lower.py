@@ -38,7 +38,7 @@ from guiderail.frontends.regex.syntax import (
 
 __all__ = ["lower"]
 
-_EDGE = (charsets.NONE, True)  # what stands beside the whole text: its edge, no character
+_EDGE = (charsets.NONE, True)  # the neighbour at either end of the text: its edge, no character
 
 
 def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:

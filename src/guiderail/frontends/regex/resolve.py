@@ -195,7 +195,7 @@ class _Resolver:
         parts = item.items if isinstance(item, Cat) else [item]
         rim = parts[-1] if node.behind else parts[0]
         if len(parts) > 1 and isinstance(rim, Edge | EndNl | Boundary) and not self.facts(rim).most:
-            # an assertion at the place of the look-around itself stands as well beside it
+            # an assertion at the look-around's own position may also be placed next to it
             rest = Look(Cat(parts[:-1] if node.behind else parts[1:], *span), node.behind, node.negative, *span)
             if node.negative:
                 return Alt([rest, self.negated(rim, node)], *span)

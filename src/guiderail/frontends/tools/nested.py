@@ -40,7 +40,7 @@ class NestedArguments:
     members: dict[str, Any] = field(default_factory=dict)
     found: list[tuple[str, Any]] = field(default_factory=list)
     done: bool = False
-    _stack: list[tuple[Any, str]] = field(default_factory=list)  # what is open, each with the name it has where it is
+    _stack: list[tuple[Any, str]] = field(default_factory=list)  # the open values, each with its name in its parent
 
     def feed(self, text: str, at: int) -> int:
         """Reads the complete parts of the text from ``at`` on, and returns the position after them.

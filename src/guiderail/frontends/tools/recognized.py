@@ -109,7 +109,7 @@ def _read_from(calls: ToolCalls, text: str) -> int:
             ended += sum(delta.kind == "end" for delta in reader.feed(c))
             complete = complete or (ended > 0 and reader.snapshot().complete)
     except GuiderailError:
-        pass  # what stands after the turn
+        pass  # the text after the turn
     found = [(call.name, call.arguments) for call in reader.snapshot().calls if call.complete]
     if not found or found != list(_CALLS[: len(found)]):
         return 0

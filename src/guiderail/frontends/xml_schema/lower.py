@@ -84,7 +84,7 @@ class Lowering:
     # -- which elements can be finished at all: a least fixed point
     def _productive(self) -> set[Key]:
         self.productive = set[Key]()
-        users: dict[Key, set[Key]] = {}  # whose content an element stands in
+        users: dict[Key, set[Key]] = {}  # element → the elements whose content contains it
         for key, forms in self.model.forms.items():
             for form in forms:
                 if isinstance(form.content, Children):
@@ -285,7 +285,7 @@ class Lowering:
                 else:
                     parts.append((e, (*counts[:i], more, *counts[i + 1 :])))
             done = all(counts[i] >= least for i, (_, least, _) in enumerate(items))
-            if any(to == counts for _, to in parts):  # what may be repeated for ever stands before the rest
+            if any(to == counts for _, to in parts):  # repeatable parts come before the others
                 loop = b.repeat(b.union([e for e, to in parts if to == counts]), 0)
                 rest = [self._then(e, after(to)) for e, to in parts if to != counts]
                 body = b.union([*rest, b.EPSILON]) if done else b.union(rest) if rest else b.EMPTY

@@ -336,7 +336,7 @@ class SimpleTypes:
             return w.concat([w.repeat(w.char_class(letters), 1, 8), w.repeat(more, 0)])
         if kind == "NMTOKEN":
             return w.repeat(w.char_class(chars), 1)
-        if kind != "Name":  # NCName and what is derived from it
+        if kind != "Name":  # NCName and the types derived from it
             starts, chars = starts - _COLON, chars - _COLON
         return w.concat([w.char_class(starts), w.repeat(w.char_class(chars), 0)])
 

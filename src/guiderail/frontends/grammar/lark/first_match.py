@@ -465,7 +465,7 @@ class Machine:
     def decide_plain(self) -> FirstMatch:
         """Decides the same if threads are only states: what each expands to is computed once."""
         masks = [state.mask for state in self.states]
-        lists: dict[int, tuple[int, ...]] = {}  # by a state: the states it stands for, in order
+        lists: dict[int, tuple[int, ...]] = {}  # state → the states it expands to, in order
         divisions: dict[frozenset[int], list[int]] = {}
         count = len(self.classes)
         first = self.leaves(self.start)

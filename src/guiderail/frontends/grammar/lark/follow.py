@@ -100,7 +100,7 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Fo
     """
     after = _first_bytes_of(lexeme.after)
     names = follow(lexeme.name) | ignore
-    if ANYTHING in names or lexeme.name in ignore:  # which stands before anything
+    if ANYTHING in names or lexeme.name in ignore:  # anything may follow it
         return False
     own = _begin(lexeme.constraint)
     later = False

@@ -323,7 +323,7 @@ def grammar_builder() -> Any:
 
         def validate(builder: Any) -> None:
             if not _sound(builder, lark):
-                lark.GrammarBuilder.validate(builder)  # which says what is wrong
+                lark.GrammarBuilder.validate(builder)  # raises, with the message
 
         methods["validate"] = validate
         names["_parse_grammar"] = parse

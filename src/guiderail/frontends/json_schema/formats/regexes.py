@@ -236,7 +236,7 @@ class _Parts:
             behind = b.concat([references, b.union([terms, quantifier])])
             return b.concat([b.repeat(b.union([terms, digit, behind]), 0), b.repeat(references, 0, 1)])
 
-        inner: list[int] = []  # by the number of groups before: what stands in a group
+        inner: list[int] = []  # by the number of groups before: the contents of a group
         terms: list[int] = []  # the same at the outermost level, without groups that count
         for numbered in range(_COUNTED + 1):
             whole = outer = b.EMPTY

@@ -132,7 +132,7 @@ class PythonLowering(Lowering):
             if not ways:
                 return b.EMPTY
             after, alone = b.union(ways), b.union(starts)
-        rule = b.rule(name)  # not in place: what is nested in itself 64 times would be one very deep expression
+        rule = b.rule(name)  # not inlined: 64 levels of nesting would make one very deep expression
         b.define(rule, b.concat([b.literal(f"{name}(".encode()), alone, b.literal(b")")]))
         return rule
 
