@@ -15,9 +15,9 @@ needed. The data is a folder of documents or a ``.jsonl.gz`` of them, each ``{"i
     python benchmarks/schemas.py --data maskbench.jsonl.gz --engines guiderail,xgrammar --sample 300 --out runs.jsonl
     python benchmarks/schemas.py --report runs.jsonl --list 20
 
-Times are of one thread, around one call from Python, in wall-clock time, or in CPU time with ``--clock cpu``. On a busy machine, the
-slowest of a thousand wall-clock calls are those that waited for a processor. *Again* is the compilation of a schema
-that was compiled before. Ratios are over the schemas that both engines compile.
+Times are of one thread, around one call from Python, in wall-clock time, or in CPU time with ``--clock cpu``. On a
+busy machine, the slowest of a thousand wall-clock calls are those that waited for a processor. *Again* is the
+compilation of a schema that was compiled before. Ratios are over the schemas that both engines compile.
 """
 
 from __future__ import annotations
