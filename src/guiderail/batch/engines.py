@@ -121,7 +121,7 @@ class LocalEngine:
         prompts = [tokens for _, _, tokens in part]
         batch = Batch(self.model, prompts, [self.guide] * len(part), [TEXT] * len(part), options=self.asked)
         for writing, (_, row, _) in zip(batch.rows, part, strict=True):
-            writing.sampler = Sampler(self.asked.sampling, row)  # by its number in the input, whatever the batch
+            writing.sampler = Sampler(self.asked.sampling, row)  # by its number in the input, for any batch size
         for _ in batch.steps():
             continue
         answers = []
@@ -133,7 +133,7 @@ class LocalEngine:
     def _judge(self, made: Generation) -> ModelError | None:
         if made.stop_text is not None:
             return None if made.matched or self.is_text else stopped(made.stop_text)
-        cut = made.finish_reason == "length" and not self.is_text  # a number, say, that could have had more digits
+        cut = made.finish_reason == "length" and not self.is_text  # for example a number without its last digits
         return unfinished(len(made.tokens)) if cut or not made.matched else None
 
     def close(self) -> None:
@@ -179,9 +179,9 @@ class VllmEngine:
 
     def __init__(self, job: Job) -> None:
         asked = asked_for(job.constraint)
-        # The engine stays in this process, so that none survives when this one is killed.
+        # The engine runs in this process, so that it ends when this process is killed.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is what the model says, or it has failed
+        os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is the model's answer or an error
         try:
             from vllm import LLM, SamplingParams
             from vllm.sampling_params import StructuredOutputsParams

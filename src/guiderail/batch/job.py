@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchOptions", "Job", "Task", "begin", "described", "note"]
 
 ENGINES = ("guiderail", "vllm")
-_MAY_DIFFER = frozenset({"max_tokens"})  # rows that are complete do not change with it, and those it cut get more
+_MAY_DIFFER = frozenset({"max_tokens"})  # it does not change complete rows, and rows that it cut off get more tokens
 _OTHER = {"input_sha256": "the input has changed", "constraint_sha256": "the constraint is another one"}
 
 

@@ -199,7 +199,7 @@ class _Work:
 
     def __init__(self, folder: Path, source: Input, retry: bool, changed: bool) -> None:
         self.folder, self.source = folder, source
-        self.held = _done(folder, source.shards)  # without the rows that are to be tried again
+        self.held = _done(folder, source.shards)  # without the rows that are to be retried
         again: dict[int, Totals] = {}
         for index, one in self.held.items():
             if changed or (retry and one.failed):
@@ -290,7 +290,7 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
     if log.exists():
         data = log.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
-        if torn:  # a kill in the middle of a line
+        if torn:  # the process was killed in the middle of a line
             log.write_bytes(whole + b"\n" if whole else b"")
         for line in whole.splitlines():
             row = json.loads(line)
@@ -370,7 +370,7 @@ class Replica:
         if self.job.is_json and wrong is None:
             try:
                 value = json.loads(answer.text)
-            except (RecursionError, ValueError) as error:  # too deep, or a number too long, for Python's reader
+            except (RecursionError, ValueError) as error:  # nested too deep, or a number too long, for Python's reader
                 wrong = ModelError(
                     f"the JSON fits the schema, but Python cannot read it: {error}", code="read-mismatch"
                 )
@@ -408,7 +408,7 @@ def _with_ray(
     if started and address is not None:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     elif started:
-        # Ray counts processors, it does not measure them: with fewer than are asked for a batch would wait for ever.
+        # Ray counts processors and does not measure them. With fewer than requested, a batch would wait forever.
         enough = max(os.cpu_count() or 1, int(replicas * cpus) + 2)
         ray.init(num_cpus=enough, log_to_driver=False, logging_level="error", include_dashboard=False)
     try:

@@ -228,5 +228,5 @@ def _run(config: uvicorn.Config, listener: socket.socket) -> None:
 
     try:
         Server(config).run([listener])
-    except KeyboardInterrupt:  # uvicorn has ended by then, and tells of it
+    except KeyboardInterrupt:  # uvicorn has ended by then, and has reported it
         return

@@ -35,7 +35,7 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
     texts: list[bytes] = []
     frontier = [(b"", program.root)]
     spent = 0
-    while frontier:  # every state of it is live: whatever is read leads to a text, so the loop ends
+    while frontier:  # every state is live, so each byte leads to a text and the loop ends
         after = []
         for text, state in frontier:
             if program.is_nullable(state):

@@ -62,7 +62,8 @@ def _check_bound(name: str, value: int) -> None:
 
 @lru_cache(maxsize=128)
 def _cached(constraint: Constraint) -> Program:
-    with special_tokens_of(SpecialTokens()):  # kept for all: also where it is asked for while a guide is being made
+    # Shared by all vocabularies, so it must not use the special tokens of a guide that is being compiled.
+    with special_tokens_of(SpecialTokens()):
         return Program(build_program(constraint), constraint)
 
 

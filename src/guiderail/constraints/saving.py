@@ -29,7 +29,7 @@ def program_file(constraint: Constraint, special: Vocabulary | SpecialTokens | N
         builder = _core.Builder(records=True)
         root = constraint._lower(builder)
         file = builder.recorded(root)
-        builder.finish(root)  # with the checks of the whole
+        builder.finish(root)  # also checks the whole program
     return file
 
 

@@ -14,8 +14,8 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["BudgetedMasks", "check_budget", "least_tokens"]
 
-_FAR = 1024  # tokens that are left, beside four times those needed at the start: masks are without a budget until then
-_UNKNOWN = 3  # states of which no end is found, before the search for one is given up
+_FAR = 1024  # remaining tokens, plus four times the initial minimum: with more, masks ignore the budget
+_UNKNOWN = 3  # states without a known end after which the search for one stops
 
 
 def least_tokens(matcher: Matcher, limit: int | None = None) -> int | None:
@@ -77,7 +77,7 @@ class BudgetedMasks:
         needed = least_tokens(matcher)
         self._most = most
         self._near = _FAR if needed is None else _FAR + 4 * needed
-        self._thorough = True  # one thorough search for an end may still be made; it takes long
+        self._thorough = True  # whether one thorough, slow search for an end is still allowed
         self._unknown = 0
 
     def is_far(self, written: int) -> bool:

@@ -58,7 +58,7 @@ class _Row(Row):
         self.weight = weight
         self.text: list[str] = []
         self.told: list[TokenLogprob] = []  # of each token, where that is wanted
-        self.began = False  # the model has read the prompt
+        self.began = False  # whether the model has read the prompt
         self._observe = observe
 
     def on_forced(self, token: int) -> None:
@@ -197,7 +197,7 @@ class Batch:
         self.one_by_one = options.log_weight and not (options.jump_forward or hasattr(self.session, "feed_each"))
         self.masks = Masks(self.bitmask)
         self.pass_tokens: int | None = getattr(model, "pass_tokens", None)
-        self.behind: set[int] = set()  # rows of which the model has not read all that was written
+        self.behind: set[int] = set()  # rows whose last tokens the model has not read yet
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Generator[tuple[int, str], None, None]:
@@ -272,7 +272,7 @@ class Batch:
         mark = time.perf_counter()
         rows = self.rows
         width = min(self.vocabulary.size, logits.shape[1])
-        seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
+        seen = None if self.observer is None else logits.copy()  # before masking: the model's own
         for i in asked:
             rows[i].penalize(logits[i])
         whole = {i: weight.whole(logits[i, :width]) for i in asked if (weight := rows[i].weight) is not None}

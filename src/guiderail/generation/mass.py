@@ -31,9 +31,9 @@ from guiderail.support.texts import shown
 __all__ = ["Mass", "interval", "mass"]
 
 SAMPLES = 64
-_FEW_TEXTS = 64  # of these the probabilities are computed, rather than estimated
+_FEW_TEXTS = 64  # up to this many texts, probabilities are computed instead of estimated
 _FEW_PREFIXES = 1024
-_TRUNCATED = 0.5  # the part of its capital that a bet may lose at most
+_TRUNCATED = 0.5  # maximum part of its capital that a bet may lose
 
 
 @dataclass(frozen=True, slots=True)

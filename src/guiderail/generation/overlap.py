@@ -39,16 +39,16 @@ class Masks:
     thread also disturbs the model, which cannot be timed here. Only speed depends on the choice.
     """
 
-    RETRY = 64  # steps after which the other way gets a turn
-    WORTH = 50e-6  # seconds that the masks of a step take at least, for a thread to be woken
+    RETRY = 64  # steps after which the other mode is tried again
+    WORTH = 50e-6  # minimum seconds of a step's masks that justify waking a thread
 
     def __init__(self, bitmask: NDArray[np.int32]) -> None:
         self.bitmask = bitmask
         self.steps = 0
-        self.before: float | None = None  # seconds by which a step was recently held up; None: not tried yet
+        self.before: float | None = None  # recent delay of a step in seconds; None: not measured yet
         self.meanwhile: float | None = None
         self.filling: _core.Filling | None = None
-        self.seconds: list[float] = []  # that each mask of the last step took, where they were filled meanwhile
+        self.seconds: list[float] = []  # of each mask of the last step, if they were filled during the forward pass
         self.held_up = 0.0
 
     def begin(self, matchers: list[Matcher], rows: list[int], fill: Callable[[], None] | None = None) -> None:

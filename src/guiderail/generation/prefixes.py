@@ -61,8 +61,8 @@ class Walk:
     def __init__(self, stops: Sequence[int] | None) -> None:
         self._stops = None if stops is None else np.array(sorted(stops))
         self._children: list[dict[Hashable, int]] = [{}]
-        self._text: list[int | None] = [None]  # that ends here
-        self._longest: list[int | None] = [None]  # that ends here or before
+        self._text: list[int | None] = [None]  # the text that ends at each node
+        self._longest: list[int | None] = [None]  # the longest text that ends at each node or before it
         self._plans: dict[int, tuple[list[tuple[int, int]], list[tuple[int, NDArray[np.int64]]]]] = {}
 
     def _add(self, word: Iterable[Hashable], text: int) -> None:

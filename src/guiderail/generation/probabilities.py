@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 MAX_PREFIXES = 16_384
 TOLERANCE = 1e-6
-_ROUND = 128  # prefixes read together, where which ones are worth it depends on others
+_ROUND = 128  # prefixes read together if the choice depends on earlier results
 
 
 class Probabilities(Mapping[Any, float]):
@@ -399,7 +399,7 @@ class _Forward:
         self._room = room  # tokens that a text may have beside the prompt
         self._spreads: dict[Tokens, Spread] = {}
         self._asked = 0
-        self.ends: list[tuple[Tokens, float]] = []  # prefixes after which it is decided, with what they have
+        self.ends: list[tuple[Tokens, float]] = []  # prefixes that decide the outcome, with their probabilities
 
     def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
         """The log-probability of each text, and the probability that was left unexplored.

@@ -33,8 +33,8 @@ __all__ = ["End", "Row", "StopText"]
 End = Literal["complete", "stop", "stop-text", "length"]
 """How a text ended: nothing could follow; by a stop token; at a stop text; its tokens ran out."""
 
-_FORCED_AT_ONCE = 4096  # bytes of forced text that are read together
-_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # of a text that has not begun
+_FORCED_AT_ONCE = 4096  # bytes of forced text that are read in one call
+_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # for a text that has not begun
 
 
 class StopText:
@@ -316,7 +316,7 @@ class Row:
             self.on_forced(token)
         if not self.matcher.accept_token(token):
             raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
-        if not self.done:  # else it was given up while the token was read
+        if not self.done:  # otherwise it was cancelled while the token was read
             self._append(token, forced)
         self._spent(started)
 
@@ -351,7 +351,7 @@ class Row:
             return False
 
     def _finish(self, end: End, *, matched: bool) -> None:
-        if self.done:  # it was given up meanwhile
+        if self.done:  # it was cancelled in the meantime
             return
         if rest := self._cut.flush():
             self.on_text(rest, None)

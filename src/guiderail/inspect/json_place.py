@@ -316,7 +316,7 @@ class JsonWhere:
     def _accepts(self, spot: _Spot, value: Any) -> bool:
         try:
             return spot.scope.child(spot.schema).shape().accepts(value)
-        except SchemaError:  # a schema that nothing else has complained about rules nothing out
+        except SchemaError:  # a schema without any known error rules nothing out
             return True
 
 

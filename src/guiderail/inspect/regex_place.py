@@ -14,7 +14,7 @@ from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, R
 
 __all__ = ["RegexWhere"]
 
-_MOST = 400  # places at once
+_MOST = 400  # maximum simultaneous places
 
 # What is to be read: None at the end of the pattern; (node, how far, what is after it). Of a sequence "how far" is the
 # next part, of a repetition the turns that were made.

@@ -41,7 +41,7 @@ __all__ = ["Finding", "MaskCost", "SchemaCheck", "check_schema"]
 LONG = 330
 """A string without "maxLength" that may have more characters than this counts as unbounded (a mail address has 320)."""
 
-_MOST_PARTS = 5_000  # parts of values that are looked at
+_MOST_PARTS = 5_000  # maximum parts of values that are examined
 _THOUGHTS = re.compile(r"reason(ing)?s?|rationale|explanation|thoughts?|thinking|analysis|chain_of_thought|steps", re.I)
 _ANSWERS = re.compile(r"answer|result|verdict|label|score|rating|decision|category|class|conclusion|sentiment", re.I)
 
@@ -203,7 +203,7 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         with document.evaluating():
             inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
         return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
-    if error.code == "schema-branches":  # found out after long work, which would only be done again
+    if error.code == "schema-branches":  # found after long work, which would only be repeated
         return SchemaCheck(name, "unsupported", error.message, error.code)
     try:  # what remains without the keywords that cannot be enforced?
         constraint = json_schema(schema, **{**options, "on_unsupported": "ignore"})

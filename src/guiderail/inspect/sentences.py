@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["differs", "why"]
 
 
-_DIFFERS = 0.005  # of probabilities, to be worth a sentence
+_DIFFERS = 0.005  # minimum probability worth a sentence
 
 
 def differs(step: Step) -> bool:

@@ -177,7 +177,7 @@ class Where:
         return Place(rules=rules or (), rest=_short(dump)) if rules or dump else None
 
 
-# A class of characters: as many of its letters as are worth showing, and the others.
+# A character class: the letters worth showing, and then the others.
 _LONG_CLASS = re.compile(r"\[((?:[^\]\\]|\\u\{\w+\}|\\.){12})(?:[^\]\\]|\\.){3,}\]")
 
 

@@ -172,7 +172,7 @@ def _check(given: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         raise VLLMValidationError("structured_outputs.json_object must be True if set; omit it for free text")
     check_json_nesting(given.json)
     check_json_nesting(given.structural_tag, structural_tag=True)
-    given.__post_init__()  # one kind, and one only
+    given.__post_init__()  # exactly one kind
     try:
         store_of(tokenizer, model_config.get_vocab_size()).guide(asked_of(given, compact=config.disable_any_whitespace))
     except GuiderailError as error:

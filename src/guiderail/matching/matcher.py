@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
-_MOST_THREADS = 1 << 16  # more are as good as so many
-_FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
-_SPELLED_ANEW = 8  # tokens before forced text that are spelled once more with it
-_MET_AGAIN = 4  # of which the last must be met again
-_PROBED = 4  # tokens at the end of forced text that are spelled with what may follow it
+_MOST_THREADS = 1 << 16  # more threads make no difference
+_FORCED_LIMIT = 4096  # maximum look-ahead in bytes of forced text
+_SPELLED_ANEW = 8  # tokens before forced text that are spelled again together with it
+_MET_AGAIN = 4  # how many of these, the last ones, the new spelling must contain
+_PROBED = 4  # tokens at the end of forced text that are spelled together with possible continuations
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 
 
@@ -194,7 +194,7 @@ class Matcher(_core.Matcher):
         while short > 0 and bytes_of(tokens[short])[:1] in _INSIDE_CHARACTER:
             short -= 1
         for probe in self.guide.example_continuations(after.state, program=after.program):
-            for begin in dict.fromkeys((short, 0)):  # all of them only where the first of a few is not met again
+            for begin in dict.fromkeys((short, 0)):  # all tokens only if a few do not suffice
                 text = b"".join(map(bytes_of, tokens[begin:])).decode()
                 again = self._spell(text + probe)
                 same = begin

@@ -60,7 +60,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     if service.inspections is not None:
         _Inspect(service.inspections, service.name, options).add_to(app)
     app.add_middleware(Gate, api_key=options.api_key, metrics=service.metrics)
-    if options.cors_origins:  # outermost: a browser's question before the request has no key
+    if options.cors_origins:  # outermost: a browser's preflight request has no key
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.cors_origins),

@@ -49,7 +49,7 @@ class Asides:
             try:
                 loop.call_soon_threadsafe(tell, result, error)
             except RuntimeError:
-                return  # the loop has ended, and with it everyone who could ask
+                return  # the loop has ended, and with it every waiter
 
         def tell(result: T, error: BaseException | None) -> None:
             self._running -= 1

@@ -80,7 +80,7 @@ class LastWord(Response):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with suppress(TimeoutError, asyncio.TimeoutError):  # who has not read the answer by then does not want it
+        with suppress(TimeoutError, asyncio.TimeoutError):  # the client had time to read the answer
             await asyncio.wait_for(_drain(receive), DRAINED_SECONDS)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -20,8 +20,8 @@ from guiderail.server.service import Service, failure
 __all__ = ["ChoiceLogprobs", "choice_logprobs"]
 
 PARAM = "guiderail.choice_logprobs"
-_SHARE = 2  # one in so many tokens of cache may be taken, if one text does not need more
-MAX_PREFIXES = 512  # read in one go, for which other texts wait
+_SHARE = 2  # all texts may take 1/_SHARE of the cache's tokens; a single text may take more
+MAX_PREFIXES = 512  # read at once while other texts wait
 TOLERANCE = 1e-4
 
 ChoiceLogprobs = list[dict[str, Any]]

@@ -72,7 +72,7 @@ class _Work:
         try:
             self._loop.call_soon_threadsafe(self._tell, result, error)
         except RuntimeError:
-            return  # the loop has ended, and with it everyone who could ask
+            return  # the loop has ended, and with it every waiter
 
     def _tell(self, result: Any, error: BaseException | None) -> None:
         if self._on_end is not None:
@@ -199,7 +199,7 @@ class Compiler:
                 started = time.perf_counter()
                 if isinstance(build, Recipe):
                     build = await self._tried(build, param, left())
-                held = False  # from here on, the thread gives the turn back when it ends
+                held = False  # from here on, the thread returns the turn when it ends
                 made: tuple[Any, Guide] = await interruptible(self._work(build), left(), self._turns.give_back)
                 self.metrics.compile_seconds.observe(time.perf_counter() - started)
             finally:

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["protocol"]
 
-_MOMENT = 0.002  # seconds for which one connection is read before others have their turn
-_PIECE = 256  # bytes, the first of them, that are read without a look at the clock
+_MOMENT = 0.002  # seconds for reading one connection before the others have their turn
+_PIECE = 256  # first bytes that are read without checking the clock
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -30,14 +30,14 @@ class _Impatient(H11Protocol):
     write_seconds = 60.0
     _head: asyncio.TimerHandle | None = None
     _write: asyncio.TimerHandle | None = None
-    _rest = b""  # that has arrived and is not looked at yet
+    _rest = b""  # received but not parsed yet
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        if self._rest:  # what came before goes first
+        if self._rest:  # earlier bytes come first
             self._rest += data
             self.transport.pause_reading()
         else:

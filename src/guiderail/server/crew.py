@@ -53,7 +53,7 @@ class Crew:
         self.patience = patience
         self._changed = threading.Condition()
         self._waiting: deque[Work] = deque()
-        self._worker: _Worker | None = None  # the one that takes up works in turn
+        self._worker: _Worker | None = None  # the worker that takes the next work
         self._idle = False
         self._late = 0
         self._closed = False
@@ -142,7 +142,7 @@ class Crew:
         with self._changed:
             worker.work = None
             if self._worker is not worker:
-                return None  # it was left alone, and its place is taken
+                return None  # this worker was replaced
             if not self._waiting and not self._closed:
                 self._idle = True
                 self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE)

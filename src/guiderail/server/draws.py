@@ -24,7 +24,7 @@ from guiderail.server.rows import Delta, Failed, Finished, Job, finite, token_by
 __all__ = ["Drawing", "drawing_of", "loan_for"]
 
 _EXACT_ROWS = 4
-_SHARE = 2  # one in so many tokens of cache may be reserved for one draw
+_SHARE = 2  # one draw may reserve 1/_SHARE of the cache's tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Drawn:
     def __init__(self, job: Job, chosen: Options, model: Model, options: ServerOptions, metrics: Metrics) -> None:
         self._job, self._chosen, self._model, self._options, self._metrics = job, chosen, model, options, metrics
         self._done = 0  # texts
-        self._spent = 0.0  # seconds of work that texts before this one took
+        self._spent = 0.0  # seconds of work for the texts before this one
         self._failed = False
 
     def work(self, loan: Loan) -> None:

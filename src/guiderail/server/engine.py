@@ -42,10 +42,10 @@ from guiderail.server.rows import Job, Row
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
-_QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts as quick again
-_ROOMY = 8  # rows of a session that is opened beside others
-_SPARED = 8  # one in so many tokens of the room that is left may be reserved by rows to spare
-_LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
+_QUICK_SECONDS = 0.002  # if one work of a slow text takes less, the text counts as fast again
+_ROOMY = 8  # rows of a session that is opened next to others
+_SPARED = 8  # spare rows may reserve 1/_SPARED of the remaining tokens
+_LEAST_LENGTH = 256  # minimum length of spare rows; otherwise a power of two, if there is room
 _REST_SECONDS = 1.0  # idle time after which the heap returns its free memory
 _log = logging.getLogger("guiderail.server")
 T = TypeVar("T")
@@ -217,8 +217,8 @@ class Engine:
                 elif not moved and self._lent:
                     with self._wake:
                         if not self._is_wanted():
-                            self._wake.wait(0.02)  # who was lent the model works on what it said
-            except Exception as error:  # whatever it is, others must be served after it
+                            self._wake.wait(0.02)  # the borrower is processing the model's answer
+            except Exception as error:  # any exception: other requests must still be served
                 _log.exception("a step failed")
                 for team in list(self._teams):
                     self._disband(team, error)
@@ -353,11 +353,11 @@ class Engine:
         try:
             session = self.model.new_session(*shape)
         except ModelError as error:
-            if self._teams:  # room may come: they wait, in their order
+            if self._teams:  # wait in order until there is room
                 with self._wake:
                     self._queue.extendleft(reversed(rows))
                 return
-            if len(rows) > 1:  # less at a time
+            if len(rows) > 1:  # fewer rows at a time
                 with self._wake:
                     self._queue.extendleft(reversed(rows[1:]))
                 rows = rows[:1]

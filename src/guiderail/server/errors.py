@@ -61,8 +61,8 @@ class ApiError(Exception):
         return {"Retry-After": "1"} if self.status == 503 else {}
 
 
-_BUDGET = {"budget-too-small", "budget-unknown"}  # of LimitError: the limit is the request's own
-_BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # of ModelError: not what the request got wrong
+_BUDGET = {"budget-too-small", "budget-unknown"}  # LimitErrors caused by the request's own limit
+_BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # ModelErrors that are not the request's fault
 
 
 def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:

@@ -54,7 +54,7 @@ class Turns:
             client, queue = self._waiting.popitem(last=False)
             future = queue.popleft()
             if queue:
-                self._waiting[client] = queue  # at the end: the others go first
+                self._waiting[client] = queue  # at the end, so that the others come first
             if not future.done():
                 future.set_result(None)
                 return

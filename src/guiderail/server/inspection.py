@@ -175,14 +175,14 @@ class Inspections:
                     self._kept[key] = kept
                     while len(self._kept) > self._texts:
                         self._kept.popitem(last=False)
-            except Exception:  # a page less; the text itself has long been answered
+            except Exception:  # only the page is lost; the text has been sent long before
                 _log.exception("a record could not be made")
             finally:
                 with self._lock:
                     self._pending.pop(key, None)
 
         with self._lock:
-            if len(self._pending) >= 2 * self._texts:  # more than can be kept wait already
+            if len(self._pending) >= 2 * self._texts:  # the queue is full
                 return
             try:
                 self._pending[key] = self._maker.submit(make)

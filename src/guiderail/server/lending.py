@@ -81,7 +81,7 @@ class Loan:
         self._since = time.perf_counter()
         try:
             threading.Thread(target=self._run, name="guiderail-draw", daemon=True).start()
-        except RuntimeError as error:  # the system has no more threads
+        except RuntimeError as error:  # the system cannot start more threads
             self.over = True
             self._failed(error)
 

@@ -155,7 +155,7 @@ class Nursery:
             writer.close()
             if self._control is not None:
                 try:
-                    self._control.send(CONTROL.pack(KILL, number))  # nothing happens where it has ended
+                    self._control.send(CONTROL.pack(KILL, number))  # no effect if the child has ended
                 except OSError:
                     self._drop()
         if status == "made":
@@ -168,7 +168,7 @@ class Nursery:
     def _drop(self) -> None:
         control, self._control = self._control, None
         if control is not None:
-            control.close()  # the process ends by that
+            control.close()  # this ends the process
         process, self._process = self._process, None
         if process is not None:
             try:

@@ -15,7 +15,7 @@ from guiderail.server.errors import ApiError
 __all__ = ["from_validation"]
 
 _LONGEST = 60  # characters of what a request says, shown in a message
-_MOST_TOLD = 8  # of the ways in which a value might have been right
+_MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "string_type": "a text",

@@ -136,11 +136,11 @@ class Row(TextRow):
             spell=partial(token_bytes, self.vocabulary),
             stops=job.stops,
             penalties=job.penalties,
-            ask_always=job.logprobs is not None or job.log_weight,  # each token's probability is wanted
+            ask_always=job.logprobs is not None or job.log_weight,  # every token's probability is needed
         )
-        self.work: Work | None = None  # that is being done about it
+        self.work: Work | None = None  # the work in progress for this row
         self.slow = False  # the last work took long
-        self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
+        self.held: NDArray[np.float32] | None = None  # logits waiting for the mask
         self._info: TokenLogprob | None = None  # of the token being taken
         self._weight = LogWeight(job.sampling, job.penalties, job.prompt) if job.log_weight else None
         self._ending = False  # only a stop token can follow, and its weight must be reported
@@ -181,7 +181,7 @@ class Row(TextRow):
         if self.done or end != "complete" or weight is None or weight.closed:
             super()._finish(end, matched=matched)
             return
-        self._ending = self.ready = self.filled = True  # the model is asked once more, and no mask is needed
+        self._ending = self.ready = self.filled = True  # one more query of the model, without a mask
 
     def _weigh_end(self, logits: NDArray[np.float32]) -> None:
         assert self._weight is not None

@@ -80,7 +80,7 @@ class Run:
         """Takes an event of the engine, on any thread."""
         try:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
-        except RuntimeError:  # the loop has ended: there is no one to tell
+        except RuntimeError:  # the loop has ended: there is no waiter
             self.cancel()
 
     def cancel(self) -> None:
@@ -103,7 +103,7 @@ class Run:
                     self._first = False
                     self._metrics.first_token_seconds.observe(time.perf_counter() - self._began)
                 if isinstance(event, Failed):
-                    if isinstance(event.error, LimitError):  # its states are useless
+                    if isinstance(event.error, LimitError):  # its states cannot be used any more
                         for job in self._jobs:
                             self._forget(job.guide)
                     raise failure(event.error)

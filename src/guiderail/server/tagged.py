@@ -64,7 +64,7 @@ def tagged_constraint(
         with _named(function["name"]):
             schema = function.get("parameters") or {"type": "object", "properties": {}}
             arguments = json_schema(schema).as_written()
-            build_program(arguments)  # what is wrong with it has the name of the tool then
+            build_program(arguments)  # so that its errors name the tool
         rules.append((_function_head(function["name"]), sequence(arguments, Marker(_CALL_END))))
     for custom in customs:
         with _named(custom["name"]):

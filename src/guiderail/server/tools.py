@@ -35,7 +35,8 @@ _log = logging.getLogger("guiderail.server")
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _MODES = ("auto", "required", "none")
 _DESCRIBED = "hermes"  # the format in which ToolSet.description asks for calls
-_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}  # what leaving them out means
+# The meaning of missing parameters.
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class ToolPlan:
                 content=text,
                 vocabulary=vocabulary,
                 on_bad_tool="error",
-                extra_arguments=True,  # a schema is meant as it stands
+                extra_arguments=True,  # the schema means exactly what it says
             )
             return
         assert tools is not None
@@ -166,7 +167,7 @@ class _FormatReader:
     def close(self) -> list[Part]:
         try:
             return self._parts(self._reader.close())
-        except ToolTextError:  # tokens ran out inside a call; what there was of it has been told
+        except ToolTextError:  # the tokens ran out inside a call, whose beginning has been sent
             return []
 
     def _parts(self, deltas: Sequence[ToolDelta]) -> list[Part]:

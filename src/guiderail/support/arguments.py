@@ -54,7 +54,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return None  # Python says what is missing
+        return None  # raises Python's message for missing arguments
     for name, value in bound.arguments.items():
         parameter = inspect.signature(function).parameters[name]
         wanted = parameter.annotation

@@ -31,7 +31,7 @@ _FORMAT = 1
 _SUFFIX = ".json"
 _lock = threading.Lock()
 _chosen: Path | None = None
-_set = False  # whether set_cache_dir was called: it goes before the environment
+_set = False  # whether set_cache_dir was called, which overrides the environment
 
 
 @checked
@@ -167,7 +167,7 @@ class DiskCache:
     def _touch(self, path: Path) -> None:
         try:
             os.utime(path)
-        except OSError:  # a directory that may only be read: nothing is removed from there either
+        except OSError:  # a read-only directory: nothing can be removed from it either
             return
 
     def _make_room(self) -> None:
@@ -189,7 +189,7 @@ def _fingerprint() -> str:
     """What entries depend on besides their keys: which files of the package, and of Lark, do the reading."""
     root = Path(__file__).parent
     files = [*root.glob("_core*"), *root.glob("*.py"), *(root / "frontends").rglob("*.py")]
-    lark = find_spec("lark")  # its import, or that of what knows its version, takes longer than reading from disk
+    lark = find_spec("lark")  # importing it, or a module that knows its version, takes longer than reading from disk
     if lark is not None and lark.origin is not None:
         files += Path(lark.origin).parent.glob("*.py")
     stats = [(str(path), path.stat()) for path in sorted(files)]

@@ -18,7 +18,7 @@ R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_ENTRY = 500  # bytes of an entry, its key and its place in the order, about
+_ENTRY = 500  # approximate bytes of an entry, its key and its place in the order
 _all: list[Kept[Any, Any]] = []
 
 

@@ -115,8 +115,8 @@ class PartialJson:
         self._offset = 0  # characters before the chunk at hand
         # the string at hand
         self._is_key = False
-        self._text = ""  # what `value` has shown of it
-        self._parts: list[str] = []  # what came after that
+        self._text = ""  # the part of the string that `value` has shown
+        self._parts: list[str] = []  # the pieces after that part
         self._escape = ""  # an unfinished escape, with its backslash
         self._high = ""  # the first half of a surrogate pair, which waits for the second
         # the number or the word at hand

@@ -31,7 +31,7 @@ spend = _core.spend_work
 spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
-_MOST = 1 << 60  # no sum of counts comes near the end of 64 bits
+_MOST = 1 << 60  # far below the limit of 64 bits, even for sums
 _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
 

@@ -144,7 +144,7 @@ class _Reader:
         view, at, unpack = self.view, self.at, _LENGTH.unpack_from
         for _ in range(self.possible(count, 8)):
             at += 8 + unpack(view, at)[0]
-            if at > self.end:  # asked each time, for no offset may pass what a number of C holds
+            if at > self.end:  # checked at each step, because an offset must fit into a C integer
                 raise ValueError(f"it is cut off at byte {self.end}")
         self.at = at
 

@@ -12,7 +12,7 @@ from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["forget_vocabularies", "vocabulary_of"]
 
-_MOST = 8  # tokenizers whose vocabularies are kept, the ones used last
+_MOST = 8  # most recently used tokenizers whose vocabularies are kept
 _NONE = (type(None), bool, int, float, complex, bytes, bytearray, list, tuple, dict, set, frozenset)
 _kept: OrderedDict[tuple[Any, ...], tuple[Any, Vocabulary]] = OrderedDict()
 _lock = threading.Lock()

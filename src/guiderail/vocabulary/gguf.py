@@ -33,7 +33,7 @@ _BYTE_LEVEL = {"gpt2"}
 _WHITESPACE = {"llama", "bert", "t5"}
 _SCALARS = ("model", "bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id")
 
-# What llama.cpp cuts texts by, by the name that a file gives. What no pattern matches is a piece, too.
+# How llama.cpp splits texts, by the name in the file. Text between matches is a piece, too.
 _LLAMA3 = (
     r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

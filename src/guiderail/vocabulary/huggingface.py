@@ -199,7 +199,7 @@ def _spellings(backend: Any) -> list[str | None]:
     count = backend.get_vocab_size(with_added_tokens=True)
     spellings: list[str | None] = list(map(backend.id_to_token, range(count)))
     if None not in spellings:
-        return spellings  # as many as there are: the numbering has no holes
+        return spellings  # the count equals the size, so there are no holes
     vocabulary = backend.get_vocab(with_added_tokens=True)
     spellings = [None] * (max(vocabulary.values(), default=-1) + 1)
     for text, token in vocabulary.items():

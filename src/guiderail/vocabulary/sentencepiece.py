@@ -49,7 +49,7 @@ def from_sentencepiece(
         tokens: list[bytes | None] = [piece.replace("▁", " ").encode() for piece in pieces]
         for token in _where(processor.is_byte(ids)):
             tokens[token] = bytes([int(pieces[token][3:5], 16)])
-    except ValueError as error:  # not UTF-8 (UnicodeDecodeError is one), or a byte that is none
+    except ValueError as error:  # not UTF-8 (UnicodeDecodeError is one), or not a byte
         raise VocabularyError(
             f"a piece of the SentencePiece model is malformed: {error}", code="bad-tokenizer-file"
         ) from error

@@ -123,7 +123,7 @@ def _from_tekkenizer(
 ) -> ReadTokenizer:
     special_count = int(tokenizer.num_special_tokens)
     special = {str(tokenizer.id_to_piece(token)): token for token in range(special_count)}
-    # The ranks of the text tokens, through the encoding that mistral-common itself uses where it can be had.
+    # The ranks of the text tokens, through the encoding that mistral-common itself uses if it is installed.
     model = getattr(tokenizer, "_model", None)
     spell = getattr(model, "decode_single_token_bytes", None)
     if spell is None:

@@ -126,7 +126,7 @@ class ConstraintFacts:
         try:
             return handle != builder.EMPTY and not builder.is_empty(handle)
         except LimitError:
-            return True  # the guide finds out, with the fuel that it was given
+            return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:
         if self._builder is None:

@@ -17,7 +17,7 @@ from guiderail.frontends.regex import Regex
 
 __all__ = ["in_one_case"]
 
-_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # no names of a user's
+_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # not possible as user names
 
 
 def in_one_case(tree: Grammar) -> Grammar:

@@ -271,7 +271,7 @@ class _Gbnf(Reader):
         if isinstance(item, Embedded) and isinstance(item.constraint, OtherTokens) and (least, most) == (0, None):
             (name,) = item.constraint.names if len(item.constraint.names) == 1 else (0,)
             if isinstance(name, str) and name not in re.sub(rf"!{re.escape(name)}", "", self.text):
-                return Embedded(TextUntil(name, False))  # asked for nowhere: perhaps it is ordinary text
+                return Embedded(TextUntil(name, False))  # not referenced: perhaps it is ordinary text
         return repetition(item, least, most)
 
     def string(self) -> Expression:

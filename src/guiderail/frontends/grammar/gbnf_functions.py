@@ -204,7 +204,7 @@ def _regex(reader: Reader, given: _Arguments) -> Expression:
     inline = _INLINE_FLAGS.match(pattern)
     if inline:
         pattern, flags = pattern[inline.end() :], flags + inline[1]
-    point = set() if "flags" in said else {"s"}  # by itself a point is any character
+    point = set() if "flags" in said else {"s"}  # a point alone is any character
     flags = "".join(sorted({*flags, "u"} | point))
     try:
         found: Constraint = regex(pattern, dialect="ecma", flags=flags)

@@ -59,7 +59,7 @@ class System:
         while queue:
             cost, state = heapq.heappop(queue)
             if state not in self.arrows or cost != len(into[state]) * out[state]:
-                continue  # no longer so
+                continue  # not any more
             if total + cost > budget:
                 break
             sources, targets = into.pop(state), [to for to in self.arrows[state] if to != state]
@@ -107,7 +107,7 @@ class System:
         """Makes one of states with the same arrows and exits (labels are compared by identity)."""
         block = dict.fromkeys(self.arrows, 0)
         for state in wanted:
-            block[state] = 1 + wanted.index(state)  # stay apart: each has its own name
+            block[state] = 1 + wanted.index(state)  # not merged: each has its own name
         count = len(set(block.values()))
         while True:
             keys: dict[object, int] = {}

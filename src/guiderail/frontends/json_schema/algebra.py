@@ -188,7 +188,7 @@ class Algebra:
         most = self.most_cells // 4  # the counts of each are followed at once
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
         if votes or size > most:
-            if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
+            if comparing(a) or comparing(b):  # keywords that compare items are not part of a vote
                 a, b = multiplied(self, a), multiplied(self, b)
                 self._limit(len(a) * len(b))
             elif votes or size > _PRUNED * most:
@@ -382,13 +382,13 @@ class Algebra:
         for name, term in cell.named.items():
             if name == but:
                 continue
-            if name in cell.required:  # it is missing, or there and wrong
+            if name in cell.required:  # it is missing, or present and invalid
                 cells.append(ObjectCell({name: self.not_term(term)}, TRUE))
             elif term is not TRUE and not has_surrogate(name):
                 optional.append((name, self.not_term(term)))
         if len(optional) < _FEW:
             cells += [ObjectCell({name: term}, TRUE, frozenset((name,))) for name, term in optional]
-        else:  # one of them is there and wrong: one cell, whatever their number
+        else:  # one of them is present and invalid: one cell for all of them
             ways = tuple((Strings.texts((name,)), term) for name, term in optional)
             named = dict.fromkeys((name for name, _ in optional), TRUE)
             cells.append(ObjectCell(named, TRUE, obligations=(Obligation(ways),)))
@@ -443,7 +443,7 @@ class Algebra:
                     inside, outside = keys & language, keys & ~language
                 if both is not FALSE and not inside.is_empty():
                     split.append((inside, both))
-                # where no entry applies and nothing else is allowed there is no need to look
+                # if no entry applies and nothing else is allowed, skip the check
                 if not (known is None and rules.default is FALSE and language is rules.entries[-1][0]) and not (
                     outside.is_empty()
                 ):

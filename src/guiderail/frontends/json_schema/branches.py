@@ -243,7 +243,7 @@ def _dependency(algebra: Algebra, name: str, names: list[str], term: Term) -> Sh
     if term is TRUE and all(n == name for n in names):
         return anything
     absent = ObjectCell({name: FALSE}, TRUE)
-    # that the name is there need not be said: where it is not, both hold, and no harm is done
+    # no need to require the name: if it is missing, both hold, which does no harm
     needed = [n for n in names if n != name]
     cells: tuple[ObjectCell, ...] = (ObjectCell(dict.fromkeys(needed, TRUE), TRUE, frozenset(needed)),)
     if term is not TRUE:

@@ -29,7 +29,7 @@ _IN_PLACE = frozenset((*_LISTS, *_SINGLE, "if", "not", "$ref", "$dynamicRef", "$
                        "dependencies"))  # fmt: skip
 _TESTS = ("not", "if", "contains")
 _MOST_ALTERNATIVES = 64
-_OPEN = "as written"  # the definition that is the whole schema
+_OPEN = "as written"  # the definition that is the root schema
 _OBJECT_KEYWORDS = ("properties", "patternProperties", "required", "minProperties", "maxProperties", "propertyNames",
                     "dependentRequired", "dependentSchemas", "dependencies")  # fmt: skip
 
@@ -48,8 +48,8 @@ class _Names:
     """What all schemas that are applied to one value say of its members."""
 
     def __init__(self) -> None:
-        self.open = False  # another schema says what other members may be
-        self.objects = False  # objects are spoken of
+        self.open = False  # some schema describes the other members
+        self.objects = False  # some schema describes objects
         self.named: dict[str, Any] = {}
         self.patterns: dict[str, Any] = {}
 
@@ -186,7 +186,7 @@ class _Closing:
     def target(self, reference: Any, pointer: str) -> Any:
         """What a reference names in this document."""
         if not isinstance(reference, str):
-            return None  # said elsewhere
+            return None  # defined elsewhere
         if not (reference == "#" or reference.startswith("#/")):
             raise _refused(f"the reference {reference!r}", pointer)
         value = self.root

@@ -60,7 +60,7 @@ def conflict_of(
     try:
         with limited(MAX_WORK):
             return tuple(_Search(contents, replace(options, dialect=dialect), path, is_empty).found())
-    except (GuiderailError, RecursionError):  # it is as well explained without
+    except (GuiderailError, RecursionError):  # report the error without it
         return ()
 
 
@@ -118,7 +118,7 @@ class _Search:
         is_empty: Callable[[Any, SchemaOptions, Any, bool], bool],
     ) -> None:
         self.options = options
-        self.prefix: Path = ()  # of the whole document, where only a part is searched
+        self.prefix: Path = ()  # of the whole document, if only a part is searched
         self.path = path
         part = _at(contents, path)
         alone = marshal.dumps(part, 2)
@@ -184,7 +184,7 @@ class _Search:
         else:
             holder.remove(item)
 
-        def back() -> None:  # in reverse order, what was there before is there again
+        def back() -> None:  # undo in reverse order, to restore the original
             holder.clear()
             holder.extend(before) if isinstance(before, list) else holder.update(before)
 

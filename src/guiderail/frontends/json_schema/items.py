@@ -131,7 +131,7 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
     """With counters: states are (items so far, counts so far), both only as far as they matter."""
     b, algebra = lowering.builder, lowering.algebra
     counters = cell.contains
-    # Of few distinct values none may be spent uncounted, or there could be none left to count.
+    # With few distinct values, none may be used uncounted, or none might be left to count.
     few = {c: algebra.emptiness.count(c.term) is not None for c in counters} if cell.unique else {}
     last = max(1, len(cell.prefix), low, max(c.start for c in counters))
     if high is not None:
@@ -147,9 +147,9 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
         for c, count in zip(counters, counts, strict=True):
             if at < c.start or (c.max is None and count >= c.min):
                 choices.append([(count, None)])
-            elif c.max is None and not (few and few[c]):  # too many do no harm: an item may go uncounted
+            elif c.max is None and not (few and few[c]):  # too many do no harm: an item may stay uncounted
                 choices.append([(count, None), (count + 1, c.term)])
-            elif c.max is None or count < c.max:  # too few would: an item that goes uncounted must not match
+            elif c.max is None or count < c.max:  # too few would: an uncounted item must not match
                 choices.append([(count, algebra.not_term(c.term)), (count + 1, c.term)])
             else:
                 choices.append([(count, algebra.not_term(c.term))])

@@ -234,7 +234,7 @@ def _numbers(node: Node) -> Numbers:
     low, high = _bound(node, "minimum"), _bound(node, "maximum")
     schema = node.schema
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    if type(above) is bool:  # of draft 4, where it says how minimum is meant
+    if type(above) is bool:  # of draft 4, where it changes the meaning of minimum
         low, above = (None, low) if above else (low, None)
     else:
         above = _bound(node, "exclusiveMinimum")
@@ -497,7 +497,7 @@ def _patterns(
         more = [term for language, term in entries if name in language]
         if more:
             named[name] = algebra.and_terms([own, *more])
-    # patterns of a few words name members, and members with names are cheap
+    # a pattern of a few words names members, and named members are cheap
     for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
         for name in sorted(words - named.keys()):
             named[name] = algebra.and_terms([term for language, term in entries if name in language])

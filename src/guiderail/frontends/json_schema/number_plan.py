@@ -80,7 +80,7 @@ class Plan:
             return found
         made = self.known[key] = self._grow(1)
         self.steps.append((accepts, edges, itself))
-        if itself:  # a state that only leads into this one in the same way is this one
+        if itself:  # a state with the same edges, and one into this state, is this state
             self.known[accepts, tuple(sorted((*edges, (itself, made))))] = made
         return made
 
@@ -147,7 +147,7 @@ class Plan:
                 steps.append((accepts, numbered(edges), loop, depth == MAX_NESTING))
                 depths.append(depth % MAX_NESTING)
         self.ready = steps, [charset(values) for values in numbers]
-        self.steps = []  # said in the other form now
+        self.steps = []  # now represented in the other form
 
     def replay(self, builder: Builder) -> int:
         """The expression of all roots and the choice; ``builder.EMPTY`` if there is nothing."""

@@ -58,7 +58,7 @@ class Residues:
         if self.modulus > limit.limit:
             limit.refuse()
         unit = 10**self.scale
-        if self.modulus == 1 and not self.scale:  # every integer is alike
+        if self.modulus == 1 and not self.scale:  # all integers are equivalent
             self.after, self.values = [[0] * 10], [0]
             return
         number = {0: 0}
@@ -78,7 +78,7 @@ class Residues:
         first: dict[int, int] = {}
         for i, c in enumerate(classes):
             first.setdefault(c, i)
-        self.values = [values[i] for i in first.values()]  # of each class, one
+        self.values = [values[i] for i in first.values()]  # one number of each class
         self.after = [[classes[t] for t in rows[i]] for i in first.values()]
 
     def _futures(self) -> list[Hashable]:

@@ -479,7 +479,7 @@ class Spelling:
     def _lazily(self, side: Side, bound: Fraction | None, negative: bool) -> None:
         if not any(side.at) and not any(side.above):
             return
-        if self._whole_grammar(side):  # then no divisor says anything here
+        if self._whole_grammar(side):  # the divisors have no effect then
             everything = side.above[0]
             plain = Side(side.cuts, [everything if in_grid(side.cuts[0], self.grids[side.at[0]]) else 0], side.above)
             free = Residues([g if g == EVERYTHING else NOTHING for g in self.grids])

@@ -290,7 +290,7 @@ class Numbers:
     ALL: ClassVar[Numbers]
     NONE: ClassVar[Numbers]
     INTEGERS: ClassVar[Numbers]
-    # Each of the three is one object: whatever has no members is `Numbers.NONE`.
+    # Each of the three is a singleton: any set without members is `Numbers.NONE`.
 
     _cuts: tuple[Fraction, ...]
     _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last

@@ -30,7 +30,7 @@ _BEYOND = {
     "regex-recursion",
     "regex-conditional",
     "regex-empty-lookaround-loop",
-}  # understood, but no automaton does it: another reading would mean something else
+}  # valid, but no automaton exists: another reading would mean something else
 
 
 @kept(16 << 20, text_weight)
@@ -48,7 +48,7 @@ def read_pattern(pattern: str) -> Regex:
             raise
         first = error
     if any(match[1] for match in _ANCHOR.finditer(pattern)):
-        with suppress(PatternError):  # if it is none of Python's, the letters are letters: the next reading
+        with suppress(PatternError):  # not one of Python's escapes: try the next reading, where the letters are literal
             return _python(pattern)
     try:
         return regex(pattern, dialect="ecma", mode="search")

@@ -297,7 +297,7 @@ class Emptiness:
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
-        if cell.max is None:  # one more member costs nothing: no other choice can be better
+        if cell.max is None:  # one more member is free, so no other choice is better
             for wanted, value in ways:
                 if any(self._is_member(keys & wanted, and_terms((term, value))) for keys, term in regions):
                     return self._discharge(cell, regions, index + 1, chosen, fresh)

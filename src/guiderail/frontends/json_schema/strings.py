@@ -77,7 +77,7 @@ class Strings:
             PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
             LimitError: groups nest too deep.
         """
-        if plain := _ALTERNATIVES.fullmatch(pattern):  # a few words: as names of members they cost nothing
+        if plain := _ALTERNATIVES.fullmatch(pattern):  # a few words: as member names they cost nothing
             return Strings.texts((plain[1] or plain[2]).split("|"))
         return Strings.constraint(read_pattern(pattern))
 
@@ -126,7 +126,7 @@ class Strings:
             return NotImplemented
         if self._hash != other._hash or self._kind != other._kind:
             return False
-        if self._kind in ("and", "or"):  # in whatever order they came together
+        if self._kind in ("and", "or"):  # in any order
             return frozenset(self._parts) == frozenset(other._parts)
         return self._parts == other._parts
 

@@ -241,7 +241,7 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
     def inside(term: Term) -> list[Way]:
         if not isinstance(term, Node):
             return [_NONE]
-        if term in path:  # it evaluates nothing that it does not anyway
+        if term in path:  # it evaluates nothing new
             return [_NONE]
         return _ways(term, only, path | {term})
 

@@ -39,7 +39,7 @@ class Bounds:
     max_length: int | None = None
     max_digits: int | None = None
     decimal_places: int | None = None
-    texts: tuple[str | Constraint, ...] = ()  # the string is in all of them; str: a pattern of ECMA-262, a search
+    texts: tuple[str | Constraint, ...] = ()  # the string matches all of them; str: an ECMA-262 pattern, searched for
     strip: bool = False  # white space at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False

@@ -56,7 +56,7 @@ class Array(Node):
             made["minItems"] = self.bounds.min_length
         if self.bounds.max_length is not None:
             made["maxItems"] = self.bounds.max_length
-        # Equal elements merge, which can only hurt a least number of them; some comparisons are too costly for less.
+        # Equal elements merge, which matters only for a minimum. Without one, some comparisons are too expensive.
         cheap = out.one_spelling and not self.item.kinds & {"array", "object"}
         if self.unique and (cheap or (self.bounds.min_length or 0) > 1):
             made["uniqueItems"] = True

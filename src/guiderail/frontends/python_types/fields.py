@@ -105,7 +105,7 @@ def resolved(thing: Any, names: Mapping[str, Any]) -> dict[str, Any]:
             "type-forward-reference",
         ) from error
     except (TypeError, SyntaxError) as error:
-        if "InitVar" in str(error):  # Python 3.10 takes it for no type
+        if "InitVar" in str(error):  # not a type for Python 3.10
             return inspect.get_annotations(thing, locals=local, eval_str=True)
         raise unsupported(
             getattr(thing, "__qualname__", repr(thing)), f"its annotations cannot be read ({error})"

@@ -122,7 +122,7 @@ class AnyNode(Node):
         return self.scalar
 
     def schema(self, out: Schemas) -> dict[str, Any]:
-        # Numbers are kept to what a float can hold and int() reads.
+        # Only numbers that a float can represent and int() can read.
         scalars = ["null", "boolean", "string", "number"]
         bounds = {"minimum": -LARGEST, "maximum": LARGEST}
         if self.scalar:
@@ -247,7 +247,7 @@ class Text(Node):
             made["allOf"] = patterns
         constraints = tuple(one for one in texts if isinstance(one, Constraint))
         if constraints:
-            made.setdefault("minLength", 0)  # a schema that only says "string" is not looked at further
+            made.setdefault("minLength", 0)  # a schema that only has the type "string" needs no further check
             made[TEXT] = out.text(constraints[0] if len(constraints) == 1 else AllOf(constraints))
         return made
 
@@ -274,7 +274,7 @@ def matcher(pattern: str) -> Constraint:
 
 
 _INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
-_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, in any of the senses that there are
+_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, by any definition
 
 
 _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}

@@ -94,7 +94,7 @@ class Integers(_Numeric):
     def schema(self, out: Schemas) -> dict[str, Any]:
         made: dict[str, Any] = {"type": "integer"}
         b = _finite(self.bounds, self.name)
-        # 1e999999999 is soon written, and takes a gigabyte
+        # 1e999999999 is short but takes a gigabyte
         lows, highs = ([-_MOST], [_MOST]) if out.exponents else ([], [])
         lows += [math.ceil(exact(b.ge))] if b.ge is not None else []
         lows += [math.floor(exact(b.gt)) + 1] if b.gt is not None else []
@@ -236,7 +236,7 @@ class Decimals(_Numeric):
         return {"type": "number", **cells[0]} if len(cells) == 1 else {"type": "number", "anyOf": cells}
 
     def read(self, tree: Tree) -> Any:
-        if isinstance(tree, str):  # as pydantic writes it; what a guide writes is a number
+        if isinstance(tree, str):  # as pydantic writes it; a guide writes a number
             try:
                 tree = Number(str(Decimal(tree)))
             except ArithmeticError:

@@ -44,7 +44,7 @@ def partial_of(made: PythonType[Any], *, growing_strings: bool) -> TypedPartial 
     if made._options.get("notation", "json") != "json":
         return None
     walker = Walker(made._options.get("namespace"))
-    # The nodes are made again, since the walker is what knows their classes.
+    # The nodes are built again, because only the walker knows their classes.
     node = function_of(walker, made.type) if isinstance(made._node, Object) else walker.node(made.type)
     classes = {id(named): key[0] for key, named in walker._named.items() if isinstance(key, tuple)}
     return TypedPartial(node, lambda named: classes.get(id(named)), growing_strings=growing_strings)
@@ -182,7 +182,7 @@ class _Plan:
         """The value of a finished part."""
         try:
             return self.node.read(raw)
-        except Mismatch:  # of a validator; reading the finished text raises it
+        except Mismatch:  # an error of a validator; reading the finished text raises it
             return self.refused(raw)
 
     def refused(self, raw: Any) -> Any:
@@ -249,8 +249,8 @@ class _Array(_Container):
         if not self.inner.unique:
             return self.inner.make(super().build(members, key, open_value))
         try:
-            return self.inner.make(members)  # what still changes is no member of a set
-        except TypeError:  # nor is what a validator refused, which may not be hashable
+            return self.inner.make(members)  # an unfinished value is not a member of a set
+        except TypeError:  # neither is a value that a validator refused, which may not be hashable
             return members.copy()
 
 

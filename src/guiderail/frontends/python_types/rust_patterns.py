@@ -18,7 +18,7 @@ __all__ = ["rust_pattern"]
 
 # The ASCII part, which is written.
 _SETS = {"w": "0-9A-Z_a-z", "d": "0-9", "s": r"\t-\r\x20"}
-# For the complements: all that either side may count among them.
+# For complements: all characters that either side may include.
 _WIDE = {
     "w": r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}",
     "d": r"\p{Nd}",

@@ -62,7 +62,7 @@ _RESERVED = frozenset(
     )
 )
 _WORD = r"[A-Za-z_][A-Za-z0-9_$]*"
-_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # the longer first, which then win
+_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # longer ones first, so that they win
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _OPERATORS = ("+", "-", "*", "/", "%", "||")
 _LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # the clauses after FROM
@@ -358,7 +358,7 @@ class _Select:
         conditions = [self._bound(at) for at in range(len(names))]
         query = s.seq(self._listed(scopes[-1], stars), after)
         found = [self.b.intersection([query, *(s.alt(*ways) for ways, _ in conditions)])]
-        for number in range(_COMMON_COLUMNS):  # the table q1 with so many columns is one more
+        for number in range(_COMMON_COLUMNS):  # the subquery q1 with so many columns is one more table
             found.append(self.b.intersection([query, *(s.alt(*ways, more[number]) for ways, more in conditions)]))
         return found
 
@@ -382,7 +382,7 @@ class _Select:
             s.seq(s.symbol("AS"), s.any_of([WORD, *_TYPES])),
         )
         late = s.any_of(_LATER)
-        word = s.refusal(s.taking)  # one that is longer, wherever one may stand
+        word = s.refusal(s.taking)  # a longer one, wherever one is allowed
         words = s.alt(word, s.seq(s.alt(others, me), dot, word), s.refusal(s.seq(s.symbol("AS"), s.symbol("reserved"))))
 
         def item(tables: int, alias: int, then: int) -> int:

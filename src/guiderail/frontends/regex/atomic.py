@@ -177,7 +177,7 @@ class _Expander:
                 f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text"
             )
         result = tail
-        for more in range(1, high - low + 1):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
+        for more in range(1, high - low + 1):  # X (the result of more-1 further iterations) | (?!X{1,more} K) first(K)
             self.budget -= 10
             result = Alt(
                 [

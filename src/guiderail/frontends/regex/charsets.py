@@ -125,7 +125,7 @@ def space() -> CharSet:
     )
 
 
-# Sets such as \w have hundreds of ranges, and patterns ask the same few questions of them again and again.
+# Sets such as \w have hundreds of ranges, and patterns use the same few operations on them repeatedly.
 @lru_cache(maxsize=512)
 def common(a: CharSet, b: CharSet) -> CharSet:
     """``a & b``, remembered."""

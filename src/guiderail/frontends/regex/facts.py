@@ -157,7 +157,7 @@ class Facts:
 
     def of_alt(self, items: list[Node]) -> Fact:
         if not items:
-            return Fact(1, 1, NONE, NONE, False, True)  # no match at all: anything may be said of it
+            return Fact(1, 1, NONE, NONE, False, True)  # no match at all: every statement holds
         facts = [self(item) for item in items]
         first, last = NONE, NONE
         apart = True

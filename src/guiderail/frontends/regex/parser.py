@@ -25,7 +25,7 @@ NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _MAX_REPEAT = 2**31 - 1
-# A class that all dialects read alike: of ASCII, without escapes. And its items.
+# A class that all dialects read in the same way: ASCII, without escapes. And its items.
 _PLAIN_CLASS = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
 _PLAIN_ITEMS = re.compile(r"(.)-(.)|(.)").findall
 _PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")

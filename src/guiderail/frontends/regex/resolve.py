@@ -27,7 +27,7 @@ from guiderail.frontends.regex.trampoline import run
 
 __all__ = ["WORK", "Side", "beside", "fail", "flat", "nothing", "resolve"]
 
-Side = tuple[CharSet, bool]  # characters that may stand there, and whether the edge of the text may
+Side = tuple[CharSet, bool]  # characters that may be there, and whether the edge of the text may
 Steps = Generator[Anything, Anything, Node]
 
 _UNKNOWN: Side = (ANY, True)
@@ -217,7 +217,7 @@ class _Resolver:
         fact = self.facts(node.item)
         if node.max == 0:
             return nothing(node)
-        if fact.most == 0:  # assertions only: once is as good as often, and not at all is better
+        if fact.most == 0:  # assertions only: one iteration is as good as many, and zero is better
             if node.min == 0:
                 return nothing(node)
             done = yield self.visit(node.item, before, after)
@@ -245,7 +245,7 @@ class _Resolver:
     def cat(self, node: Cat, before: Side, after: Side) -> Steps:
         done: Node
         items = flat(node.items)
-        for _ in range(4):  # what one pass decides lets the next decide more; few patterns need a second
+        for _ in range(4):  # one pass may enable further decisions; few patterns need a second
             changed = False
             k = 0
             while k < len(items):

@@ -49,7 +49,7 @@ class Template:
         }
         at = next(i for i, (_, slot) in enumerate(self.parts) if slot == "arguments")
         if at and self.parts[at] == ("", "arguments"):
-            slots["name"] += "(?![A-Za-z0-9_.:/-])"  # no text tells where the name ends
+            slots["name"] += "(?![A-Za-z0-9_.:/-])"  # no text marks the end of the name
         built = ["".join(re.escape(t) + slots[s] for t, s in p) for p in (self.parts[: at + 1], self.parts[at + 1 :])]
         return re.compile(built[0]), re.compile(built[1])
 

@@ -84,7 +84,7 @@ def _shown(show: Show) -> Iterator[str]:
             ]
         try:
             text = show(messages, _TOOLS)
-        except Exception:  # a template may refuse what it likes, with what it likes
+        except Exception:  # a template may raise anything for any input
             continue
         yield text.rpartition(_ASKED)[2].partition(_ANSWERED)[0]
 

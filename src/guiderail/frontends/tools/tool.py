@@ -180,7 +180,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
     if extra or not isinstance(names, Mapping) or _OPEN & set(schema) or not isinstance(required, list | tuple):
         return closed
     if not all(isinstance(name, str) for name in required):
-        return closed  # which says where it is wrong
+        return closed  # raises, with the position
     return {**closed, "additionalProperties": False} if set(required) <= set(names) else closed
 
 

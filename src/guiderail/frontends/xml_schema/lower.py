@@ -91,7 +91,7 @@ class Lowering:
                     for child in _elements(form.content.particle):
                         users.setdefault(child, set()).add(key)
         look = set(self.model.forms)
-        while look:  # again at those alone that hold what was found last
+        while look:  # check again only the users of the last ones found
             new = {key for key in look if any(map(self._can_form, self.model.forms[key]))}
             self.productive |= new
             look = {user for key in new for user in users.get(key, ())} - self.productive
@@ -228,7 +228,7 @@ class Lowering:
             some, may_be_empty = self._pair(particle.item, place)
             if some == b.EMPTY:
                 return b.EMPTY, may_be_empty or particle.least == 0
-            # An empty turn counts as one, but not every validator counts it: so many turns are written.
+            # An empty iteration counts as one, but not every validator counts it, so all iterations are written.
             bound = -1 if particle.most is None else particle.most
             return b.repeat(some, max(particle.least, 1), bound), may_be_empty or particle.least == 0
         if isinstance(particle, All):
@@ -244,7 +244,7 @@ class Lowering:
 
     def _sequence(self, pairs: Sequence[Pair]) -> Pair:
         b = self.b
-        # An alternative for each item that may be the first one written. They share what follows them.
+        # One alternative for each item that may come first. They share the parts that follow.
         firsts: list[int] = []
         empty, after = True, b.EPSILON
         for item, may_be_empty in reversed(pairs):

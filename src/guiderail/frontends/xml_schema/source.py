@@ -154,7 +154,7 @@ def _place_in(text: str, root: Any, elem: Any) -> tuple[str | None, tuple[int, i
     raw = text.encode()
     try:
         parser.Parse(raw, True)
-    except xml.parsers.expat.ExpatError:  # another document than the one that was read
+    except xml.parsers.expat.ExpatError:  # a different document from the one that was read
         return None, None
     if index >= len(starts) or starts[index][1].rpartition(":")[2] != split_name(elem.tag)[1]:
         return None, None

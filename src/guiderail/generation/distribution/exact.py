@@ -20,7 +20,7 @@ from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["attempt", "draw_exact"]
 
-_ATTEMPTS = 64  # for each pass that may be made; most attempts that fail have made one
+_ATTEMPTS = 64  # attempts for each allowed pass; most failed attempts made one pass
 
 
 def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tuple[Node, int | None, Draw]:

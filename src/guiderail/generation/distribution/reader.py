@@ -99,7 +99,7 @@ class Reader:
             if place is None:
                 chosen.append(free.pop(0))
             elif spare > 0 and len(self._read[place]) > _common(self._read[place], texts[i]) > 0:
-                chosen.append(free.pop(0))  # what the row has read may be wanted again: a copy is cut instead
+                chosen.append(free.pop(0))  # this row's tokens may be needed again: cut a copy instead
                 spare -= 1
             else:
                 chosen.append(place)

@@ -32,9 +32,9 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["GivenUp", "Node", "Tree"]
 
-_NEAR = 64  # tokens that are left, from where on masks leave out what cannot be ended in time
-_LAST = 4096  # tokens that may come last, which are tried one by one
-_NODE_BYTES = 2048  # of a node without its tokens, with its matcher
+_NEAR = 64  # remaining tokens from which on masks leave out what cannot end in time
+_LAST = 4096  # maximum number of last tokens that are tried one by one
+_NODE_BYTES = 2048  # size of a node with its matcher, without its tokens
 MEMORY = 256 << 20  # bytes of the tokens of nodes
 _MOST_NODES = 1 << 18
 

@@ -29,9 +29,9 @@ from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["Text", "draw_weighted"]
 
-_LEARN = 4  # forward passes a text that are spent on the tree beforehand
-_RECENT = 16  # attempts; if three quarters of the last ones succeed, the tree knows enough
-_RESAMPLE = 0.5  # of the texts: where the population is worth no more than these, it is drawn again
+_LEARN = 4  # forward passes per text that build the tree first
+_RECENT = 16  # attempts; if three quarters of the last ones succeed, the tree is good enough
+_RESAMPLE = 0.5  # share of the texts: a population with a smaller effective size is resampled
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
-_CHUNK = 512  # tokens a decode call, at most
-_SCORED = 16  # rows of logits of a decode call, at most, beside one for each row
+_CHUNK = 512  # maximum tokens per decode call
+_SCORED = 16  # maximum rows of logits per decode call, besides one for each row
 _MARKS = (
     "\x02guiderail-system\x03",
     "\x02guiderail-user\x03",
@@ -439,5 +439,5 @@ class EmbeddedModel(GGUFModel):
         return "SmolLM2-135M-Instruct"
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
-        # the model's own template says this when no one else does
+        # the model's own template reports the error if nothing else does
         return super().encode(prompt, chat=chat, system=self.DEFAULT_SYSTEM if chat and system is None else system)

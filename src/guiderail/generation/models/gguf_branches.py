@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GGUFBranches"]
 
-_CAPACITY = 512  # tokens a pass
+_CAPACITY = 512  # tokens per pass
 
 
 class Item(NamedTuple):

@@ -18,7 +18,7 @@ import triton.language as tl
 
 __all__ = ["apply_rows"]
 
-BLOCK = 4096  # logits a program, 128 words
+BLOCK = 4096  # logits per program: 128 words
 WARPS = 8
 
 
@@ -42,7 +42,7 @@ def _apply_kernel(  # type: ignore[no-untyped-def]
         row = tl.load(rows + row).to(tl.int64)
     start = tl.program_id(1) * BLOCK
     word = start // 32 + tl.arange(0, BLOCK // 32)
-    # Words past the end count as 0: tokens that the mask does not speak of are banned.
+    # Words past the end count as 0: tokens that the mask does not cover are banned.
     packed = tl.load(
         bitmask + row * mask_row_stride + word.to(tl.int64) * mask_column_stride, word * 32 < covered, other=0
     )

@@ -15,7 +15,7 @@ from guiderail.frontends.grammar.lark.tokens import Statement, Token
 
 __all__ = ["bounded"]
 
-_DEEPEST = 100  # rules within rules
+_DEEPEST = 100  # depth of nested rules
 
 
 def bounded(

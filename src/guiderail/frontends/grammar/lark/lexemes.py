@@ -262,7 +262,7 @@ class _Takes:
         e = self.lexeme.constraint._lower(b)
         found = frozenset(b.first_bytes(e))
         if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
-            self.program = b.finish(e)  # the longest match: all of the text, if that is one
+            self.program = b.finish(e)  # the longest match: the whole text, if it matches
         return found
 
     def __call__(self, text: str) -> bool:
@@ -275,7 +275,7 @@ class _Takes:
             pattern = self.lexeme.pattern.to_regexp()
             try:
                 self.pattern = re.compile(pattern, re.ASCII)
-            except ValueError:  # (?u) in front
+            except ValueError:  # (?u) at the beginning
                 self.pattern = re.compile(pattern)
         match = self.pattern.match(text)
         return match is not None and match[0] == text

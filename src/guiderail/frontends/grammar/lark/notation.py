@@ -18,9 +18,9 @@ from typing import Any
 __all__ = ["grammar_builder"]
 
 _NOTATION = "e852eff4c6290c7b"  # of the notation that is read here
-_DEEPEST = 40  # parentheses in each other
+_DEEPEST = 40  # nested parentheses
 
-# Comments and blanks are taken whole: a look-ahead is not gone back into.
+# Comments and blanks are consumed as a whole: a look-ahead prevents backtracking into them.
 _SKIP = r"(?=(?P<skip>(?:\s*//[^\n]*|\s*#[^\n]*|[ \t]+|\\[ ]*\n)*))(?P=skip)"
 
 

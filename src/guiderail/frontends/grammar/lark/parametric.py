@@ -22,7 +22,7 @@ __all__ = ["WrittenOut", "write_out"]
 _ALL = 2**64 - 1
 _MOST = 20_000  # rules that are written out …
 _LONGEST = 20_000_000  # … and characters
-_DEEPEST = 50  # conditions within conditions
+_DEEPEST = 50  # depth of nested conditions
 _NOTHING = r"/[^\s\S]/"  # the body of a rule without alternatives
 _NO_ATTRIBUTES = ("stop", "suffix", "lazy", "temperature", "max_tokens", "max_chars")
 _WORD = re.compile(r"[ \t\r\f\n]*(0x[0-9a-fA-F]+|[0-9]+|[a-z_]+|.|$)", re.DOTALL)
@@ -265,7 +265,7 @@ class _Writer:
                 self.copy(at, one.start)
                 self.put(self.name(one.rule, one.value(value)), one.start)
                 at = one.end
-            if self.source[at : alternative.end].strip() != '""':  # which is read more quickly if left out
+            if self.source[at : alternative.end].strip() != '""':  # leaving it out makes reading faster
                 self.copy(at, alternative.end)
         self.put(_NOTHING + "\n" if first else "\n", statement.name.start)
 

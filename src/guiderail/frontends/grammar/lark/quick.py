@@ -32,7 +32,7 @@ from guiderail.frontends.regex import regex
 
 __all__ = ["Parts", "quick"]
 
-_DEEPEST = 40  # parentheses in each other
+_DEEPEST = 40  # nested parentheses
 _LONGEST = 10_000  # characters of a name of a template in use
 _EMPTY = Text("")
 _UNNAMED = Name("")
@@ -245,7 +245,7 @@ class _Reader:
         else:
             if "\n" in token and "x" not in flags:
                 raise _Unusual
-            regex(value, flags=flags)  # it is sound by itself
+            regex(value, flags=flags)  # it is valid by itself
             found = RegexPattern(value, flags, token)
         self.literals[token] = found
         return found
@@ -389,7 +389,7 @@ class _Rules:
             if head.parameters:
                 if any(one in reader.rules or one in reader.terminals for one in head.parameters):
                     raise _Unusual
-                self.parse(head, {one: Name(one) for one in head.parameters})  # for its faults
+                self.parse(head, {one: Name(one) for one in head.parameters})  # to report its errors
             else:
                 found[name] = Rule(name, self.body(head, {}), reader.places[name])
         while self.order:  # more are added as they are met

@@ -91,8 +91,8 @@ class Reader:
         self.terms: dict[str, Constraint] = {}  # terminals read without Lark
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
-        self.never: set[str] = set()  # those that take the empty text wherever they may
-        self.impossible: set[str] = set()  # those that no text is
+        self.never: set[str] = set()  # terminals that take the empty text wherever they can
+        self.impossible: set[str] = set()  # terminals that match no text
         self.divided: dict[str, list[str]] = {}
         self.followed: dict[str, set[str]] = {}  # terminals that are a rule and its stop, and the rules
 

@@ -138,7 +138,7 @@ def _json(text: str, max_depth: int) -> str:
 
 def _csv(text: str, columns: int) -> str:
     _whole("columns", columns, 1, 1000)
-    if columns == 1:  # a record may be empty, and the last line break one more of them
+    if columns == 1:  # a record may be empty, and the last line break is one more empty record
         return text.replace('record: _field? ("," _field?)*', "record: _field?")
     rules = f'_records: record (LINE_END record)* LINE_END?\nrecord: _field? ("," _field?)~{columns - 1}\n'
     return re.sub(r"(?m)^_records:.*\nrecord:.*\n", rules, text)
