@@ -57,12 +57,12 @@ class _Row(Row):
         super().__init__(*args, **options)
         self.weight = weight
         self.text: list[str] = []
-        self.told: list[TokenLogprob] = []  # of each token, where that is wanted
+        self.token_logprobs: list[TokenLogprob] = []  # of each token, if requested
         self.began = False  # whether the model has read the prompt
         self._observe = observe
 
     def on_forced(self, token: int) -> None:
-        self.told.append(TokenLogprob(token, 0.0))
+        self.token_logprobs.append(TokenLogprob(token, 0.0))
         if self._observe is not None:
             self._observe(self, token)
 
@@ -285,7 +285,7 @@ class Batch:
             if (weight := rows[i].weight) is not None:
                 weight.drawn(token, whole[i], logits[i, :width], refused=rows[i].refused)
             if thought is not None:
-                rows[i].told.append(thought.of(token))
+                rows[i].token_logprobs.append(thought.of(token))
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
             said = len(rows[i].text)
@@ -327,6 +327,6 @@ class Batch:
             self.constraint_seconds,
             row.shortened_at if row.shortened else None,
             row.stop_text,
-            None if self.logprobs is None else tuple(row.told),
+            None if self.logprobs is None else tuple(row.token_logprobs),
             row.log_weight,
         )

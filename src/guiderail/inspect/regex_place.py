@@ -103,11 +103,11 @@ class RegexWhere:
             if node is None:
                 if rest is None:  # the end of the pattern reads nothing
                     continue
-                holder, count, behind = rest
+                holder, count, after = rest
                 if isinstance(holder, Rep):
-                    self._turn(holder, count, behind, work)
+                    self._turn(holder, count, after, work)
                 else:
-                    self._part(holder, count, behind, work)
+                    self._part(holder, count, after, work)
             elif isinstance(node, Lit):
                 if node.text:
                     leaves.add((node, 0, rest))
@@ -135,8 +135,8 @@ class RegexWhere:
         if at == len(node.items):
             work.append((None, rest))
         else:
-            behind = rest if at + 1 == len(node.items) else (node, at + 1, rest)
-            work.append((node.items[at], behind))
+            after = rest if at + 1 == len(node.items) else (node, at + 1, rest)
+            work.append((node.items[at], after))
 
     @staticmethod
     def _turn(node: Rep, count: int, rest: Rest, work: list[tuple[Node | None, Rest]]) -> None:

@@ -26,7 +26,7 @@ from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.service import Service, Watches
-from guiderail.server.written import told
+from guiderail.server.written import json_text
 
 __all__ = ["create_app"]
 
@@ -97,7 +97,7 @@ class _Api:
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
         return self.refuse(ApiError(error.status_code, str(error.detail), code=code))
 
-    def looked_into(self, request: Request) -> tuple[str | None, Watches]:
+    def watching(self, request: Request) -> tuple[str | None, Watches]:
         """Whether the texts of a request are recorded for ``/inspect``: returns its name and its watch."""
         wish = request.headers.get(HEADER)
         if wish not in (None, "0", "1"):
@@ -124,7 +124,7 @@ class _Api:
             )
             said = await while_listening(request, self.service.said(kind, body))
             del body
-            name, watch = self.looked_into(request)
+            name, watch = self.watching(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 
             async def begin() -> Any:
@@ -143,7 +143,7 @@ class _Api:
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            answered = told(await while_listening(request, whole()))
+            answered = json_text(await while_listening(request, whole()))
             return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             self.metrics.cancelled.inc()

@@ -99,8 +99,8 @@ class ChatAnswer:
                     parts: list[Part] = [Content(event.text)] if reader is None else reader.feed(event.text)
                     logprobs = None
                     if event.tokens and self._request.logprobs:
-                        told = [_logprob(self._service.vocabulary, info) for info in event.tokens]
-                        logprobs = {"content": told, "refusal": None}
+                        content = [_logprob(self._service.vocabulary, info) for info in event.tokens]
+                        logprobs = {"content": content, "refusal": None}
                     if not parts and logprobs:
                         parts = [Content("")]
                     for part in parts:

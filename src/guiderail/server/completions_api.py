@@ -62,12 +62,12 @@ class CompletionAnswer:
         try:
             async for event in self.run.events():
                 if isinstance(event, Delta):
-                    told = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
+                    content = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
                     offsets[event.index] += len(event.text)
                     if not began[event.index]:
                         began[event.index] = True
-                        told = self._with_chances(told, event.index)
-                    yield chunk(event.index, event.text, None, told)
+                        content = self._with_chances(content, event.index)
+                    yield chunk(event.index, event.text, None, content)
                 else:
                     yield chunk(event.index, "", event.reason, None, event.more)
             if with_usage:
@@ -88,15 +88,15 @@ class CompletionAnswer:
     def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
         """Log-probabilities in the older form: parallel lists. ``text_offset`` counts characters."""
         vocabulary = self._service.vocabulary
-        told: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        logprobs: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for info in tokens:
             text = token_text(vocabulary, info.token)["token"]
-            told["tokens"].append(text)
-            told["token_logprobs"].append(info.logprob)
-            told["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
-            told["text_offset"].append(offset)
+            logprobs["tokens"].append(text)
+            logprobs["token_logprobs"].append(info.logprob)
+            logprobs["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
+            logprobs["text_offset"].append(offset)
             offset += len(text)
-        return told
+        return logprobs
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict[str, Any] | None) -> dict[str, Any]:

@@ -77,8 +77,8 @@ class Nursery:
             ours.settimeout(_START_SECONDS)
             restore, (kind, state, rest, _) = self._vocabulary.__reduce__()
             bare = restore, (kind, state, {**rest, "encode": None, "decode": None}, None)  # tokenizers are not needed
-            told = pickle.dumps((bare, self._manner), pickle.HIGHEST_PROTOCOL)
-            ours.sendall(LENGTH.pack(len(told)) + told)
+            message = pickle.dumps((bare, self._manner), pickle.HIGHEST_PROTOCOL)
+            ours.sendall(LENGTH.pack(len(message)) + message)
             if ours.recv(1) != b"+":
                 raise OSError("it ended at once")
         except OSError as error:
@@ -129,20 +129,20 @@ class Nursery:
         began = time.monotonic()
 
         async def talk() -> bytes:
-            told = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-            writer.write(LENGTH.pack(len(told)))
-            for start in range(0, len(told), _PIECE):  # a write that finds room is done at once
-                writer.write(told[start : start + _PIECE])
+            packed = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+            writer.write(LENGTH.pack(len(packed)))
+            for start in range(0, len(packed), _PIECE):  # a write that finds room is done at once
+                writer.write(packed[start : start + _PIECE])
                 await writer.drain()
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
             return await reader.readexactly(length)
 
         try:
-            told = await asyncio.wait_for(talk(), seconds)
-            if len(told) < _LARGE:
-                status, made = pickle.loads(told)
+            answer = await asyncio.wait_for(talk(), seconds)
+            if len(answer) < _LARGE:
+                status, made = pickle.loads(answer)
             else:  # thousands of messages, which would hold up the loop
-                status, made = await asyncio.get_running_loop().run_in_executor(None, pickle.loads, told)
+                status, made = await asyncio.get_running_loop().run_in_executor(None, pickle.loads, answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None

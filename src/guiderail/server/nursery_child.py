@@ -104,9 +104,9 @@ def _limit(seconds: float, memory: int) -> None:
     """Sets limits that also apply inside native code: the system ends the process."""
     signal.setitimer(signal.ITIMER_REAL, seconds)  # its signal ends the process
     with open("/proc/self/statm", "rb") if os.path.exists("/proc/self/statm") else open(os.devnull, "rb") as file:
-        told = file.read().split()
-    if told:
-        size = int(told[0]) * resource.getpagesize() + memory
+        fields = file.read().split()
+    if fields:
+        size = int(fields[0]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -118,10 +118,10 @@ def _child(connection: socket.socket, vocabulary: Any, manner: Any) -> None:
         job = pickle.loads(_read(connection))
         _limit(job["seconds"], job["memory"])
         try:
-            told = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
+            answer = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # a bug in guiderail: reported as such, with its type
-            told = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
-        connection.sendall(LENGTH.pack(len(told)) + told)
+            answer = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
+        connection.sendall(LENGTH.pack(len(answer)) + answer)
         status = 0
     finally:
         os._exit(status)

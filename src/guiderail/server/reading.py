@@ -20,7 +20,7 @@ from guiderail.server.messages import conversation, messages_of
 from guiderail.server.problems import from_validation
 from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
 from guiderail.server.tools import ToolSet, chat_tools, response_tools
-from guiderail.server.written import Raw, told
+from guiderail.server.written import Raw, json_text
 
 __all__ = ["LARGE", "Manner", "Said", "read_light", "read_said", "show"]
 
@@ -112,7 +112,7 @@ def read_light(kind: str, body: bytes, manner: Manner) -> Said:
     request = said.request
     rest: dict[str, Any] = {name: None for name in _DONE_WITH if name in type(request).model_fields}
     if kind == "responses":
-        rest |= {name: Raw(told(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
+        rest |= {name: Raw(json_text(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
     said.request = request.model_copy(update=rest)
     return said
 

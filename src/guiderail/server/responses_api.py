@@ -236,8 +236,8 @@ class ResponseAnswer:
             yield tell({"type": f"response.{final['status']}", "response": final})
         except ApiError as error:
             self._service.metrics.errors.labels(error.code).inc()
-            told = {"code": error.code, "message": error.message}
-            yield tell({"type": "response.failed", "response": self._body("failed", error=told)})
+            failure = {"code": error.code, "message": error.message}
+            yield tell({"type": "response.failed", "response": self._body("failed", error=failure)})
         finally:
             self.run.cancel()
 

@@ -161,8 +161,8 @@ class DiskCache:
             path.unlink(missing_ok=True)
 
     def _path(self, key: Any) -> Path:
-        told = json.dumps([_FORMAT, _fingerprint(), key], sort_keys=True).encode()
-        return self.directory / (hashlib.sha256(told).hexdigest()[:40] + _SUFFIX)
+        text = json.dumps([_FORMAT, _fingerprint(), key], sort_keys=True).encode()
+        return self.directory / (hashlib.sha256(text).hexdigest()[:40] + _SUFFIX)
 
     def _touch(self, path: Path) -> None:
         try:
@@ -193,5 +193,5 @@ def _fingerprint() -> str:
     if lark is not None and lark.origin is not None:
         files += Path(lark.origin).parent.glob("*.py")
     stats = [(str(path), path.stat()) for path in sorted(files)]
-    told = json.dumps([(name, found.st_size, found.st_mtime_ns) for name, found in stats])
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([(name, found.st_size, found.st_mtime_ns) for name, found in stats])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -125,9 +125,9 @@ class _Iso(Reader):
             stack.append(_Group(_OPEN[opening], begin, times))
             return None
         e = self.primary(times)
-        return self.behind(stack, group, e)
+        return self.after_term(stack, group, e)
 
-    def behind(self, stack: list[_Group], group: _Group, e: Expression) -> Expression | None:
+    def after_term(self, stack: list[_Group], group: _Group, e: Expression) -> Expression | None:
         """Reads what follows a term: a minus, a comma, a bar, or the end of the group and what follows that."""
         while True:
             self.blank()

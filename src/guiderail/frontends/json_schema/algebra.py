@@ -285,9 +285,9 @@ class Algebra:
             holds = b.required <= a.required
             for key, term in b.named.items():
                 mine = a.named.get(key)
-                told = None if mine is None else plainly_within(mine, term)
-                if not told:
-                    if told is False and (key in a.required or key in b.required):
+                inside = None if mine is None else plainly_within(mine, term)
+                if not inside:
+                    if inside is False and (key in a.required or key in b.required):
                         return None
                     holds = False
             if holds:

@@ -94,8 +94,8 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
             gaps = sorted(int(n * unit) for n in ns)
             divisors.update((math.lcm(step or 1, unit), *gaps))
             parts.append((step, gaps))
-        told = dotted[i], tuple([(str(step), tuple(map(str, gaps))) for step, gaps in parts])
-        return labels.setdefault(told, len(labels))
+        signature = dotted[i], tuple([(str(step), tuple(map(str, gaps))) for step, gaps in parts])
+        return labels.setdefault(signature, len(labels))
 
     above = [label_of(i) if i else 0 for i in side.above]
     at = [

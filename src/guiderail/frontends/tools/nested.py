@@ -77,7 +77,7 @@ class NestedArguments:
         return end
 
     @staticmethod
-    def _stands(text: str, what: str, at: int) -> bool:
+    def _is_at(text: str, what: str, at: int) -> bool:
         """Whether this text stands here."""
         if len(text) - at < len(what) and what.startswith(text[at:]):
             raise _More
@@ -88,11 +88,11 @@ class NestedArguments:
         style = self.style
         item = bool(self._stack) and isinstance(self._stack[-1][0], list)
         opening = style.item if item else style.open
-        if not self._stands(text, opening[: opening.index("${")], at):
+        if not self._is_at(text, opening[: opening.index("${")], at):
             if not self._stack:
                 self.done = True
                 return at
-            if not self._stands(text, style.close, at):
+            if not self._is_at(text, style.close, at):
                 raise ValueError("expected a value or a closing tag")
             self._pop()
             return at + len(style.close)
@@ -125,16 +125,16 @@ class NestedArguments:
             self._pop()
             return at + 1
         if into:
-            if not self._stands(text, style.between, at):
+            if not self._is_at(text, style.between, at):
                 raise ValueError(f"expected {style.between!r} or an end")
             at += len(style.between)
         key = ""
         if not item:
-            colon = self._find(text, style.behind, at)
-            key, at = style.read_key(text[at:colon]), colon + len(style.behind)
+            colon = self._find(text, style.after_key, at)
+            key, at = style.read_key(text[at:colon]), colon + len(style.after_key)
         if at == len(text):
             raise _More
-        if self._stands(text, style.quote, at):
+        if self._is_at(text, style.quote, at):
             at += len(style.quote)
             end = self._find(text, style.quote, at)
             self._add(key, text[at:end])

@@ -141,7 +141,7 @@ class ParameterStyle:
         return self.open[: self.open.index("${key}")]
 
     @property
-    def behind(self) -> str:
+    def after_key(self) -> str:
         """The text after the name, up to the next slot."""
         return _SLOT.split(self.open.partition("${key}")[2])[0]
 
@@ -149,8 +149,12 @@ class ParameterStyle:
         """A name as written in its tag; None if it would not be read back."""
         for plain, escaped in self.escapes:
             key = key.replace(plain, escaped)
-        whole = key + self.behind
-        if not key or (self.behind and whole.find(self.behind) < len(key)) or (self.reserved and self.reserved in key):
+        whole = key + self.after_key
+        if (
+            not key
+            or (self.after_key and whole.find(self.after_key) < len(key))
+            or (self.reserved and self.reserved in key)
+        ):
             return None
         return None if self.quote and _BARE.fullmatch(key) is None else key
 
@@ -439,7 +443,7 @@ class _Writer:
     def names(self) -> int:
         """Names that fit into a tag unescaped: printable, and with spaces only inside."""
         b = self.b
-        some = [c for c in (*self.style.behind[:1], *(plain for plain, _ in self.style.escapes))]
+        some = [c for c in (*self.style.after_key[:1], *(plain for plain, _ in self.style.escapes))]
         some += ":,{}[]" if self.style.quote else ""
         one = b.char_class(_NAME & ~_core.CharSet([(ord(c), ord(c)) for c in some]))
         if self.style.quote:

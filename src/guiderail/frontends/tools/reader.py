@@ -144,7 +144,7 @@ class _Open:
     kind: str | None = None
     grows: bool = False  # it is a string, and shown while it grows
     pieces: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)  # of the text of the arguments
+    written: list[str] = field(default_factory=list)  # of the text of the arguments
 
 
 class ToolCallReader:
@@ -203,7 +203,7 @@ class ToolCallReader:
         if self._open is not None:
             state = self._open
             call = state.call
-            call.text = "".join(state.told)
+            call.text = "".join(state.written)
             if state.grows and self._step == self._value:
                 state.members[state.key] = "".join(state.pieces)
             value = state.members if isinstance(state.tool.arguments, Parameters) else state.json.snapshot()
@@ -384,7 +384,7 @@ class ToolCallReader:
     def _tell(self, text: str) -> None:
         assert self._open is not None
         if text:
-            self._open.told.append(text)
+            self._open.written.append(text)
             if self._found and self._found[-1].kind == "arguments":
                 text = self._found.pop().text + text
             self._found.append(ToolDelta("arguments", text, len(self._calls) - 1))
@@ -394,7 +394,7 @@ class ToolCallReader:
         assert state is not None
         if self._at == len(self._text):
             return False
-        if not state.told and not self._text.startswith("{", self._at):
+        if not state.written and not self._text.startswith("{", self._at):
             raise self._wrong("the arguments of a call are a JSON object")
         end = state.scan.feed(self._text, self._at)
         text = self._text[self._at : len(self._text) if end is None else end]
@@ -417,7 +417,7 @@ class ToolCallReader:
             raise self._wrong(str(error)) from None
         for key, value in state.nested.found:
             name, said = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
-            self._tell(f"{', ' if state.told else '{'}{name}: {said}")
+            self._tell(f"{', ' if state.written else '{'}{name}: {said}")
         state.nested.found.clear()
         if not state.nested.done:
             if self._closed:
@@ -503,7 +503,7 @@ class ToolCallReader:
                 continue
             self._at = match.end()
             call = state.call
-            call.text = "".join(state.told)
+            call.text = "".join(state.written)
             call.id = match.groupdict().get("id") or call.id
             call.value = call.arguments if state.tool.python is None else state.tool.python.read(call.text)
             call.complete = True

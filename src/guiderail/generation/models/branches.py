@@ -160,7 +160,7 @@ class SessionBranches:
         chains = chains_of(tree) or [[]]
         session = self._model.new_session(len(chains), len(self._prompt) + max(map(len, chains)))
         try:
-            told: set[int] = set()
+            answered: set[int] = set()
             fed = [0] * len(chains)
             first = True
             while True:
@@ -170,7 +170,7 @@ class SessionBranches:
                     if not (first and after_prompt):  # up to the next node whose logits are wanted
                         while stop < len(chain):
                             stop += 1
-                            if tree.asked[chain[stop - 1]] is not None and chain[stop - 1] not in told:
+                            if tree.asked[chain[stop - 1]] is not None and chain[stop - 1] not in answered:
                                 break
                     rows.append((self._prompt if first else []) + [tree.token[n] for n in chain[fed[row] : stop]])
                     ends.append(stop)
@@ -187,8 +187,8 @@ class SessionBranches:
                     fed[row] = ends[row]
                     node = chain[fed[row] - 1]
                     index = tree.asked[node]
-                    if index is not None and node not in told:
-                        told.add(node)
+                    if index is not None and node not in answered:
+                        answered.add(node)
                         yield index, logits[row]
                 first = False
         finally:

@@ -44,12 +44,12 @@ class TransformersBranches:
             if cache is None:
                 rows = [self._prompt + row for row in rows]
             output = self._forward(rows, cache, width)
-            told = set()
+            answered = set()
             for row, chain in enumerate(chains):
                 for column, node in enumerate(chain):
                     index = tree.asked[node]
-                    if index is not None and node not in told:
-                        told.add(node)
+                    if index is not None and node not in answered:
+                        answered.add(node)
                         yield index, output.logits[row, column - width].float().cpu().numpy()
 
     def _forward(self, rows: list[list[int]], cache: Any, kept: int) -> Any:

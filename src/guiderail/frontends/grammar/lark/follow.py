@@ -35,7 +35,7 @@ class _Sets:
         while self.changed:
             self.changed = False
             for name, rule in rules.items():
-                self.behind(rule.body, self.follow[name])
+                self.collect(rule.body, self.follow[name])
 
     def begin(self, e: Expression) -> tuple[bool, set[str]]:
         """Whether ``e`` may be empty, and what it may begin with."""
@@ -59,7 +59,7 @@ class _Sets:
             return nullable or not e.min, first
         return True, {ANYTHING}
 
-    def behind(self, e: Expression, follow: set[str]) -> None:
+    def collect(self, e: Expression, follow: set[str]) -> None:
         """Adds ``follow`` to what may follow the last names of ``e``."""
         if isinstance(e, Name):
             known = self.follow.setdefault(e.name, set())
@@ -68,15 +68,15 @@ class _Sets:
                 self.changed = True
         elif isinstance(e, Sequence):
             for part in reversed(e.parts):
-                self.behind(part, follow)
+                self.collect(part, follow)
                 nullable, first = self.begin(part)
                 follow = first | follow if nullable else first
         elif isinstance(e, Choice):
             for part in e.parts:
-                self.behind(part, follow)
+                self.collect(part, follow)
         elif isinstance(e, Repetition):
             again = self.begin(e.item)[1] if e.max is None or e.max > 1 else set()
-            self.behind(e.item, follow | again)
+            self.collect(e.item, follow | again)
 
 
 class Follow:

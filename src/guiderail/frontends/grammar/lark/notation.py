@@ -301,8 +301,8 @@ def grammar_builder() -> Any:
     """Lark's ``GrammarBuilder``, with the faster parser for what it loads and imports."""
     lark: Any = import_module("lark.load_grammar")
     try:
-        told = json.dumps([lark.TERMINALS, lark.RULES]).encode()
-        if hashlib.sha256(told).hexdigest()[:16] != _NOTATION:
+        content = json.dumps([lark.TERMINALS, lark.RULES]).encode()
+        if hashlib.sha256(content).hexdigest()[:16] != _NOTATION:
             return lark.GrammarBuilder
         usual = lark._parse_grammar
         names = dict(vars(lark))

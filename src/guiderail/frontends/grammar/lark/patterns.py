@@ -229,5 +229,5 @@ def _evaluated(text: str) -> str:
             elif escaped not in "Uuxnftr":
                 parts.append("\\")
             parts.append(escaped)
-    told = "".join(parts).replace('\\"', '"').replace("'", "\\'")
-    return str(literal_eval(f"u'''{told}'''"))
+    content = "".join(parts).replace('\\"', '"').replace("'", "\\'")
+    return str(literal_eval(f"u'''{content}'''"))

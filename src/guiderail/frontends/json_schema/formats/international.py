@@ -76,9 +76,9 @@ class _Labels:
         b = self.b
         return b.complement(b.concat([b.complement(b.concat([self.any, before])), self.one(chars), self.any]))
 
-    def followed(self, chars: CharSet, behind: int) -> int:
+    def followed(self, chars: CharSet, after: int) -> int:
         b = self.b
-        return b.complement(b.concat([self.any, self.one(chars), b.complement(b.concat([behind, self.any]))]))
+        return b.complement(b.concat([self.any, self.one(chars), b.complement(b.concat([after, self.any]))]))
 
     def contexts(self) -> list[int]:
         """RFC 5892, appendix A."""
@@ -228,8 +228,8 @@ class _Labels:
         """Any number of plain labels around one to three native ones."""
         b = self.b
         separator = self.one(_SEPARATORS)
-        before, behind = b.repeat(b.concat([plain, separator]), 0), b.repeat(b.concat([separator, plain]), 0)
-        return b.concat([before, native, behind, b.repeat(b.concat([separator, native, behind]), 0, 2)])
+        before, after = b.repeat(b.concat([plain, separator]), 0), b.repeat(b.concat([separator, plain]), 0)
+        return b.concat([before, native, after, b.repeat(b.concat([separator, native, after]), 0, 2)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,8 +233,8 @@ class _Parts:
             """Any number of terms; after ``\\0`` and back-references to ``numbered`` groups stands no digit."""
             names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
             references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
-            behind = b.concat([references, b.union([terms, quantifier])])
-            return b.concat([b.repeat(b.union([terms, digit, behind]), 0), b.repeat(references, 0, 1)])
+            other = b.concat([references, b.union([terms, quantifier])])
+            return b.concat([b.repeat(b.union([terms, digit, other]), 0), b.repeat(references, 0, 1)])
 
         inner: list[int] = []  # by the number of groups before: the contents of a group
         terms: list[int] = []  # the same at the outermost level, without groups that count
