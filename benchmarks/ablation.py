@@ -1,18 +1,18 @@
-"""What each way to a mask is worth: every benchmark without it, beside the same with all of them.
+"""Measures the value of each mask strategy: every benchmark without it, compared with all of them.
 
-The core makes masks by an ordered table of strategies, then by a walk over the vocabulary's trie, and lets
-states share masks (``core/mask/strategies.cpp``). Here one after the other is switched off. All settings take turns
-case by case in one process, each with a vocabulary of its own, so that none meets what another one has cached. Every
-mask is compared with that of the full table: a difference is an error.
+The core computes masks with an ordered table of strategies, then by a walk over the vocabulary's trie. States share
+masks (``core/mask/strategies.cpp``). This script turns off one strategy at a time. All settings take turns case by case
+in one process. Each has its own vocabulary, so none profits from what another one cached. Every mask is compared with
+the full table's; a difference is an error.
 
     python benchmarks/ablation.py --data maskbench.jsonl.gz --sample 100
     python benchmarks/ablation.py --suites schemas --data hard.jsonl.gz --off free-loops,self-loops+class-loops
 
-A row of the table is how much larger each figure is without the strategy, in percent: mean, p99 and p99.9 of the
-time of a mask, the time of all compilations, and the memory of all guides and of what they share. *nothing* is the full
-table once more: what the noise makes of it. Times are CPU time of the thread, of each mask the median over the rounds.
-*steps* is the mean number of steps of work a mask takes, which no other process can change; *made* is how many masks or
-parts of masks the strategy made in the full table, *refused* how many texts met a limit without it.
+Each row shows how much larger the figures are without the strategy, in percent: mean, p99 and p99.9 of the time of a
+mask, the time of all compilations, and the memory of all guides and of what they share. *nothing* is the full table
+again, which shows the noise. Times are CPU time of the thread; for each mask, the median over the rounds. *steps* is
+the mean number of steps of work for a mask, which other processes cannot change. *made* is the number of masks or parts
+of masks that the strategy computed in the full table. *refused* is the number of texts that hit a limit without it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from engines import load_tokenizer  # noqa: E402
 
 SUITES = ("schemas", "regex", "json", "sql", "python")
 PATTERNS = Path(__file__).with_name("data") / "regex_patterns.json"
-WORTH = 3.0  # percent of any figure: a strategy that is worth less may go
+WORTH = 3.0  # percent of any figure: a strategy that gains less can be removed
 now = time.thread_time_ns
 
 
@@ -54,13 +54,13 @@ class Case:
 
 @dataclass
 class Setting:
-    """The strategies that are off, and what was measured: nanoseconds, steps and bytes."""
+    """The strategies that are off, and the measurements: nanoseconds, steps and bytes."""
 
     off: tuple[str, ...]
     vocabulary: Any
-    masks: list[list[float]] = field(default_factory=list)  # by round; not a number after a refusal
+    masks: list[list[float]] = field(default_factory=list)  # by round; NaN after a refusal
     steps: list[float] = field(default_factory=list)  # of the first round
-    refused: int = 0  # texts that met a limit
+    refused: int = 0  # texts that hit a limit
     compile: list[int] = field(default_factory=list)  # by round
     memory: int = 0
 
@@ -239,9 +239,9 @@ def main() -> None:
         if suite == "schemas" and options.data is None:
             continue
         found = cases(suite, tokenizer, options)
-        ablation = Ablation(tokenizer, [(), (), (), *off])  # the first judges the masks, the second is compared with
+        ablation = Ablation(tokenizer, [(), (), (), *off])  # the first judges the masks, the second is the baseline
         before = {row["name"]: row["made"] for row in _core.mask_strategies()}
-        ablation.suite(found[:1], 1)  # imports, first pages
+        ablation.suite(found[:1], 1)  # warm-up: imports, first pages of memory
         for setting in ablation.settings:
             setting.masks, setting.steps, setting.compile, setting.memory, setting.refused = [], [], [], 0, 0
         ablation.suite(found, options.rounds)

@@ -1,16 +1,15 @@
-"""Applying a bitmask to logits on the CPU: microseconds a row.
+"""Measures how long it takes to apply a bitmask to logits on the CPU, in microseconds per row.
 
     python benchmarks/apply_bitmask.py --columns 128256 --batches 1,16
 
-- *numpy*: two passes of NumPy, ``max(x, floor)`` with the bits of -inf for banned tokens as unsigned numbers; the
-  floors are taken from a table of bytes.
-- *torch*: ``masked_fill_`` with the mask as booleans, which are made from the bits before and not counted; one
-  thread.
-- *xgrammar*: its own kernel for the CPU, where it can be imported (float32 and bfloat16).
-- *native*: ``apply_token_bitmask_inplace``, all of it; *core* is the call into the core alone.
+- *numpy*: two passes of NumPy, ``max(x, floor)`` with the bits of -inf for banned tokens as unsigned numbers. The
+  floors come from a table of bytes.
+- *torch*: ``masked_fill_`` with a boolean mask, on one thread. Converting the bits to booleans is not counted.
+- *xgrammar*: its own CPU kernel, if it is installed (float32 and bfloat16).
+- *native*: ``apply_token_bitmask_inplace``, all of it; *core* is only the call into the core.
 
-*allowed* is the share of the tokens that the mask allows, at random places; ``block``: the first half, as a whole.
-Medians of as many calls as fit into a tenth of a second.
+*allowed* is the share of tokens that the mask allows, at random positions. With ``block`` it allows the first half.
+Results are medians of as many calls as fit into a tenth of a second.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[0] = str(Path(__file__).parent / "support")  # beside this file lies a regex.py
+sys.path[0] = str(Path(__file__).parent / "support")  # this folder has a regex.py
 from guiderail import _core, apply_token_bitmask_inplace, bool_to_bitmask  # noqa: E402
 
 INFINITY = {"float16": 0xFC00, "bfloat16": 0xFF80, "float32": 0xFF800000, "float64": 0xFFF0000000000000}

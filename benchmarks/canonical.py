@@ -1,8 +1,8 @@
-"""What ``canonical=True`` costs: mask and accept of each token, beside those without, in the same run.
+"""Measures the cost of ``canonical=True``: mask and accept of each token, with and without it, in one run.
 
-For each schema of a sample of MaskBench both guides are compiled, and the tokens of each valid instance are walked,
-turn by turn: the mask before each token, then the token. The instances are spelled by the tokenizer, so both accept
-them. Times are of one thread, of the processor's clock.
+Both guides are compiled for each schema of a sample of MaskBench. Then they take turns over the tokens of each valid
+instance: first the mask, then the token. The tokenizer spells the instances, so both guides accept them. Times are CPU
+time of one thread.
 
     python benchmarks/canonical.py --data maskbench.jsonl.gz --sample 200
 """
@@ -26,7 +26,7 @@ from engines import load_tokenizer  # noqa: E402
 
 
 class Walk:
-    """One way to walk: with or without."""
+    """The measurements of one guide, with or without ``canonical``."""
 
     def __init__(self, vocabulary: gr.Vocabulary, canonical: bool) -> None:
         self.vocabulary, self.canonical = vocabulary, canonical

@@ -1,18 +1,19 @@
-"""Draws from the model's own distribution: what they cost, and how far each way is from it.
+"""Measures sampling from the model's own distribution: the cost, and the error of each method.
 
 python benchmarks/distribution.py [--json FILE] [--genlm FILE]
 
-Tasks have few enough texts that the truth is computed: the embedded model is asked about each prefix once, and every
-way uses what it said. A forward pass is a prefix that the model is asked about. Plain rejection has the model write by
-itself and starts again where the text breaks the constraint; its passes follow from the truth. For the others, the
-error is the total variation between what is drawn and the model's distribution under the constraint:
+The tasks have few texts, so the true distribution can be computed. The embedded model is queried once for each prefix,
+and every method uses these answers. A forward pass is a prefix that is queried. With plain rejection, the model writes
+freely and starts again when the text breaks the constraint; its passes are computed from the true distribution. For
+the others, the error is the total variation between the sampled texts and the model's distribution under the
+constraint:
 
-    masked      1 .. 256 texts, each from what the masks leave
+    masked      1 .. 256 texts, each sampled from what the masks leave
     exact       1 .. 256 texts of distribution="exact", which share what they learn
     weighted    populations of 1 .. 256 texts of distribution="weighted"
 
-``--export FILE`` writes the first task for benchmarks/support/genlm_control.py, ``--genlm FILE`` reads what that
-measured, and --json keeps the figures, from which ``docs/draw_distribution.py`` draws the picture.
+``--export FILE`` writes the first task for benchmarks/support/genlm_control.py, and ``--genlm FILE`` reads its
+measurements. ``--json`` saves the figures, from which ``docs/draw_distribution.py`` draws the chart.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def variation(drawn: list[tuple[tuple[int, ...], float]], expected: Table) -> fl
 
 
 def curves(model: Kept, prompt: str, constraint: gr.Constraint, limit: int, expected: Table) -> dict[str, list[Any]]:
-    """Passes and error of each way, means over seeds."""
+    """Returns passes and error of each method, averaged over seeds."""
     found: dict[str, list[Any]] = {}
     options: dict[str, Any] = {"temperature": 1.0, "max_tokens": limit, "log_weight": False, "on_incomplete": "return"}
     for way in ("masked", "exact", "weighted"):
@@ -117,7 +118,7 @@ def measure(model: Kept, name: str) -> dict[str, Any]:
 
 
 def export(model: Kept, file: Path) -> None:
-    """The first task as arrays: prefixes, logits, spelled tokens, and the truth."""
+    """Writes the first task as arrays: prefixes, logits, the tokens' spellings, and the true distribution."""
     prompt, pattern, limit = TASKS["binary_len_5"]
     start = model.encode(prompt, chat=True)
     rows: dict[tuple[int, ...], Any] = {}

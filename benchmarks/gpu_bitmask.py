@@ -1,14 +1,14 @@
-"""The Triton kernel that applies bitmasks, on a CUDA device: right, and how near to the memory's speed.
+"""Checks and measures the Triton kernel that applies bitmasks on a CUDA device.
 
     python benchmarks/gpu_bitmask.py --json result.json
 
-Needs torch, triton and NumPy only; the package need not be built, its kernel is loaded by its path.
-XGrammar's own Triton kernel is measured beside it where it can be imported.
+Needs only torch, triton and NumPy. The kernel is loaded by its path, so the package need not be built. XGrammar's own
+Triton kernel is measured too, if it is installed.
 
-*Bytes* are those that must move: the words of the mask, and the 32-byte sectors of the logits that hold a
-banned token. The rate is set against that of a copy between two buffers on the same device (read and written
-bytes both count), in the same run. Buffers rotate so that no call finds its logits in the cache. Times are
-medians of CUDA events around a batch of calls.
+*Bytes* counts the bytes that must move: the words of the mask, and the 32-byte sectors of the logits that contain a
+banned token. The rate is compared with that of a copy between two buffers on the same device in the same run (bytes
+read and written both count). Buffers rotate, so no call finds its logits in the cache. Times are medians of CUDA events
+around a batch of calls.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import torch
 
-SECTOR = 32  # bytes: the least that a GPU's memory writes
-ROTATION = 2**29  # bytes of logits to go round before the same buffer is used again
+SECTOR = 32  # bytes: the smallest write of a GPU's memory
+ROTATION = 2**29  # bytes of logits to touch before a buffer is used again
 
 
 def load_kernel() -> Any:
@@ -53,7 +53,7 @@ def packed(bits: np.ndarray) -> torch.Tensor:
 
 
 def check(kernel: Any) -> int:
-    """Compares with torch's masked_fill; the number of cases that agreed."""
+    """Compares the kernel with torch's ``masked_fill``, and returns the number of cases that agreed."""
     rng = np.random.default_rng(0)
     cases = 0
     dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -1,24 +1,24 @@
-"""Context-free grammars: time of a token, of a compilation, and memory, beside other engines.
+"""Compares engines on context-free grammars: time per token, compilation time, and memory.
 
-Every text is cut into tokens as the model's tokenizer does; at each token the mask is made, must hold it, and it is
-accepted. The engines take turns text by text in one process, so that they meet the same noise, and tables are over the
-texts that all of them take. No language model is needed.
+Every text is split into tokens by the model's tokenizer. At each token the mask is computed and must contain the token,
+which is then accepted. The engines take turns text by text in one process, so that they meet the same noise. Tables
+cover the texts that all engines accept. No language model is needed.
 
 - **JSON**: any value, over long documents. guiderail's ready grammar and a grammar without a lexer (GBNF), XGrammar's
   built-in grammar, and llguidance's Lark dialect.
-- **Python**: the whole of Python 3.11 with its indentation, over modules of the standard library. llguidance does not
-  read such a grammar; the report shows why.
-- **SQL**: SQLite's statements, over a corpus of queries, or files of them (``--sql``), beside the same language in
-  llguidance's dialect.
-- **compile**: a new process for each; *in a new process* counts the imports too. From disk: see ``gr.set_cache_dir``.
-- **memory**: how much one matcher grows over 100,000 tokens of a text that does not nest deeper and deeper.
+- **Python**: all of Python 3.11 with its indentation, over modules of the standard library. llguidance cannot read such
+  a grammar; the report shows why.
+- **SQL**: SQLite's statements, over a corpus of queries or files of them (``--sql``). llguidance uses the same language
+  in its own dialect.
+- **compile**: a new process for each; *in a new process* includes the imports. From disk: see ``gr.set_cache_dir``.
+- **memory**: how much one matcher grows over 100,000 tokens of a text whose nesting stays shallow.
 
     python benchmarks/grammar.py --data maskbench.jsonl.gz --json grammar.json
     python benchmarks/grammar.py --only python --tokens 5000 --no-rivals --slowest 10
 
-Times are around one mask and one accept, called from Python with the garbage collector off, less what the clocks
-themselves take. *cpu* is the time that the thread had a processor, *wall* holds what other processes took: on a busy
-machine compare the former. Nothing is warmed up: the first masks of each grammar are in the figures.
+Times cover one mask and one accept, called from Python with the garbage collector off, minus the cost of reading the
+clocks. *cpu* is the CPU time of the thread. *wall* includes the time taken by other processes: on a busy machine,
+compare *cpu*. There is no warm-up: the figures include the first masks of each grammar.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from engines import load_tokenizer  # noqa: E402
 
 SECTIONS = ("json", "python", "sql", "compile", "memory")
 QUANTILES = (50, 90, 99, 99.9, 100)
-MEMORY_LIMIT = 200e6  # bytes that 100,000 tokens may take
-# What is aimed at: microseconds of mean and p99 for a token, or parts of a rival's; milliseconds of a compilation.
+MEMORY_LIMIT = 200e6  # maximum bytes for 100,000 tokens
+# Targets: microseconds of mean and p99 for a token, or fractions of a rival's; milliseconds of a compilation.
 MOST_MICROSECONDS = {"python": (25.0, 400.0), "sql": (25.0, 400.0)}
 PARTS = {"json": ("xgrammar, built-in", 1 / 6, 1 / 4), "sql": ("llguidance", 1 / 5, None)}
 MOST_MILLISECONDS = {"JSON": 5.0, "SQL": 50.0, "Python": 400.0}
@@ -61,7 +61,7 @@ CLOCKS = ("cpu", "wall")
 
 @dataclass
 class Walk:
-    """One text under one contender: nanoseconds of each step by both clocks, and where it was refused."""
+    """One text with one engine: nanoseconds of each step by both clocks, and the position of a refused token."""
 
     cpu: list[int] = field(default_factory=list)
     wall: list[int] = field(default_factory=list)
@@ -154,7 +154,7 @@ def measure(
         start = time.perf_counter_ns()
         try:
             contender.guide = contender.compile()
-        except Exception as error:  # any engine, any exception: it is what the report shows
+        except Exception as error:  # any exception of any engine: the report shows it
             section.errors[contender.name] = " ".join(str(error).split())[:300]
             continue
         section.compile[contender.name] = time.perf_counter_ns() - start
@@ -234,7 +234,7 @@ def slowest(section: Section, tokenizer: Any, count: int) -> str:
     return "\n".join(lines)
 
 
-# -- compilations and memory, each in a process of its own ----------------------------------------------------------
+# -- compilations and memory, each in its own process ---------------------------------------------------------------
 def worker(*arguments: str, cache: str = "") -> Any:
     environment = {**os.environ, "GUIDERAIL_CACHE_DIR": cache}
     command = [sys.executable, str(SUPPORT / "grammar_worker.py"), *arguments]
@@ -284,7 +284,7 @@ def compile_table(found: dict[str, dict[str, list[dict[str, int]]]]) -> str:
 
 
 def long_text(kind: str, tokenizer: Any, count: int) -> list[int]:
-    """At least so many tokens of one text: a list of records, or modules one after the other."""
+    """Returns at least so many tokens of one text: a list of records, or modules in sequence."""
     if kind == "JSON":
         return list(tokenizer.encode(flat_json(4 * count), add_special_tokens=False))
     parts, total = [], 0

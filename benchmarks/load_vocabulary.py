@@ -1,8 +1,7 @@
-"""How long a vocabulary takes to load, for every kind of tokenizer whose files are installed here.
+"""Measures how long a vocabulary takes to load, for every kind of tokenizer whose files are installed here.
 
-Counted apart: reading the tokenizer with its own library, making the Vocabulary of it (self-check
-included), and the native trie, which is built on first use. A tokenizer whose package is absent is
-named and left out.
+Three parts are timed: reading the tokenizer with its own library, making the Vocabulary (self-check included), and
+building the native trie, which happens on first use. A tokenizer whose package is not installed is named and skipped.
 
     python benchmarks/load_vocabulary.py
 """
@@ -27,7 +26,7 @@ Loader = Callable[[], tuple[Any, Callable[[Any], gr.Vocabulary]]]
 
 
 def packaged(package: str, pattern: str) -> Path:
-    """A data file inside an installed package."""
+    """Returns the path of a data file inside an installed package."""
     for file in files(package) or []:
         if file.match(pattern):
             return Path(str(file.locate()))

@@ -1,11 +1,11 @@
-"""What guides and a vocabulary say that they hold, beside what the process grows by.
+"""Compares the memory that guides and a vocabulary report with the growth of the process.
 
-Compiles every schema, writes texts under each guide (the instances it comes with, and random ones drawn from the
-masks), and keeps all guides. *Reported* is ``Guide.memory_size_bytes`` of all of them and the growth of
-``Vocabulary.core.memory_size_bytes``. *Native* is what the heap and the pages of the core grew by, *process* the growth
-of the resident memory, Python's objects included; *trimmed* is the same when what is free in the heap has gone back
-to the system, which is done at each line. Then the guides are dropped, one half and then the rest, and last
-the caches.
+Compiles every schema, writes texts under each guide (its own instances, and random ones sampled from the masks), and
+keeps all guides. *Reported* is the sum of ``Guide.memory_size_bytes`` and the growth of
+``Vocabulary.core.memory_size_bytes``. *Native* is the growth of the core's heap and pages. *Process* is the growth of
+the resident memory, including Python's objects. *Trimmed* is the same after the heap has returned its free memory to
+the system, which happens at each line. Then the guides are dropped, first one half and then the rest, and finally the
+caches.
 
     python benchmarks/memory.py                                            # schemas of the tests, with variations
     python benchmarks/memory.py --data maskbench.jsonl.gz --schemas 2000 --texts 200
@@ -133,7 +133,7 @@ def main() -> None:
         [vocabulary.encode(json.dumps(t["data"], separators=(",", ":"))) for t in row.get("tests", []) if t["valid"]]
         for row in rows
     ]
-    # What Python and its libraries keep anyway.
+    # What Python and its libraries keep in any case.
     warm = gr.compile(gr.json_schema({"type": "object"}), vocabulary, cache=False)
     write(warm, None, bitmask, rng)
     del warm

@@ -1,22 +1,22 @@
-"""What a constraint costs a generation: as many tokens with it and without it, at several batch sizes.
+"""Measures the cost of a constraint in generation: the same number of tokens with and without it, per batch size.
 
     python benchmarks/overhead.py
     python benchmarks/overhead.py --models llama.cpp --batches 1,16 --rounds 9 --json overhead.jsonl
 
-Two sessions of one model run side by side, pass by pass, so that both meet the same noise. One belongs to
-``guiderail``'s own loop: forced tokens, masks, drawing, acceptance, text. The other is a plain loop without a
-constraint: each pass feeds it the next token of each row, the same that the other wrote, and it draws one for each
-row that was fed, and does nothing else. Whole texts are timed, from the prompt to the last token; compilation is not.
+Two sessions of one model run side by side, pass by pass, so that both meet the same noise. One runs ``guiderail``'s own
+loop: forced tokens, masks, sampling, acceptance, text. The other runs a plain loop without a constraint. Each of its
+passes feeds the next token of each row, the same that the first loop wrote, and samples one for each row that was fed.
+It does nothing else. Whole texts are timed, from the prompt to the last token, without compilation.
 
-- *slower*: time with the constraint over the time without, less one. The median of the rounds, the least and the
-  greatest. What is forced is written without a forward pass, which the plain loop needs for every token; with
-  ``--forced given`` it is fed the same tokens in the same portions, and the gain does not count.
-- *masks cold*: nothing is known when a text begins; *warm*: it was written before.
-- *pass*: one forward pass of the plain loop, milliseconds.
-- *asked*: the share of the tokens that were not forced.
+- *slower*: time with the constraint divided by the time without, minus one. Median, minimum and maximum over the
+  rounds. Forced tokens need no forward pass, but the plain loop needs one for every token. With ``--forced given`` the
+  plain loop is fed the same tokens in the same portions, so this gain does not count.
+- *masks cold*: the text is new; *warm*: it was written before.
+- *pass*: one forward pass of the plain loop, in milliseconds.
+- *asked*: the share of tokens that were not forced.
 
-``--clock cpu`` counts the processor time of the process, threads that fill masks included, for machines that have
-other things to do: there, what overlaps is not gained.
+``--clock cpu`` counts the CPU time of the process, including threads that fill masks. Use it on busy machines. It does
+not show the gain from work that overlaps.
 
 The models: SmolLM2-135M-Instruct on llama.cpp, and a Llama of random weights on transformers, with its tokenizer.
 """
@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parent / "support")  # beside this file lies a regex.py
+sys.path[0] = str(Path(__file__).parent / "support")  # this folder has a regex.py
 import guiderail as gr  # noqa: E402
 from guiderail.generation.decoding import Batch  # noqa: E402
 from guiderail.generation.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
@@ -110,7 +110,7 @@ class Watching:
 
 
 class Plain:
-    """A generation without a constraint, told what to write."""
+    """A generation without a constraint that is given the tokens to write."""
 
     def __init__(self, model: Model, batch: int, length: int, sampling: Sampling) -> None:
         self.session = model.new_session(batch, length)
@@ -135,7 +135,7 @@ def measure(model: Model, constraint: Any, batch: int, options: argparse.Namespa
     sampling = Sampling(options.temperature, seed=1)
     prompts = [model.encode(PROMPT.format(i), chat=False) for i in range(batch)]
     watching = Watching(model)
-    waiting: list[list[int]] = [[] for _ in prompts]  # of each row, what the plain loop is to be fed
+    waiting: list[list[int]] = [[] for _ in prompts]  # the next input of each row in the plain loop
     began = clock()
     own = Batch(
         watching, prompts, [guide] * batch, [as_constraint(constraint).reading()] * batch,  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def measure(model: Model, constraint: Any, batch: int, options: argparse.Namespa
 
 
 def compare(model: Model, constraint: Any, batch: int, options: argparse.Namespace, masks: str) -> dict[str, Any]:
-    measure(model, constraint, batch, options, masks)  # the model's own first pass takes longer
+    measure(model, constraint, batch, options, masks)  # the model's first pass is slower
     rounds = [measure(model, constraint, batch, options, masks) for _ in range(options.rounds)]
     ratios = sorted(100 * (one["constrained"] / one["plain"] - 1) for one in rounds)
     last = rounds[-1]

@@ -38,7 +38,7 @@ EXAMPLES = [
     ("regex", "[A-Z][a-z]+(,? [a-z]+){4,12}[.]", "The sea is a vast and mysterious realm."),
     ("grammar", 'root ::= root "+" term | term\nterm ::= [0-9]+ | "(" root ")"', "1+(2+3)"),
 ]
-# Waits for a mark of the page, and tells the time since the page began to load.
+# Waits for a mark of the page, and returns the time since the page began to load.
 WHEN = """
 const when = (mark, value) => new Promise((done) => {
   const there = () => document.body.dataset[mark] === value;

@@ -1,13 +1,13 @@
-"""Real schemas from npm and PyPI: what compiles, how fast, and whether verdicts are those of other validators.
+"""Checks real schemas from npm and PyPI: which compile, how fast, and whether guiderail agrees with other validators.
 
     python benchmarks/real_schemas.py --cache build/real-schemas [--only github …] [--limit 100]
 
-Downloads the packages into the cache (`npm pack`, `pip download`), reads every schema in them, compiles it, and holds
-texts against it: the examples that come with it, and what is left of them, or of texts the schema itself allows, when
-a part is taken out or put in another's place. The judges are `openapi-schema-validator` and `jsonschema`.
+Downloads the packages into the cache (`npm pack`, `pip download`), reads every schema in them, compiles it, and checks
+texts against it. The texts are the schema's own examples, or texts that the schema allows, and mutants of them: with a
+part removed, or put in the place of another. The judges are `openapi-schema-validator` and `jsonschema`.
 
-Some 2,000 schemas take seven minutes of processor time, on as many processes as there are processors; progress is told
-on standard error. `--resume` keeps what an earlier run that was stopped has found (`results.jsonl` in the cache).
+About 2,000 schemas take seven minutes of CPU time, on one process per processor. Progress is printed on standard error.
+`--resume` keeps the results of an earlier run that was stopped (`results.jsonl` in the cache).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def resolved(document: Any, value: Any) -> Any:
 
 
 def with_components(document: Any, schema: Schema) -> Schema:
-    """A schema with what it refers to, and no more of its document."""
+    """Returns a schema with the parts of its document that it refers to, and no others."""
     needed: dict[str, dict[str, Any]] = {}
     waiting: list[Any] = [schema]
     while waiting:
@@ -217,7 +217,9 @@ SOURCES: dict[str, Callable[[Path], Iterator[Case]]] = {
 
 # -- values --------------------------------------------------------------------------------------------------------
 def allowed_by(program: Any, chance: random.Random, steps: int) -> Any:
-    """A value that a program allows: some bytes by chance, then the shortest way to the end; None: none was found."""
+    """Returns a value that a program allows: some random bytes, then the shortest way to the end. None if none was
+    found.
+    """
     state, text = program.root, b""
     for _ in range(chance.randrange(steps)):
         possible = program.first_bytes(state)
@@ -228,7 +230,7 @@ def allowed_by(program: Any, chance: random.Random, steps: int) -> Any:
         state, text = program.derivative(state, byte), text + byte
     try:
         rest = program.shortest(state, 20_000)
-    except gr.LimitError:  # such as of an end that is very far
+    except gr.LimitError:  # for example because the shortest end is very far
         return None
     try:
         value = json.loads(text + (rest or b""))
@@ -312,7 +314,7 @@ def text_of(value: Any) -> str:
 
 
 def compiled(case: Case) -> tuple[Any, float]:
-    """The program that verdicts are asked of, and the seconds that the schema as it is takes to compile."""
+    """Returns the program for the verdicts, and the seconds to compile the schema as it is."""
     # In draft 4 and OpenAPI 3.0, 1.0 is no integer.
     old = case.dialect == "openapi-3.0" or "draft-04" in str(case.schema.get("$schema"))
     start = time.process_time()
@@ -329,7 +331,7 @@ def reads(program: Any, value: Any) -> bool:
 
 
 def verdicts(case: Case, program: Any, changes: int, seed: int = 0) -> Iterator[tuple[Any, bool]]:
-    """Values of a schema, and changed ones, each with what the judge says."""
+    """Returns values of a schema, and mutants of them, each with the judge's verdict."""
     chance = random.Random(seed)
     values = list(case.values)
     if changes:
@@ -344,7 +346,7 @@ def verdicts(case: Case, program: Any, changes: int, seed: int = 0) -> Iterator[
 
 
 def measure(case: Case, changes: int) -> Result:
-    """Compiles a schema and holds its values and changed ones against both."""
+    """Compiles a schema and compares both verdicts on its values and their mutants."""
     result = Result(case.name)
     start = time.process_time()
     try:

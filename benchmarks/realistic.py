@@ -26,7 +26,7 @@ CAPS = {"max_depth": 8, "max_integer_digits": 9, "max_fraction_digits": 4, "max_
 
 @dataclass(frozen=True)
 class Written:
-    """One object: what was written, whether it is right, and what it cost."""
+    """One generated object: the text, whether it is valid, and the cost."""
 
     schema: str
     seed: int
@@ -55,9 +55,9 @@ def exact(number: str) -> Any:
 
 
 def fault_of(schema: Any, text: str) -> str:
-    """Why a text is not a value of the schema; empty if it is. Formats count.
+    """Returns why a text is not a value of the schema; an empty text if it is one. Formats are checked.
 
-    Numbers are compared exactly; ``jsonschema`` alone divides floats, and finds that 19.99 is no multiple of 0.01.
+    Numbers are compared exactly. ``jsonschema`` alone divides floats and reports that 19.99 is not a multiple of 0.01.
     """
     import jsonschema
 

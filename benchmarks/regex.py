@@ -1,16 +1,13 @@
-"""guiderail beside llguidance, XGrammar and outlines-core on regular expressions from real use, in one
-run.
+"""Compares guiderail with llguidance, XGrammar and outlines-core on regular expressions from real use, in one run.
 
-Each pattern of ``data/regex_patterns.json`` is compiled by every engine and the same 200 tokens are
-replayed on all of them, the engines taking turns pattern by pattern in one process. The tokens are
-those of the pattern's sample texts, or a seeded random walk under the masks of the first engine.
-Times are wall clock, measured around one call from Python.
+Every engine compiles each pattern of ``data/regex_patterns.json`` and replays the same 200 tokens. The engines take
+turns pattern by pattern in one process. The tokens are those of the pattern's sample texts, or a seeded random walk
+under the masks of the first engine. Times are wall clock, measured around one call from Python.
 
 - *first*: the first compilation of the pattern in this process and the first replay of its tokens;
-- *again*: the median, position by position, of further rounds with freshly compiled guides. What an
-  engine keeps with its vocabulary between compilations is warm there.
-- *compile*: from the text of the pattern until its first mask is filled; the tokenizer's set-up is
-  not counted.
+- *again*: the median, position by position, of further rounds with freshly compiled guides. Anything that an engine
+  caches in its vocabulary between compilations is warm here.
+- *compile*: from the text of the pattern until its first mask is filled; the tokenizer's set-up is not counted.
 
     python benchmarks/regex.py --engines guiderail,llguidance --json result.json
 """
@@ -44,7 +41,7 @@ from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
 DATA = Path(__file__).with_name("data") / "regex_patterns.json"
 now = time.perf_counter_ns
-SLOW = 1_000_000_000  # nanoseconds of compiling above which further rounds are left out
+SLOW = 1_000_000_000  # nanoseconds of compiling after which no further rounds are run
 
 
 @dataclass
@@ -54,7 +51,7 @@ class Round:
     compile: int = 0
     mask: list[int] = field(default_factory=list)
     accept: list[int] = field(default_factory=list)
-    repeated: int = 0  # a mask asked for again in the same state, median
+    repeated: int = 0  # a second mask in the same state, median
     memory: int | None = None
     refused: list[tuple[int, int]] = field(default_factory=list)  # (position, token) that the engine did not allow
 
@@ -102,7 +99,7 @@ def measure(engine: Engine, pattern: str, texts: list[list[int]]) -> Round:
 
 
 def walk(engine: Engine, pattern: str, tokens: int, seed: str, lengths: list[int]) -> list[list[int]]:
-    """A seeded random walk of so many tokens: long, frequent tokens are preferred, ends are put off."""
+    """Returns a seeded random walk of so many tokens that prefers long, frequent tokens and delays the end."""
     chance = random.Random(seed)
     guide = engine.compile(pattern)
     texts: list[list[int]] = []
@@ -147,7 +144,7 @@ def apart(engine: Engine, pattern: str, texts: list[list[int]], seconds: float, 
             used = int(f.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
         sys.stderr.flush()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # an aborted allocation speaks there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # an aborted allocation writes to it
         there.send(attempt(engine, pattern, texts))
 
     process = multiprocessing.get_context("fork").Process(target=child)
@@ -168,13 +165,13 @@ def apart(engine: Engine, pattern: str, texts: list[list[int]], seconds: float, 
 def attempt(engine: Engine, pattern: str, texts: list[list[int]]) -> Round:
     try:
         return measure(engine, pattern, texts)
-    except Exception as error:  # any engine, any exception: it is what the table shows
+    except Exception as error:  # any exception of any engine: the table shows it
         text = str(error) or type(error).__name__
         return Round(error=" ".join(text.split())[:200])
 
 
 def differences(engines: list[Engine], pattern: str, texts: list[list[int]], text_bits: Any) -> dict[str, Any]:
-    """How many masks differ from the first engine's, text tokens only, and the first bit that does."""
+    """Returns how many masks differ from the first engine's (text tokens only), and the first bit that differs."""
     first, *others = engines
     found: dict[str, Any] = {}
 
@@ -213,7 +210,7 @@ def copy_unit(words: int) -> float:
 
 
 def import_seconds(package: str) -> float:
-    """Of ``import package`` in a fresh process, without the start of Python; the median of five."""
+    """Returns the seconds of ``import package`` in a new process, without Python's start; the median of five."""
     code = f"import time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return statistics.median(float(run.stdout) for run in runs)

@@ -1,22 +1,23 @@
-"""guiderail beside other engines on JSON Schemas: what they take, what they let through, how long it takes.
+"""Compares guiderail with other engines on JSON Schemas: what they accept, what they let through, and how fast they
+are.
 
 For every schema: compile it, then walk the tokens of each instance, with the mask before each token. Instances are
-written as ``json.dumps`` writes them: on one line, with a blank after commas and colons (``--layout compact``: none).
+written as ``json.dumps`` writes them: on one line, with a space after commas and colons (``--layout compact``: none).
 An instance counts as accepted if every token is in its mask and the text may end after the last. No language model is
 needed. The data is a folder of documents or a ``.jsonl.gz`` of them, each ``{"id", "schema", "tests": [{"data",
-"valid"}]}``, as MaskBench has them.
+"valid"}]}``, as in MaskBench.
 
-- ``--engines a,b`` measures each in a process of its own; a crash or a time-out costs it that schema only.
-- ``--interleave a,b`` puts them into one process where they take turns instance by instance, so that both meet the
-  same noise: for ratios of times, use this.
+- ``--engines a,b`` measures each in its own process. A crash or a timeout loses only that schema.
+- ``--interleave a,b`` puts them into one process, where they take turns instance by instance, so that both meet the
+  same noise. Use this for ratios of times.
 
     python benchmarks/schemas.py --data maskbench.jsonl.gz --interleave guiderail,llguidance --svg docs/schemas.svg
     python benchmarks/schemas.py --data maskbench.jsonl.gz --engines guiderail,xgrammar --sample 300 --out runs.jsonl
     python benchmarks/schemas.py --report runs.jsonl --list 20
 
-Times are of one thread, around one call from Python, by the wall clock unless ``--clock cpu`` is given: on a machine
-that others use, the slowest of a thousand calls are those that had to wait for a processor. *Again* is the compilation
-of a schema that was compiled before. Ratios are over the schemas that both engines compile.
+Times are of one thread, around one call from Python, in wall-clock time, or in CPU time with ``--clock cpu``. On a
+busy machine, the slowest of a thousand wall-clock calls are those that waited for a processor. *Again* is the
+compilation of a schema that was compiled before. Ratios are over the schemas that both engines compile.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from schema_data import choose, load  # noqa: E402
 from svg import distribution  # noqa: E402
 
 ENGINES = ("guiderail", "guiderail-unprepared", "llguidance", "xgrammar", "outlines-core", "lm-format-enforcer")
-GRACE_S = 15  # beyond the limit: then the process is killed, for native code does not hear the alarm
-Rows = dict[str, dict[str, dict[str, Any]]]  # engine → id of the schema → what was measured
+GRACE_S = 15  # grace seconds after the limit; then the process is killed, because native code ignores the alarm
+Rows = dict[str, dict[str, dict[str, Any]]]  # engine → id of the schema → measurements
 
 
 class Worker:
@@ -89,7 +90,7 @@ class Worker:
                 else:
                     return line, busy, "timeout" if line.get("timeout") else ""
         except BrokenPipeError:
-            pass  # the process is dead: told below
+            pass  # the process is dead: reported below
         if self.process.poll() is None and self._hangs():
             self.process.kill()
             self.process.wait()
@@ -191,7 +192,7 @@ QUANTILES = (50, 90, 99, 99.9, 100)
 
 
 def times(rows: Rows, names: list[str]) -> str:
-    """Of every engine, over the schemas that all of ``names`` compile."""
+    """Returns the times of every engine, over the schemas that all of ``names`` compile."""
     common = compiled_by(rows, names)
     picks: list[tuple[str, Callable[[list[dict[str, Any]]], list[int]]]] = [
         ("mask + accept", steps),

@@ -1,8 +1,8 @@
-"""SQL for a database beside SQL without names: compilation, and the time of a token.
+"""Compares SQL for a database with SQL without names: compilation time, and time per token.
 
-A made-up database of so many tables, some of whose columns are shared, and random queries of it: of one table, with
-groups, with subqueries, with joins. At each token the mask is made and the token accepted. *first*: each query meets
-tables and columns that none has met before; *again*: the same queries once more.
+Uses an invented database of so many tables, some of which share columns, and random queries on it: of one table, with
+groups, with subqueries, with joins. At each token the mask is computed and the token accepted. *first*: each query uses
+tables and columns that no earlier query used; *again*: the same queries again.
 
     python benchmarks/sql_schema.py --tables 200
 """
@@ -81,7 +81,7 @@ def main() -> None:
     vocabulary = gr.Vocabulary.from_huggingface(tokenizer, size=size)
     tables = database(options.tables)
     texts = [tokenizer.encode(text, add_special_tokens=False) for text in queries(tables, options.queries)]
-    gr.compile(gr.regex("a"), vocabulary)  # what all guides of the vocabulary share
+    gr.compile(gr.regex("a"), vocabulary)  # the memory that all guides of the vocabulary share
     body = []
     for name, make in (("without names", grammars.sql), ("of the database", lambda: grammars.sql(schema=tables))):
         begun = time.process_time()

@@ -1,10 +1,9 @@
-"""The experiment of Willard & Louf (2023), section 3.2: time against the number of tokens asked for.
+"""Repeats the experiment of Willard & Louf (2023), section 3.2: time against the number of tokens.
 
-Their naive approach tries every token of the vocabulary at every step; their index makes a step's
-cost independent of the vocabulary and of what was written before. Here the same is shown for
-guiderail: the time of a step (mask and accept) stays flat from the first token to the last, under
-the paper's pattern of section 3.2 and under a pattern that counts. With ``--model`` the embedded
-model writes the tokens and its own time is shown beside.
+Their naive approach tries every token of the vocabulary at every step. With their index, the cost of a step does not
+depend on the vocabulary or on the text so far. This script shows the same for guiderail: the time of a step (mask and
+accept) stays flat from the first token to the last, under the paper's pattern of section 3.2 and under a pattern that
+counts. With ``--model`` the embedded model writes the tokens, and its own time is shown too.
 
     python benchmarks/willard_louf.py --max-tokens 400
 """
@@ -33,7 +32,7 @@ PATTERNS = {
 
 
 def walk(guide: gr.Guide, max_tokens: int, seed: int) -> list[list[int]]:
-    """Texts of so many tokens in all: random ones among the allowed, a new text where one must end."""
+    """Returns texts of so many tokens in total: random allowed tokens, with a new text when one must end."""
     chance = random.Random(seed)
     size = guide.vocabulary.size
     bitmask = gr.allocate_token_bitmask(1, size)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Random descriptions held against judges that share no code with guiderail.
+"""Compares guiderail on random descriptions with judges that share no code with it.
 
-    python fuzz/differential.py --seconds 60              # all targets, one after the other, until the time is up
+    python fuzz/differential.py --seconds 60              # all targets in turn until the time is up
     python fuzz/differential.py --seconds 60 schema regex
-    python fuzz/differential.py schema --seed 4242        # one case again
+    python fuzz/differential.py schema --seed 4242        # repeats one case
 
-A case is a description and a judge that tells for any text whether it is meant. Its texts are matches that guiderail
-itself spells, texts that the target knows how to write, and mutants of both. Along each text masks are held against
-``validate``, and walks of allowed tokens are led to an end: with and without a budget, in forks, and on threads.
+A case is a description and a judge that decides for any text whether the description means it. The texts are matches
+that guiderail itself writes, texts that the target writes, and mutants of both. Along each text, masks are compared
+with ``validate``, and walks of allowed tokens are completed: with and without a budget, in forks, and on threads.
 
 A failing case is shrunk (fewer texts, then smaller parts of the description while it still fails) and written to
 ``build/fuzz-found``. ``--ledger`` adds a line to ``fuzz/ledger.md``.
@@ -76,7 +76,7 @@ class Wrong(AssertionError):
 
 
 class Player:
-    """Plays cases and counts what was asked."""
+    """Plays cases and counts the checks."""
 
     def __init__(self) -> None:
         self.vocabulary = vocabulary()
@@ -122,7 +122,7 @@ class Player:
             raise Wrong(f"{text!r} {'is accepted, and means nothing' if answer else 'is refused, and is meant'} {what}")
 
     def spelled(self, guide: gr.Guide, rng: random.Random) -> list[str]:
-        """Matches that guiderail spells: walks of bytes, led to an end."""
+        """Returns matches that guiderail writes: random walks of bytes, completed."""
         program = guide.constraint.program().core
         out = []
         for _ in range(2):
@@ -140,7 +140,7 @@ class Player:
         return out
 
     def along(self, guide: gr.Guide, text: str, rng: random.Random) -> None:
-        """Masks against ``validate``, on the way along a text."""
+        """Compares masks with ``validate`` along a text."""
         matcher = guide.matcher()
         for byte in text.encode()[:MOST_STEPS]:
             if rng.random() < 0.4:
@@ -171,7 +171,7 @@ class Player:
             raise Wrong("rollback does not lead back")
 
     def walk(self, guide: gr.Guide, case: Case, rng: random.Random) -> None:
-        """Any walk of allowed tokens can be completed, and what it becomes is meant."""
+        """Checks that a random walk of allowed tokens can be completed, and that the judge accepts the result."""
         matcher, read = guide.matcher(), b""
         self.counts["walks"] += 1
         for _ in range(rng.randrange(12)):
@@ -203,7 +203,7 @@ class Player:
             mask = self.mask(matcher, budget)
             allowed = np.flatnonzero(mask).tolist()
             if not allowed:
-                if matcher.is_accepting():  # and no token is left for a stop token
+                if matcher.is_accepting():  # no token is left for a stop token
                     break
                 raise Wrong(f"a budgeted walk ends in an empty mask after {read!r}, {budget} left")
             token = rng.choice(allowed)
@@ -216,7 +216,7 @@ class Player:
         self.judge(case, read.decode(), True, "as a walk within a budget")
 
     def threads(self, guide: gr.Guide, rng: random.Random) -> None:
-        """Forks on threads see the masks that one alone sees."""
+        """Checks that forks on threads see the same masks as one thread alone."""
         self.counts["threads"] += 1
         seeds = [rng.random() for _ in range(4)]
         expected = [self.path(guide.matcher(), seed) for seed in seeds]
@@ -268,7 +268,7 @@ def fails(target: Callable[[random.Random, Any], Case], seed: int, description: 
         if description is not None:
             case = target(rng, description)
         Player().play(case, rng)
-    except Exception as error:  # whatever it is: that is what is looked for
+    except Exception as error:  # any exception is a finding
         return error
     return None
 
@@ -287,7 +287,7 @@ def smaller(value: Any) -> list[Any]:
 
 
 def shrink(target: Callable[[random.Random, Any], Case], seed: int, seconds: float = 60) -> Any:
-    """The smallest description found that fails in the same way, by some seed near."""
+    """Returns the smallest description found that fails in the same way, with a nearby seed."""
     first = fails(target, seed)
     best = target(random.Random(seed), None).description
     stop = time.monotonic() + seconds
@@ -329,7 +329,7 @@ def main() -> int:
         started = time.process_time()
         try:
             case = TARGETS[name](rng, None)
-        except Exception as error:  # the judge cannot read it: there is nothing to compare with
+        except Exception as error:  # the judge cannot read it, so there is nothing to compare
             player.counts[f"no judge: {type(error).__name__}"] += 1
             seed += 1
             continue

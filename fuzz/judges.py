@@ -18,7 +18,7 @@ import schema_strategies
 
 
 class Unjudged(Exception):
-    """The judge does not say: the text is meant, but guiderail need not write it so."""
+    """The judge makes no statement: the text may match, but guiderail need not write it in this way."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ def pattern(rng: random.Random, depth: int) -> str:
     if kind <= 7:
         return f"(?:{pattern(rng, depth - 1)}){rng.choice(COUNTS)}"
     if kind == 8:
-        look = rng.choice(LOOKS)  # what Python looks behind has one length
+        look = rng.choice(LOOKS)  # Python's look-behind needs a fixed width
         return look + (rng.choice(["a", "ab", "[^b]", r"\w", "é"]) if "<" in look else pattern(rng, depth - 1)) + ")"
     return rng.choice(["^", "$", r"\b", r"\B", r"\A", r"\Z"])
 
@@ -161,7 +161,7 @@ def grammar(rng: random.Random, description: Any) -> Case:
     @lru_cache(maxsize=1000)
     def meaning(text: str) -> bool:
         if len(text) > 16:
-            raise Unjudged  # Earley takes its time
+            raise Unjudged  # Earley is slow
         try:
             theirs.parse(text)
         except LarkError:
@@ -195,7 +195,7 @@ def compact(description: Any) -> Meaning:
         except ValueError:
             return False
         if json.dumps(value, separators=(",", ":"), ensure_ascii=False) != text:
-            return False  # of these schemas all values are spelled in one way only
+            return False  # all values of these schemas have one spelling
         spaced = schema_strategies.write(value).decode()
         try:
             return inner(spaced)
@@ -403,7 +403,7 @@ def xml(rng: random.Random, description: Any) -> Case:
     def meaning(text: str) -> bool:
         try:
             valid = theirs.is_valid(text) if text.lstrip().startswith("<") else False
-        except Exception as error:  # of the parser, of several kinds
+        except Exception as error:  # the parser raises several kinds of errors
             if type(error).__name__ not in (
                 "ParseError",
                 "XMLResourceParseError",
@@ -413,7 +413,7 @@ def xml(rng: random.Random, description: Any) -> Case:
                 raise
             valid = False
         if valid or other(text):
-            raise Unjudged  # there are many spellings, of which guiderail writes some
+            raise Unjudged  # there are many spellings, and guiderail writes only some
         return False
 
     def other(text: str) -> bool:
@@ -444,7 +444,7 @@ def attribute_text(some: list[Any]) -> str:
 def particle(rng: random.Random, depth: int) -> Any:
     counts = {"min": rng.choice([0, 1, 1, 2]), "more": rng.choice([0, 0, 1, 3, None])}
     if depth == 0 or (depth < 2 and rng.random() < 0.5):
-        # A name has one type wherever it stands, as the standard demands; no name twice in a row is ambiguous.
+        # A name has one type everywhere, as the standard demands; no name twice in a row is ambiguous.
         at = rng.randrange(len(SIMPLE))
         return {"element": f"e{at}", "type": SIMPLE[at], **counts}
     return {

@@ -14,7 +14,7 @@ from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.errors import ApiError
 from guiderail.server.nursery import Nursery
 from guiderail.server.reading import LARGE, Manner, Said, read_light, read_said, show
-from guiderail.server.written import Raw, sse, told
+from guiderail.server.written import Raw, json_text, sse
 from server_support import ToyModel, client_of
 
 ISOLATED = pytest.mark.skipif(not Nursery.available, reason="processes cannot be forked safely here")
@@ -59,7 +59,7 @@ def test_what_another_process_reads_is_what_this_one_would(name):
         assert getattr(there.request, field) == getattr(here.request, field)
     if kind == "responses":
         for field in ("tools", "text", "metadata"):
-            assert json.loads(told({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
+            assert json.loads(json_text({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
 
 
 def test_a_large_request_comes_back_with_few_objects():
@@ -82,9 +82,9 @@ def test_a_large_request_comes_back_with_few_objects():
 
 
 def test_the_parts_that_a_response_repeats_are_written_once():
-    assert told({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
+    assert json_text({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
     with pytest.raises(TypeError):
-        told({"a": object()})
+        json_text({"a": object()})
 
 
 @ISOLATED

@@ -1,4 +1,5 @@
-"""What an installed guiderail must be able to do: every wheel passes this, in an environment that has nothing else.
+"""Checks what an installed guiderail must be able to do. Every wheel passes this, in an environment that has nothing
+else.
 
 python check_wheel.py            # match, compile, masks, the command line
 python check_wheel.py --model    # and write with the embedded model
@@ -38,7 +39,7 @@ def main() -> None:
     assert "site-packages" in gr.__file__, f"not the installed package: {gr.__file__}"
     assert gr.regex("[a-c]+").matches("abc") and not gr.regex("[a-c]+").matches("abd")
     assert gr.json_schema(SCHEMA).matches('{"name": "Ada", "n": 3}')
-    assert grammars.sql().matches("SELECT name FROM people WHERE age > 30")  # files of the package are there
+    assert grammars.sql().matches("SELECT name FROM people WHERE age > 30")  # the package's data files
     assert gr.tool_calls([{"name": "f", "parameters": {"type": "object"}}], format="hermes", choice="required")
 
     vocabulary = gr.Vocabulary([b"ye", b"yes", b"no", b"s", b"<eos>"], stop_token_ids=4)

@@ -22,7 +22,7 @@ from unicode_tables import packed, runs
 
 TARGET = Path(__file__).resolve().parent.parent / "src/guiderail/frontends/json_schema/formats/_idna.py"
 
-# Where scripts live: a label within one window may be longer, since its Punycode has smaller steps.
+# Ranges of scripts: a label within one window may be longer, since its Punycode has smaller steps.
 WINDOWS = [
     (0x80, 0x10FFFF),
     (0x80, 0xFFFF),
@@ -54,7 +54,7 @@ def threshold(k: int, bias: int) -> int:
 
 
 def reach(digits: int, bias: int) -> int:
-    """How many values at most so many digits can write (RFC 3492, section 3.3)."""
+    """Returns how many values at most so many digits can write (RFC 3492, section 3.3)."""
     total, weight = 0, 1
     for k in range(1, digits + 1):
         t = threshold(k, bias)
@@ -74,10 +74,10 @@ def adapted(delta: int) -> int:
 
 
 def digits_at_most(deltas: int, total: int, most_bias: int) -> int:
-    """The most digits of so many deltas whose sum is ``total``, whatever the bias of each."""
+    """Returns the maximum number of digits of so many deltas whose sum is ``total``, whatever the bias of each."""
     left, count, last = total, deltas, 0
     for digits in range(1, 12):
-        need = min(reach(digits, bias) for bias in range(most_bias + 1))  # the least delta of digits + 1 digits
+        need = min(reach(digits, bias) for bias in range(most_bias + 1))  # the smallest delta of digits + 1 digits
         extra = min(deltas, left // (need - last))
         count += extra
         left -= extra * (need - last)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Begins a program with the package that comes first on sys.path, whatever an editable installation says.
+# Runs a program with the package that is first on sys.path, even if there is an editable installation.
 START = """
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
@@ -22,7 +22,7 @@ assert core.__file__.startswith(sys.path[0]), core.__file__
 def build(name: str, flags: list[str]) -> Path:
     """The package with a core that was built so; its folder."""
     folder = ROOT / "build" / name
-    # Those of a build type come last, and would have the last word on optimisation.
+    # The flags of a build type come last, and would override the optimisation level.
     flags = [
         "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
         "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG",

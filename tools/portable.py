@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles the core with every compiler that is here, without linking: GCC, Clang with both libraries, others' systems.
+"""Compiles the core with every compiler on this machine, without linking: GCC, Clang with both libraries, other
+systems.
 
-    python tools/portable.py                       # all that are there
+    python tools/portable.py                       # all that are installed
     python tools/portable.py libc++ emscripten     # some
     python tools/portable.py --jobs 4 --only run/
 
-macOS and Windows are compiled for by ``ziglang``, a Clang with the headers of both, where it is installed for this
-Python (``pip install ziglang``). The Python bindings (``core/bind/``) are left out: they need Python's own headers.
+``ziglang`` compiles for macOS and Windows: it is a Clang with the headers of both. Install it for this Python
+(``pip install ziglang``). The Python bindings (``core/bind/``) are left out, because they need Python's own headers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CHECK = ["-fsyntax-only"]
-OBJECT = ["-O0", "-c"]  # zig's driver cannot check the syntax alone
+OBJECT = ["-O0", "-c"]  # zig's driver cannot check only the syntax
 ZIG = [sys.executable, "-m", "ziglang", "c++", "-target"]
 COMPILERS = {
     "gcc": ["g++", *CHECK, "-Wno-restrict"],
@@ -51,7 +52,7 @@ def missing(name: str, command: list[str], folder: str) -> str | None:
 
 
 def compile_one(command: list[str], source: Path, folder: str, number: int) -> str:
-    """The compiler's messages, empty where there are none. Warnings are errors."""
+    """Compiles one file and returns the compiler's messages, an empty text if there are none. Warnings are errors."""
     out = ["-o", str(Path(folder, f"{number}.o"))] if "-c" in command else []
     flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "core"), "-I", str(ROOT / "include")]
     done = subprocess.run([*command, *flags, *out, str(source)], capture_output=True, text=True, check=False)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Builds the core with sanitizers and runs the tests that reach into it.
+"""Builds the core with sanitizers and runs the tests that use it.
 
     python tools/sanitize.py address,undefined
     python tools/sanitize.py thread
     python tools/sanitize.py thread --seconds 300 tests/test_threads.py -k pool
 
-The core is built in ``build/sanitize-…`` and put into a copy of the package there; the package you work with stays as
-it is. The runtime of the sanitizers is loaded first (``LD_PRELOAD``). Leaks are not looked for here, for Python keeps
-much until it ends: the fuzzers of the core look for them, without Python.
+The core is built in ``build/sanitize-…`` and put into a copy of the package there. Your own package stays as it is. The
+sanitizers' runtime is loaded first (``LD_PRELOAD``). Leaks are not detected here, because Python keeps much memory
+until it ends; the core's fuzzers detect them, without Python.
 
-Each test file runs in a process of its own, for as many seconds as are left. A file that was not finished is reported
-and is no failure; a report of a sanitizer is.
+Each test file runs in its own process, for the seconds that are left. An unfinished file is reported and is not a
+failure; a sanitizer's report is.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ FILES = {
 RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
 # Tests that limit the address space, of which a sanitizer reserves terabytes, or that measure memory.
 TOO_NARROW = "not memory and not rlimit and not address_space and not grows"
-# The thread sanitizer follows no threads that a forked child starts.
+# The thread sanitizer does not support threads started by a forked child.
 FORKS = " and not of_a_fork"
 REPORTS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "SUMMARY: ")
 RUN = (
@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("kind", choices=sorted(FILES))
     parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
     options, rest = parser.parse_known_args()
-    # What the optimiser sees of instrumented code is not what it warns of.
+    # The optimiser warns falsely of instrumented code.
     optimise = "-DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -Wno-error"
     package = build(f"sanitize-{options.kind.replace(',', '-')}", [f"-DGUIDERAIL_SANITIZE={options.kind}", optimise])
     files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
@@ -166,7 +166,7 @@ def environment_of(kind: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HYPOTHESIS_MAX_EXAMPLES": "100",
-        "GUIDERAIL_SLOWER": "10",  # for tests that bound the time of what might never end
+        "GUIDERAIL_SLOWER": "10",  # for tests that limit the time of work that might never end
     }
 
 

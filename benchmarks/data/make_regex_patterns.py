@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 OUT = Path(__file__).with_name("regex_patterns.json")
-CHARACTERS = 1_200  # of text for each pattern, at least: more than 200 tokens of most tokenizers
+CHARACTERS = 1_200  # minimum characters of text for each pattern: more than 200 tokens of most tokenizers
 
 SENTENCES = """
 The ferry leaves the harbour at dawn and returns before the market closes. Most of the passengers carry baskets of

@@ -48,14 +48,14 @@ class Engine:
             return "from the work tree"
 
     def compile(self, pattern: str) -> Any:
-        """A fresh compilation that reuses no earlier result; raises where the pattern is not supported."""
+        """Compiles a pattern without using an earlier result. Raises if the engine does not support the pattern."""
         raise NotImplementedError
 
     def start(self, guide: Any) -> tuple[Fill, Accept]:
         raise NotImplementedError
 
     def memory(self, guide: Any) -> int | None:
-        """Bytes that the guide holds, where the engine tells."""
+        """Returns the bytes that the guide uses, if the engine reports them."""
         return None
 
 
@@ -67,7 +67,7 @@ class Guiderail(Engine):
 
         self.gr = gr
         self.vocabulary = gr.Vocabulary.from_huggingface(tokenizer)
-        _ = self.vocabulary.core  # the native trie, otherwise built by the first compilation
+        _ = self.vocabulary.core  # builds the native trie, which the first compilation would build otherwise
         self.bits = np.zeros((1, (self.vocabulary.size + 31) // 32), np.int32)
         self.warm_up()
 
@@ -76,7 +76,7 @@ class Guiderail(Engine):
         self.compile("")
 
     def compile(self, pattern: str) -> Any:
-        constraint = self.gr.regex(pattern, flags="u")  # samples hold words of many scripts
+        constraint = self.gr.regex(pattern, flags="u")  # the samples have words of many scripts
         return self.gr.compile(constraint, self.vocabulary, cache=False)
 
     def start(self, guide: Any) -> tuple[Fill, Accept]:

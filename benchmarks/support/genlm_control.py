@@ -1,12 +1,12 @@
-"""genlm-control on the first task of benchmarks/distribution.py, in an environment of its own.
+"""Runs genlm-control on the first task of benchmarks/distribution.py, in its own environment.
 
     python benchmarks/distribution.py --export task.npz
     python -m venv other && other/bin/pip install genlm-control
     other/bin/python benchmarks/support/genlm_control.py task.npz genlm.json
 
-The model's answers are those of the export, so both libraries ask the same model. Its tokens are those that the
-constraint can be written with, and one that stands for all others together. A forward pass is a prefix that the
-model is asked about. Asking again costs nothing, as with a perfect cache.
+The model's answers are those of the export, so both libraries query the same model. Its tokens are those that texts of
+the constraint use, and one that stands for all others. A forward pass is a prefix that is queried. A second query of
+the same prefix is free, as with a perfect cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from genlm.control import AWRS, BoolFSA, Potential
 
-OTHER = b"\xff"  # every token that the constraint cannot be written with
+OTHER = b"\xff"  # stands for every token that no text of the constraint uses
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 SEEDS = 30
 

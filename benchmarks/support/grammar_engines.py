@@ -41,10 +41,10 @@ class Contender:
     """An engine with one grammar, compiled once.
 
     Attributes:
-        name: as the tables show it.
-        engine: the adapter whose ``bits`` the masks are written into.
-        compile: makes a guide; raises where the engine does not take the grammar.
-        guide: what ``compile`` made.
+        name: its name in the tables.
+        engine: the adapter whose ``bits`` receive the masks.
+        compile: makes a guide; raises if the engine does not support the grammar.
+        guide: the result of ``compile``.
     """
 
     name: str
@@ -125,7 +125,7 @@ def lark_for_llguidance(engine: LLGuidance, text: str) -> Any:
 
 
 class Makers:
-    """The contenders over one vocabulary; an engine is set up once, when it is first asked for."""
+    """Makes the contenders over one vocabulary. An engine is set up once, on first use."""
 
     def __init__(self, tokenizer: Any, size: int, vocabulary: Path | None, rivals: bool) -> None:
         self.guiderail = GuiderailGrammars(tokenizer, size, vocabulary)
@@ -146,7 +146,7 @@ class Makers:
     def python(self) -> list[Contender]:
         found = [self.guiderail.of("guiderail", python_grammar)]
         if llguidance := self.llguidance:
-            # It has no indenter: its refusal of the same grammar is what the report then shows.
+            # It has no indenter, so the report shows how it refuses the same grammar.
             found.append(Contender("llguidance", llguidance, lambda: lark_for_llguidance(llguidance, python_text())))
         return found
 

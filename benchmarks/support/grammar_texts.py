@@ -57,7 +57,7 @@ def _words(chance: random.Random, most: int) -> str:
 
 
 def flat_json(characters: int) -> str:
-    """One document of about so many characters whose nesting stays shallow: a list of records."""
+    """Returns one document of about so many characters with shallow nesting: a list of records."""
     chance = random.Random(1)
     rows, length = [], 0
     while length < characters:
@@ -68,7 +68,7 @@ def flat_json(characters: int) -> str:
 
 
 def modules(seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Name and text of the modules of the standard library that ``ast.parse`` takes, shuffled; no tests."""
+    """Returns names and texts of the standard library's modules that ``ast.parse`` accepts, shuffled, without tests."""
     root = Path(sysconfig.get_paths()["stdlib"])
     paths = sorted(p for p in root.rglob("*.py") if not {"site-packages", "test", "tests", "lib2to3"} & {*p.parts})
     random.Random(seed).shuffle(paths)
@@ -86,9 +86,9 @@ def modules(seed: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def statements(folder: Path | None) -> list[str]:
-    """Statements of SQL: the corpus that the tests hold, or those in a folder's files that SQLite can read, shuffled.
+    """Returns SQL statements, shuffled: the corpus of the tests, or those in a folder's files that SQLite can parse.
 
-    SQLite may know none of their tables, nor what functions they call.
+    Their tables and functions need not exist.
     """
     if folder is None:
         return [text.strip() for text in STATEMENTS.read_text(encoding="utf-8").split("\n;;\n") if text.strip()]

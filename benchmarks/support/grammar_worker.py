@@ -1,10 +1,10 @@
-"""Processes of their own for what a process that has already worked cannot show: cold compilations, and memory.
+"""Runs measurements that need a new process: cold compilations, and memory.
 
-``compile GRAMMAR --vocabulary FILE [--loaded]`` prints nanoseconds of one compilation, the first in the process;
-``--loaded`` reads and compiles a grammar of one line before, so that importing modules is not counted. The cache on
-disk is used where ``GUIDERAIL_CACHE_DIR`` says so.
+``compile GRAMMAR --vocabulary FILE [--loaded]`` prints the nanoseconds of one compilation, the first in the process.
+``--loaded`` reads and compiles a one-line grammar before, so that importing modules is not counted. The cache on disk
+is used if ``GUIDERAIL_CACHE_DIR`` is set.
 
-``memory GRAMMAR --vocabulary FILE --tokens FILE`` feeds one matcher and prints how the resident memory grew.
+``memory GRAMMAR --vocabulary FILE --tokens FILE`` feeds one matcher and prints the growth of the resident memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def compilation(name: str, vocabulary: gr.Vocabulary, loaded: bool) -> dict[str,
 
 
 def memory(name: str, vocabulary: gr.Vocabulary, tokens: list[int], every: int) -> dict[str, object]:
-    """Resident bytes over those after the first mask, each time after so many tokens and at the end."""
+    """Returns the growth of resident bytes since the first mask, after every so many tokens and at the end."""
     guide = gr.compile(GRAMMARS[name](), vocabulary)
     bits = gr.allocate_token_bitmask(1, vocabulary.size)
     matcher = guide.matcher()
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10_000)
     options = parser.parse_args()
     vocabulary = gr.Vocabulary.load(options.vocabulary)
-    _ = vocabulary.core  # the native trie, otherwise built by the first compilation
+    _ = vocabulary.core  # builds the native trie, which the first compilation would build otherwise
     if options.work == "compile":
         answer: dict[str, object] = {**compilation(options.grammar, vocabulary, options.loaded)}
     else:

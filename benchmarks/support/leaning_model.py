@@ -1,9 +1,9 @@
-"""Writes a tiny Llama with random weights that leans towards the punctuation of JSON, so that its texts come to an end.
+"""Writes a tiny Llama with random weights that prefers the punctuation of JSON, so that its texts end.
 
     python benchmarks/support/leaning_model.py folder-with-a-tokenizer out
 
-For servers on machines where a real model would take all the time. The tokenizer is that of the first folder (the
-pieces named here are SmolLM2's). Needs torch and transformers.
+For measuring servers on machines where a real model would be too slow. The tokenizer is copied from the first folder
+(the tokens named here are SmolLM2's). Needs torch and transformers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> None:
     with torch.no_grad():
         embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
         embedding.normal_(0, 0.3)
-        embedding[:, 0] = 4.0  # a direction that every state has
+        embedding[:, 0] = 4.0  # a direction shared by all states
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.mul_(0.1)
             layer.mlp.down_proj.weight.mul_(0.1)

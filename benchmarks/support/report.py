@@ -20,7 +20,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def micro(nanoseconds: float) -> str:
-    """Nanoseconds as microseconds with three significant digits; what is not a number is a dash."""
+    """Formats nanoseconds as microseconds with three significant digits; NaN is a dash."""
     if not np.isfinite(nanoseconds):
         return "–"
     value = nanoseconds / 1e3
@@ -28,7 +28,7 @@ def micro(nanoseconds: float) -> str:
 
 
 def mean_and_quantiles(values: Sequence[float], percents: Sequence[float] = (50, 90, 99)) -> list[float]:
-    """The mean, then these percentiles; not a number where there are no values."""
+    """Returns the mean, then these percentiles; NaN if there are no values."""
     if not len(values):
         return [float("nan")] * (1 + len(percents))
     a = np.asarray(values, float)

@@ -1,7 +1,7 @@
-"""Schemas with instances, from a file of lines or a folder: what ``schemas.py`` measures on.
+"""Reads schemas with instances, from a file of lines or a folder: the data of ``schemas.py``.
 
 Each document is ``{"id": …, "schema": …, "tests": [{"data": …, "valid": true}, …]}``. A ``.jsonl`` or
-``.jsonl.gz`` holds one a line; a folder holds one a file, whose name is the id if it has none.
+``.jsonl.gz`` has one per line. A folder has one per file; a document without an id gets the file's name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def load(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def family(name: str) -> str:
-    """The collection a schema comes from: what stands before ``---``, or else before the first ``_``, in its id."""
+    """Returns the collection of a schema: the part of its id before ``---``, otherwise before the first ``_``."""
     return name.split("---" if "---" in name else "_")[0]
 
 

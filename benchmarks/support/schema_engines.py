@@ -1,8 +1,7 @@
-"""The engines of ``engines.py`` on JSON Schemas, and LM Format Enforcer.
+"""Runs the engines of ``engines.py``, and LM Format Enforcer, on JSON Schemas.
 
-``compile`` takes the schema as a parsed document and includes whatever the engine does with it in Python.
-``final()`` says whether the text may end where the matcher stands. Times of ``fill`` and ``accept`` are around one
-call, as in ``engines.py``.
+``compile`` takes the schema as a parsed document and includes all that the engine does with it in Python. ``final()``
+returns whether the text may end here. Times of ``fill`` and ``accept`` are around one call, as in ``engines.py``.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ Final = Callable[[], bool]
 class SchemaEngine(Engine):
     """What ``schemas.py`` needs of an engine."""
 
-    stop: int  # the stop token, where a mask is what tells whether the text may end
-    caches = False  # a schema compiled before is looked up
+    stop: int  # the stop token, if only the mask shows whether the text may end
+    caches = False  # whether the engine looks up schemas that it has compiled before
     checks_refusals = False  # accept() of a token that the mask forbids returns False and changes nothing
 
     def compile(self, schema: Any) -> Any:
-        """A guide; raises where the schema is not supported."""
+        """Returns a guide. Raises if the engine does not support the schema."""
         raise NotImplementedError
 
     def begin(self, guide: Any) -> tuple[Fill, Accept, Final]:
@@ -64,7 +63,7 @@ class GuiderailSchemas(Guiderail, SchemaEngine):
 
 
 class GuiderailUnprepared(GuiderailSchemas):
-    """Without the masks of a likely text that compiling otherwise makes: what they are worth."""
+    """guiderail without the masks of a likely text that compiling normally computes. Shows how much they gain."""
 
     name = "guiderail-unprepared"
 
@@ -118,8 +117,9 @@ class OutlinesCoreSchemas(OutlinesCore, SchemaEngine):
 
 
 class LMFormatEnforcerSchemas(SchemaEngine):
-    """Its masks are made by ``get_allowed_tokens``, which holds the step of the parser too: ``accept`` only
-    appends the token."""
+    """LM Format Enforcer. ``get_allowed_tokens`` makes its masks and includes the parser's step; ``accept`` only
+    appends.
+    """
 
     name = package = "lm-format-enforcer"
 
@@ -128,7 +128,7 @@ class LMFormatEnforcerSchemas(SchemaEngine):
 
         logging.disable(logging.ERROR)
         self.parser, self.enforcer = JsonSchemaParser, TokenEnforcer
-        # As its integration for transformers does, which does not load beside transformers 5.
+        # Does what its integration for transformers does, which does not work with transformers 5.
         special, zero = set(tokenizer.all_special_ids), tokenizer.encode("0", add_special_tokens=False)[-1]
         ids = [i for i in range(len(tokenizer)) if i not in special]
         texts = tokenizer.batch_decode([[zero, i] for i in ids])
@@ -141,7 +141,7 @@ class LMFormatEnforcerSchemas(SchemaEngine):
         self.bits = np.zeros((1, (size + 31) // 32), np.int32)
 
     def compile(self, schema: Any) -> Any:
-        self.parser(schema)  # it raises here where the schema is beyond it
+        self.parser(schema)  # raises here if it does not support the schema
         return schema
 
     def begin(self, guide: Any) -> tuple[Fill, Accept, Final]:

@@ -1,7 +1,7 @@
-"""The process in which engines are measured: reads ids of schemas, writes a line of JSON for each.
+"""Measures engines in its own process: reads ids of schemas, writes a line of JSON for each.
 
-It is started by ``schemas.py``, once for every set of engines that are to share a process, and again when it dies.
-Before an engine is called its name is written (``{"busy": …}``), so that the parent knows whom to blame.
+``schemas.py`` starts it once for every set of engines that share a process, and again when it dies. Before it calls an
+engine it writes the engine's name (``{"busy": …}``), so that the parent knows which engine failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schema_engines import SCHEMA_ENGINES, SchemaEngine
 
 from engines import load_tokenizer
 
-now = time.perf_counter_ns  # or, with --clock cpu, the time that this thread has had a processor
+now = time.perf_counter_ns  # or, with --clock cpu, the CPU time of this thread
 
 
 class OutOfTimeError(BaseException):
@@ -29,7 +29,7 @@ class OutOfTimeError(BaseException):
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory, or 0 where the system does not tell."""
+    """Returns the resident bytes of this process, or 0 if the system does not report them."""
     try:
         fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
     except OSError:
@@ -41,7 +41,7 @@ def blank() -> dict[str, Any]:
     """What is known of an engine and a schema before anything was run. Times in nanoseconds, sizes in bytes."""
     return {
         "compile": None,
-        "again": None,  # compiled once more, the same document
+        "again": None,  # the same document, compiled again
         "mask": [],
         "accept": [],
         "right": 0,
@@ -57,7 +57,7 @@ def compile_timed(engine: SchemaEngine, schema: Any, row: dict[str, Any]) -> Any
     start = now()
     try:
         guide = engine.compile(schema)
-    except Exception as error:  # any engine, any exception: it is what the table shows
+    except Exception as error:  # any exception of any engine: the table shows it
         row["error"] = f"compile: {' '.join(f'{type(error).__name__}: {error}'.split())[:400]}"
         return None
     row["compile"] = now() - start
@@ -65,7 +65,7 @@ def compile_timed(engine: SchemaEngine, schema: Any, row: dict[str, Any]) -> Any
 
 
 def replay(engine: SchemaEngine, guide: Any, number: int, tokens: list[int], valid: bool, row: dict[str, Any]) -> None:
-    """One instance, token by token, until the engine refuses one."""
+    """Replays one instance, token by token, until the engine refuses one."""
     fill, accept, final = engine.begin(guide)
     refused = None
     for position, token in enumerate(tokens):

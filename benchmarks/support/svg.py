@@ -1,8 +1,7 @@
-"""A picture of how long calls take: one line an engine, both axes so that the slowest one in ten thousand
-is seen.
+"""Draws how long calls take: one line per engine, with axes that show the slowest call in ten thousand.
 
-The horizontal axis is time, logarithmic. The vertical one is the share of calls done within that time, spaced
-by nines: 0 %, 90 %, 99 %, 99.9 % stand equally far apart.
+The horizontal axis is time, logarithmic. The vertical axis is the share of calls that took at most this time, spaced by
+nines: 0 %, 90 %, 99 %, 99.9 % are equally far apart.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 COLORS = ("#0b7a75", "#d1495b", "#3066be", "#e09f3e", "#7d4e9f", "#6c757d")
 WIDTH, HEIGHT = 860, 440
 LEFT, RIGHT, TOP, BOTTOM = 74, 190, 54, 56
-DECADES = 4  # nines that are shown
+DECADES = 4  # number of nines on the axis
 
 
 def distribution(series: Mapping[str, Sequence[int]], title: str, unit: str = "per token") -> str:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Fuzzes readers with atheris, one process each.
+"""Fuzzes readers with atheris, each in its own process.
 
     python fuzz/readers/run.py --seconds 60                  # every reader, in turn
     python fuzz/readers/run.py --seconds 60 regex gbnf
-    python fuzz/readers/run.py --once regex FILE             # one input again
+    python fuzz/readers/run.py --once regex FILE             # repeats one input
 
-The inputs that led somewhere new are kept in ``build/fuzz-corpus/NAME``, those that failed in
-``build/fuzz-found/NAME-…``. An input may take ten seconds and a process two gigabytes.
+Inputs that reached new code are kept in ``build/fuzz-corpus/NAME``, failing ones in ``build/fuzz-found/NAME-…``. Each
+input has a limit of ten seconds and each process one of two gigabytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MEMORY = 6 << 30  # of addresses; libraries of others reserve much that they never touch
+MEMORY = 6 << 30  # address space; libraries reserve much that they never touch
 LONGEST = 4096
 SLOWEST = 10  # seconds
 
@@ -40,7 +40,7 @@ def child(name: str, arguments: list[str]) -> None:
     target = TARGETS[name]
 
     def one(data: bytes) -> None:
-        with suppress(gr.GuiderailError):  # said so, with a code
+        with suppress(gr.GuiderailError):  # guiderail refused it, with a code
             target.read(data)
 
     atheris.Setup([sys.argv[0], *arguments], one)

@@ -1,7 +1,7 @@
 """Every reader of a text, as a function of bytes, with the texts that its fuzzing starts from.
 
-Only a ``GuiderailError`` may leave a reader. Files of vocabularies are read by libraries of others; what those raise
-for a file that is none of theirs is theirs, but what guiderail makes of a file that they can read is ours.
+Only a ``GuiderailError`` may leave a reader. Vocabulary files are read by other libraries, and errors that those raise
+for a bad file do not count. If the library can read the file, errors of guiderail count.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def valid(data: bytes) -> bool:
 
 
 def used(constraint: gr.Constraint) -> None:
-    """Compiles it too, and asks for a mask: what a front end lets through must not break what follows."""
+    """Compiles it too, and computes a mask: what a front end accepts must not break the next stages."""
     guide = gr.compile(constraint, vocabulary(), cache=False, prepare=0, max_nodes=200_000, fuel=20_000)
     matcher = guide.matcher()
     bitmask = gr.allocate_token_bitmask(1, vocabulary().size)
@@ -64,7 +64,7 @@ def parsed(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        return None  # no JSON: nothing of ours is asked
+        return None  # not JSON: guiderail is not called
 
 
 # -- regular expressions --------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def calls_of(name: str) -> Any:
 
 
 def in_pieces(data: bytes) -> list[str]:
-    """The text after the first byte, which says where it is cut."""
+    """Returns the text after the first byte; that byte selects where the text is split."""
     if not data:
         return []
     rest, step = text(data[1:]), 1 + data[0] % 16
@@ -231,7 +231,7 @@ def tool_format_files() -> list[bytes]:
 
 # -- JSON and values ------------------------------------------------------------------------------------------------
 def partial_json(data: bytes) -> None:
-    """Read in pieces, a document has the value that ``json`` reads, and what is none is refused."""
+    """Checks that a document read in pieces has the value that ``json`` reads, and that an invalid one is refused."""
     whole = "".join(in_pieces(data))
     reader = PartialJson()
     try:
@@ -251,7 +251,7 @@ def partial_json(data: bytes) -> None:
 
 
 def refuse(name: str) -> Any:
-    raise ValueError(name)  # NaN and its like are no JSON
+    raise ValueError(name)  # NaN and infinities are not JSON
 
 
 def json_texts() -> list[bytes]:
@@ -269,7 +269,7 @@ VALUES: Any = dict[str, list[int | str | None] | dict[str, float | bool]]
 
 
 def python_value(data: bytes) -> None:
-    """A text that is to be a value of a type, in each notation."""
+    """Reads a text as a value of a type, in each notation."""
     if data:
         gr.read(VALUES, text(data[1:]), notation=["json", "yaml", "python"][data[0] % 3])
 
@@ -291,7 +291,7 @@ TYPES = ["int", "str", "float", "bool", "None", "bytes", "list", "dict", "tuple"
 
 
 def python_type(data: bytes) -> None:
-    """An annotation as text, of these names only: a reader of types evaluates what a program wrote."""
+    """Reads an annotation as text, with these names only, because a reader of types evaluates what a program wrote."""
     import typing
 
     source = text(data)[:200]
@@ -446,7 +446,7 @@ def of_sentencepiece(path: Path) -> None:
 
     try:
         processor = SentencePieceProcessor(model_file=str(path))
-    except Exception:  # the library's own reader, of files that are none
+    except Exception:  # the library's own reader refuses the file
         return
     gr.Vocabulary.from_sentencepiece(processor)
 
@@ -456,7 +456,7 @@ def of_tokenizer(path: Path) -> None:
 
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except BaseException:  # the library's own reader; its panics are no Exception
+    except BaseException:  # the library's own reader; its panics do not derive from Exception
         return
     gr.Vocabulary.from_huggingface(tokenizer)
 

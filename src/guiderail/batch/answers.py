@@ -19,13 +19,13 @@ _OURS = {"text": "string", "finish_reason": "string", "prompt_tokens": "int64", 
 def write_answers(file: Path, parts: Sequence[Path], sources: Sequence[Path]) -> None:
     """Writes all rows with their answers, in the order of the input.
 
-    Columns: those of the input; ``value.NAME`` for each member of the answers if these are objects, else ``value``;
-    then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``. A name that the input has, too, gets
-    ``answer.`` before it. What is nested, or of several types, is JSON in a text.
+    The columns are those of the input; ``value.NAME`` for each member of the answers if these are objects, otherwise
+    ``value``; then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``. A name that the input also
+    has gets the prefix ``answer.``. Nested values, and those of several types, are JSON texts.
 
     Args:
-        file: CSV or Parquet by its name; anything else is the parts, one after the other.
-        parts: what the batch has written.
+        file: CSV or Parquet by its name; anything else is the concatenated parts.
+        parts: the parts that the batch has written.
         sources: the files of the input. From Parquet to Parquet, columns keep their types.
     """
     if not tables.is_table(file):

@@ -23,14 +23,14 @@ __all__ = ["Answer", "Engine", "LocalEngine", "VllmEngine", "asked_for", "make_e
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a row.
+    """The answer to a row.
 
     Attributes:
-        text: what was written.
-        finish_reason: as of a generation; None: nothing was written.
-        prompt_tokens: of the prompt.
-        tokens: written.
-        error: why there is no answer that fits.
+        text: the text.
+        finish_reason: as for a generation; None: nothing was written.
+        prompt_tokens: number of tokens of the prompt.
+        tokens: number of tokens written.
+        error: why there is no valid answer, or None.
     """
 
     text: str = ""
@@ -44,14 +44,14 @@ class Engine(Protocol):
     """Answers rows."""
 
     def answer(self, tasks: Sequence[Task]) -> list[Answer]:
-        """One answer a row; what a row has done wrong is its error, and no other row's."""
+        """Returns one answer per row. A faulty row gets an error of its own and does not affect the others."""
 
     def close(self) -> None:
         """Frees the model."""
 
 
 def make_engine(job: Job) -> Engine:
-    """The engine of a job, with its model loaded.
+    """Makes the engine of a job and loads its model.
 
     Raises:
         GuiderailError: the model cannot be loaded, or the constraint cannot be compiled for it.
@@ -78,7 +78,7 @@ def stopped(stop: str) -> ModelError:
 
 
 class LocalEngine:
-    """A model that ``gr.load_model`` knows, some rows in lockstep."""
+    """A model that ``gr.load_model`` loads, with several rows in lockstep."""
 
     def __init__(self, job: Job) -> None:
         from guiderail.generation.models import load_model
@@ -121,7 +121,7 @@ class LocalEngine:
         prompts = [tokens for _, _, tokens in part]
         batch = Batch(self.model, prompts, [self.guide] * len(part), [TEXT] * len(part), options=self.asked)
         for writing, (_, row, _) in zip(batch.rows, part, strict=True):
-            writing.sampler = Sampler(self.asked.sampling, row)  # by its number in the input, whatever the batch
+            writing.sampler = Sampler(self.asked.sampling, row)  # by its number in the input, for any batch size
         for _ in batch.steps():
             continue
         answers = []
@@ -133,7 +133,7 @@ class LocalEngine:
     def _judge(self, made: Generation) -> ModelError | None:
         if made.stop_text is not None:
             return None if made.matched or self.is_text else stopped(made.stop_text)
-        cut = made.finish_reason == "length" and not self.is_text  # a number, say, that could have had more digits
+        cut = made.finish_reason == "length" and not self.is_text  # for example a number without its last digits
         return unfinished(len(made.tokens)) if cut or not made.matched else None
 
     def close(self) -> None:
@@ -179,9 +179,9 @@ class VllmEngine:
 
     def __init__(self, job: Job) -> None:
         asked = asked_for(job.constraint)
-        # The engine stays in this process: none of another process can be left behind when this one is killed.
+        # The engine runs in this process, so that it ends when this process is killed.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is what the model says, or it has failed
+        os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is the model's answer or an error
         try:
             from vllm import LLM, SamplingParams
             from vllm.sampling_params import StructuredOutputsParams

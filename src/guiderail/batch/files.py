@@ -12,7 +12,7 @@ __all__ = ["whole", "write_whole"]
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """A path to write to; what is there at the end of the block becomes the file.
+    """Yields a path to write to; its contents become the file at the end of the block.
 
     Readers, and this program after a crash, see the whole file or none.
     """

@@ -1,4 +1,4 @@
-"""What a batch is to do, and what may not differ between two runs of one output."""
+"""The definition of a batch, and what must not differ between two runs with the same output."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
 __all__ = ["BatchOptions", "Job", "Task", "begin", "described", "note"]
 
 ENGINES = ("guiderail", "vllm")
-_MAY_DIFFER = frozenset({"max_tokens"})  # rows that are complete do not change with it, and those it cut get more
+_MAY_DIFFER = frozenset({"max_tokens"})  # it does not change complete rows, and rows that it cut off get more tokens
 _OTHER = {"input_sha256": "the input has changed", "constraint_sha256": "the constraint is another one"}
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How the rows of a batch are answered. What differs between two runs of one output is refused, except for
-    ``max_tokens``: more of them complete the rows that had too few.
+    """How the rows of a batch are answered.
+
+    Two runs with the same output must not differ in them, except in ``max_tokens``: a higher value completes the rows
+    that had too few.
 
     Attributes:
-        prompt: what is asked, with columns (members) of the row in braces (``"Describe {name}."``; ``{{`` and ``}}``
-            are braces).
+        prompt: the prompt, with columns (members) of the row in braces (``"Describe {name}."``; write ``{{`` and ``}}``
+            for braces).
         system: the system message.
-        chat: ask by the model's chat template; False continues the prompt.
-        max_tokens: the most tokens of an answer.
+        chat: use the model's chat template; False continues the prompt.
+        max_tokens: maximum number of tokens of an answer.
         temperature: 0 takes the most likely token.
-        top_p: sample among the likeliest tokens up to this probability.
-        top_k: sample among so many of the likeliest.
-        seed: makes sampling repeatable, row by row, however the rows are spread.
-        stop: texts that end an answer, and are no part of it. An answer that is a value must be complete by then.
-        presence_penalty: as of :func:`guiderail.generate`, and so are the next two.
-        frequency_penalty: subtracted for each time that the answer has the token.
-        repetition_penalty: makes tokens of the prompt and the answer less likely; 1 does not.
+        top_p: sample among the most likely tokens whose probabilities reach this sum.
+        top_k: sample among this many of the most likely tokens.
+        seed: makes sampling repeatable, row by row, however the rows are distributed.
+        stop: stop texts, which are not part of an answer. An answer that is a value must be complete by then.
+        presence_penalty: as for :func:`guiderail.generate`, and so are the next two.
+        frequency_penalty: subtracted once for each time that the answer has the token.
+        repetition_penalty: makes tokens of the prompt and the answer less likely; 1 changes nothing.
         engine: ``"guiderail"`` runs what ``gr.load_model`` takes, ``"vllm"`` a vLLM with guiderail as its backend.
-        model: of the engine; None is the embedded one.
+        model: the engine's model; None is the embedded one.
         engine_args: keyword arguments of ``vllm.LLM``.
     """
 
@@ -82,7 +84,8 @@ class BatchOptions:
 
     @property
     def generation(self) -> Options:
-        """The same as options of a generation. A text is the model's own, or it has failed: none is steered to its end.
+        """Returns the same as options of a generation. A text is the model's own, or has failed: none is steered to
+        its end.
 
         Raises:
             ModelError: ``bad-option``.
@@ -93,10 +96,10 @@ class BatchOptions:
         return Options(**named, on_incomplete="return")
 
     def names(self) -> list[str]:
-        """The members of a row that the prompt is made of.
+        """Returns the members of a row that the prompt uses.
 
         Raises:
-            ModelError: ``bad-option``: the braces of the prompt are not paired, or hold something else than a name.
+            ModelError: ``bad-option``: the braces of the prompt are unbalanced, or contain something other than a name.
         """
         try:
             parts = list(string.Formatter().parse(self.prompt))
@@ -198,16 +201,16 @@ def described(value: Any) -> Any:
 
 
 def note(job: Job, source: Input, shard_rows: int) -> None:
-    """Notes in the output what is done there."""
+    """Records the job in the output."""
     text = json.dumps(job.manifest(source, shard_rows), indent=1)
     write_whole(Path(job.output) / "job.json", [text.encode()])
 
 
 def begin(job: Job, source: Input, shard_rows: int) -> bool:
-    """Notes in the output what is done there, or compares. True: only the input has changed, with as many rows.
+    """Records the job in the output, or compares. True: only the input has changed, and has as many rows.
 
     Raises:
-        CompileError: ``batch-differs``: something else was begun there.
+        CompileError: ``batch-differs``: the output belongs to another job.
     """
     folder = Path(job.output)
     file = folder / "job.json"

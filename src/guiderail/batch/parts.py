@@ -24,9 +24,9 @@ class Totals:
     """Counts over rows.
 
     Attributes:
-        rows: answered, with an answer that fits or without.
-        failed: those without.
-        tokens: written.
+        rows: rows answered, with a valid answer or without.
+        failed: rows without one.
+        tokens: number of tokens written.
     """
 
     rows: int = 0
@@ -42,12 +42,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Rows that failed for one reason.
+    """Rows that failed for the same reason.
 
     Attributes:
-        code: of the error.
-        message: of the first of these rows.
-        count: how many they are.
+        code: the code of the error.
+        message: the message of the first of these rows.
+        count: the number of rows.
         rows: the first few, by their number in the input, from 0.
     """
 
@@ -65,7 +65,7 @@ def answers(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def count(file: Path) -> Totals:
-    """What a finished part holds."""
+    """Counts the rows of a finished part."""
     totals = Totals()
     for row in answers(file):
         totals.add(Totals(1, int(row["error"] is not None), row["tokens"]))
@@ -83,11 +83,11 @@ def _changed(row: Mapping[str, Any], now: Mapping[int, Any]) -> bool:
 
 
 def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
-    """The rows of a part that are to be tried again.
+    """Returns the rows of a part that are to be tried again.
 
     Args:
         file: the part.
-        now: where the input has changed, its rows by number. Those that are at fault themselves may have been mended.
+        now: if the input has changed, its rows by number. Rows that were at fault themselves may have been corrected.
 
     Raises:
         CompileError: ``batch-differs``: a row that has its answer has changed.
@@ -107,7 +107,8 @@ def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
 
 
 def kept(file: Path, now: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
-    """The lines of a part that are not to be tried again, by the number of their row; none where there is no part.
+    """Returns the lines of a part that are not to be tried again, by the number of their row; none if there is no
+    part.
 
     Args:
         file: the part.
@@ -121,7 +122,7 @@ def kept(file: Path, now: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
 
 
 def failures(files: Iterable[Path]) -> tuple[Failure, ...]:
-    """The reasons for which rows of these parts failed, the most frequent first."""
+    """Returns the reasons for which rows of these parts failed, the most frequent first."""
     found: dict[tuple[str, str], Failure] = {}
     for row in (row for file in files for row in answers(file) if row["error"] is not None):
         code, message = row["error"]["code"], row["error"]["message"]
@@ -137,7 +138,7 @@ def write_part(folder: str, shard: Shard, rows: Sequence[Mapping[str, Any]]) -> 
     """Writes the answers of a shard, all or none.
 
     Raises:
-        ModelError: ``batch-failed``: they are not as many as the rows of the shard.
+        ModelError: ``batch-failed``: their number differs from that of the shard's rows.
     """
     if [row["row"] for row in rows] != list(range(shard.first_row, shard.first_row + shard.rows)):
         raise ModelError(

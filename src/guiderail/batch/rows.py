@@ -42,7 +42,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Of the file in the output."""
+        """The name of its file in the output."""
         return f"part-{self.index:06}.jsonl"
 
 
@@ -62,10 +62,10 @@ class Input:
 
     @classmethod
     def scan(cls, files: Sequence[Path], shard_rows: int) -> Input:
-        """Reads through files of JSON Lines; blank lines are no rows.
+        """Reads through files of JSON Lines, skipping blank lines.
 
         Raises:
-            ModelError: ``missing-file``, or ``bad-option`` where there is nothing to do.
+            ModelError: ``missing-file``; ``bad-option``: there is nothing to do.
         """
         digest = hashlib.sha256()
         shards: list[Shard] = []
@@ -114,7 +114,7 @@ def input_files(source: str | os.PathLike[str]) -> list[Path]:
 
 
 def as_lines(files: Sequence[Path], folder: Path) -> list[Path]:
-    """The files as JSON Lines: those that are none are written as such into the folder."""
+    """Returns the files as JSON Lines; others are converted into the folder."""
     return [
         tables.write_lines(file, folder / f".input-{index:03}.jsonl") if tables.is_table(file) else file
         for index, file in enumerate(files)

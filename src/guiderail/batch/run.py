@@ -28,14 +28,14 @@ __all__ = ["BatchProgress", "BatchReport", "run_batch"]
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """Where a batch is.
+    """The progress of a batch.
 
     Attributes:
-        rows: of the input.
-        done: answered, by earlier runs too.
-        failed: of those, without an answer that fits.
-        tokens: written in this run.
-        seconds: of this run.
+        rows: number of rows of the input.
+        done: rows answered, including those of earlier runs.
+        failed: of those, rows without a valid answer.
+        tokens: tokens written in this run.
+        seconds: duration of this run.
     """
 
     rows: int
@@ -47,15 +47,15 @@ class BatchProgress:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What came of a batch.
+    """The result of a batch.
 
     Attributes:
         output: the folder with the parts, or the file with all answers.
-        rows: of the input; each has one line in the parts.
-        resumed: of those, were answered by earlier runs.
-        failed: rows without an answer that fits; their ``error`` says why.
-        tokens: written in this run.
-        seconds: of this run, the loading of models included.
+        rows: number of rows of the input; each has one line in the parts.
+        resumed: of those, rows answered by earlier runs.
+        failed: rows without a valid answer; their ``error`` says why.
+        tokens: tokens written in this run.
+        seconds: duration of this run, including loading models.
         retried: rows that had failed in earlier runs and were tried again.
         failures: the reasons of the failed rows, the most frequent first.
     """
@@ -89,46 +89,47 @@ def run_batch(
     retry: bool = True,
     progress: Callable[[BatchProgress], None] | None = None,
 ) -> BatchReport:
-    """Answers every row of a file, once; the same call again resumes where it was stopped.
+    """Answers every row of a file exactly once. Repeating the call resumes where it was stopped.
 
     A row is a JSON object on a line of ``input``, or a row of a table. Its answer is a line of a ``part-*.jsonl`` in
     ``output``, in the order of the input: ``{"row": 0, "input": {…}, "text": "…", "value": …, "finish_reason": "…",
-    "prompt_tokens": 9, "tokens": 12, "error": null}``. ``value`` is there where the target is JSON. A row that cannot
-    be answered (it is no object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and
-    ``message``, and does not hold up the others. The same call tries such rows again; ``max_tokens`` may be raised for
-    that. A row that is at fault itself (``bad-row``) is tried again when it was mended in the input; rows that have
-    their answers must stay as they are.
+    "prompt_tokens": 9, "tokens": 12, "error": null}``. ``value`` is present if the target is JSON. A row that cannot be
+    answered (it is not an object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and
+    ``message``, and does not delay the others. The same call tries such rows again; you may raise ``max_tokens`` for
+    that. A row that is at fault itself (``bad-row``) is tried again if it was corrected in the input. Rows that have
+    their answers must not change.
 
     Args:
         input: a file of JSON Lines (``.jsonl``), CSV (``.csv``, ``.tsv``) or Parquet (``.parquet``), or a folder of
             such files. CSV and Parquet need pyarrow.
-        output: a folder, made if it is not there; or a file that ends with one of these suffixes. A file gets all
+        output: a folder, created if it does not exist; or a file that ends with one of these suffixes. A file gets all
             answers when the last row is done; the parts are in a folder beside it, ``NAME.parts``. A table has the
-            columns of the input; ``value.NAME`` for each member of the answers if these are objects, else ``value``;
-            then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``.
+            columns of the input; ``value.NAME`` for each member of the answers if these are objects, otherwise
+            ``value``; then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``.
         target: a constraint, a JSON Schema as a dict, or a Python type. Values of a type are written as JSON; its own
             validators run when they are read from there.
         options: how the rows are answered.
-        replicas: how many models run; more than one needs Ray.
-        shard_rows: rows that are written together: what a kill can cost, for each replica. For vLLM several times the
-            sequences that it runs at once.
-        rows_at_once: rows that a local model answers together.
-        threads: of a local model on the CPU, for each replica.
-        device: of a local model of transformers; see :func:`guiderail.load_model`, as for the next two.
-        gpu_layers: of a local GGUF model.
-        context_length: of a local model.
-        ray_address: of a cluster; by default one is started on this machine. Given, Ray is used for one replica, too.
-        cpus: that Ray sets aside for each replica.
-        gpus: likewise.
+        replicas: number of models; more than one needs Ray.
+        shard_rows: number of rows that are written together: what a kill can cost, for each replica. For vLLM, use
+            several times the number of sequences that it runs at once.
+        rows_at_once: number of rows that a local model answers together.
+        threads: number of threads of a local model on the CPU, for each replica.
+        device: the device of a local transformers model; see :func:`guiderail.load_model`, also for the next two.
+        gpu_layers: layers of a local GGUF model on a GPU.
+        context_length: maximum number of tokens per row of a local model.
+        ray_address: address of a cluster; by default one is started on this machine. If given, Ray is used even for one
+            replica.
+        cpus: number of CPUs that Ray reserves for each replica.
+        gpus: number of GPUs that Ray reserves for each replica.
         retry: try again the rows that failed in earlier runs.
         progress: called after every shard.
 
     Raises:
-        CompileError: ``batch-differs``: something else was begun in ``output``; ``batch-running``: someone is at it;
-            or the target is refused.
-        ModelError: the input or a model cannot be read, the prompt names a column that no row has
-            (``unknown-column``), pyarrow or Ray is missing, or a replica failed (``batch-failed``): what is done
-            stays, and the same call resumes.
+        CompileError: ``batch-differs``: ``output`` belongs to another job; ``batch-running``: another run is working on
+            it; or the target is rejected.
+        ModelError: the input or a model cannot be read, the prompt names a column that no row has (``unknown-column``),
+            pyarrow or Ray is missing, or a replica failed (``batch-failed``): finished rows stay, and the same call
+            resumes.
     """
     began = time.monotonic()
     options = options or BatchOptions()
@@ -194,11 +195,11 @@ def run_batch(
 
 
 class _Work:
-    """What of a batch is done, and what is to be done."""
+    """What of a batch is done, and what remains."""
 
     def __init__(self, folder: Path, source: Input, retry: bool, changed: bool) -> None:
         self.folder, self.source = folder, source
-        self.held = _done(folder, source.shards)  # without the rows that are to be tried again
+        self.held = _done(folder, source.shards)  # without the rows that are to be retried
         again: dict[int, Totals] = {}
         for index, one in self.held.items():
             if changed or (retry and one.failed):
@@ -216,7 +217,7 @@ class _Work:
         self.retried = sum(one.rows for one in again.values())
 
     def done(self, made: Iterator[tuple[int, Totals]]) -> Iterator[None]:
-        """Notes the shards that are answered, one after the other."""
+        """Records the shards as they are answered."""
         with (self.folder / "done.jsonl").open("a", encoding="utf-8") as log:
             for index, one in made:
                 held = self.held.get(index, Totals())
@@ -231,7 +232,7 @@ class _Work:
         """The files with the answers, in order.
 
         Raises:
-            ModelError: ``batch-failed``: some are not there.
+            ModelError: ``batch-failed``: some are missing.
         """
         files = [self.folder / shard.name for shard in self.source.shards]
         missing = [file.name for file in files if not file.exists()]
@@ -245,7 +246,7 @@ class _Work:
 
 
 def _inputs(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """Rows as parts hold them: those that cannot be read are None."""
+    """The input rows in parts; those that cannot be read are None."""
     for number, row in rows:
         yield number, None if isinstance(row, GuiderailError) else row
 
@@ -266,7 +267,7 @@ def _constraint(target: Any) -> tuple[Constraint, bool]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keeps two runs out of one output; a run that was killed does not keep the next one out."""
+    """Excludes a second run on the same output; a run that was killed does not exclude the next one."""
     with (folder / "job.lock").open("a") as lock:
         try:
             if sys.platform == "win32":
@@ -283,13 +284,13 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
-    """The shards that are there, with what they hold: as noted, or counted where a kill came before the note."""
+    """The shards that exist, with their counts: as recorded, or counted if a kill came before the record."""
     noted: dict[int, Totals] = {}
     log = folder / "done.jsonl"
     if log.exists():
         data = log.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
-        if torn:  # a kill in the middle of a line
+        if torn:  # the process was killed in the middle of a line
             log.write_bytes(whole + b"\n" if whole else b"")
         for line in whole.splitlines():
             row = json.loads(line)
@@ -299,10 +300,10 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
 
 
 class Replica:
-    """A model that answers shards, one after the other; called by Ray Data, or here.
+    """A model that answers shards one at a time; called by Ray Data, or here.
 
     Args:
-        job: what is to be done.
+        job: the job.
     """
 
     def __init__(self, job: Job) -> None:
@@ -343,7 +344,7 @@ class Replica:
         }
 
     def answer(self, shard: Shard) -> Totals:
-        """Answers a shard, or what of it has failed before, and writes its part."""
+        """Answers a shard, or its rows that failed before, and writes its part."""
         found = list(read_shard(shard))
         held = kept(Path(self.job.output) / shard.name, dict(_inputs(found)))
         tasks: list[Task] = []
@@ -369,7 +370,7 @@ class Replica:
         if self.job.is_json and wrong is None:
             try:
                 value = json.loads(answer.text)
-            except (RecursionError, ValueError) as error:  # too deep, or a number too long, for Python's reader
+            except (RecursionError, ValueError) as error:  # nested too deep, or a number too long, for Python's reader
                 wrong = ModelError(
                     f"the JSON fits the schema, but Python cannot read it: {error}", code="read-mismatch"
                 )
@@ -407,7 +408,7 @@ def _with_ray(
     if started and address is not None:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     elif started:
-        # Ray counts processors, it does not measure them: with fewer than are asked for a batch would wait for ever.
+        # Ray counts processors and does not measure them. With fewer than requested, a batch would wait forever.
         enough = max(os.cpu_count() or 1, int(replicas * cpus) + 2)
         ray.init(num_cpus=enough, log_to_driver=False, logging_level="error", include_dashboard=False)
     try:
@@ -420,7 +421,7 @@ def _with_ray(
 
             def __init__(self) -> None:
                 super().__init__(job)
-                _ = self.engine  # before the first shard, so that what is wrong with the model is said at once
+                _ = self.engine  # before the first shard, so that an error of the model is raised at once
 
         rows = ray.data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards))
         done = rows.map_batches(

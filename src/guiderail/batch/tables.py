@@ -61,7 +61,7 @@ def schema(file: Path) -> Any:
     """The columns of a table, as pyarrow describes them.
 
     Raises:
-        ModelError: ``bad-input``: the file is no table, or two columns have one name; ``missing-file``.
+        ModelError: ``bad-input``: the file is not a table, or two columns have the same name; ``missing-file``.
     """
     from pyarrow import parquet
 
@@ -206,7 +206,7 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Any) -> list[Any]:
-    """A column's values in Python's types; nanoseconds, which those lack, as texts where there are any."""
+    """A column's values as Python types; if there are nanoseconds, which those lack, as texts."""
     import pyarrow
 
     if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":

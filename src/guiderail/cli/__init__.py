@@ -55,7 +55,7 @@ def _root(
 
 def main() -> None:
     """Runs the command line. What a user can get wrong ends as one paragraph on stderr, with exit status 2."""
-    for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is not a reason to stop
+    for stream in (sys.stdout, sys.stderr):  # replace a character that the terminal cannot show instead of failing
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -65,6 +65,6 @@ def main() -> None:
         error.message = in_words_of(typer.main.get_command(app), error.message, error.code)
         print(f"error: {error.render()}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # the reader, say `head`, has gone: nothing is left to tell
+    except BrokenPipeError:  # the reader, such as `head`, has exited: there is nobody to write to
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

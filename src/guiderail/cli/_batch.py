@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from guiderail.batch import BatchProgress, Failure
 
 _SPREAD = "How the work is spread"
-_REASONS = 8  # that are shown
+_REASONS = 8  # maximum shown
 
 
 @takes_constraint(without=("xsd", "root", "tools", "tool_format", "tool_choice"))

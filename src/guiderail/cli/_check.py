@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
 _STYLES = {"ok": "green", "unsatisfiable": "bold red", "unsupported": "bold red", "invalid": "bold red"}
-_MOST_PLACES = 6  # of one finding that are printed
+_MOST_PLACES = 6  # maximum printed of one finding
 _HEADINGS = {
     "fault": "Faults",
     "typo": "Perhaps misspelt",

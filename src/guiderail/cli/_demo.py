@@ -18,7 +18,7 @@ _MARS = {
     "required": ["name", "color", "moons", "rings"],
     "additionalProperties": False,
 }
-# What a model of 135 million parameters does well: a fact, a choice, a sentence, a query, a form to fill in.
+# Tasks that a model of 135 million parameters does well: a fact, a choice, a sentence, a query, a form to fill in.
 COMMANDS = (
     ("generate", "--prompt", "In which year did Apollo 11 land on the Moon?", "--regex", "(19|20)[0-9]{2}"),
     ("generate", "--prompt", "What colour is grass?", "--choice", "red", "--choice", "green", "--choice", "blue"),

@@ -114,7 +114,7 @@ def generate_command(
     - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
     - `guiderail generate --grammar sql --prompt "Write an SQL query that selects the names of people older than 30."`
     """
-    # Everything that can be wrong with the options is found before a model is loaded.
+    # Check all options before loading a model.
     if on_shortened not in (None, "error", "warn"):
         raise ModelError(f"--on-shortened must be error or warn, not {on_shortened!r}", code="bad-option")
     several = n is not None and n > 1
@@ -305,7 +305,7 @@ class _Display:
 
     def add(self, piece: str, status: Callable[[], str]) -> None:
         self._text += piece
-        if self._line and time.monotonic() < self._next:  # drawing takes longer than many a token
+        if self._line and time.monotonic() < self._next:  # drawing takes longer than many tokens
             if self._live is None:
                 sys.stdout.write(piece)
                 sys.stdout.flush()

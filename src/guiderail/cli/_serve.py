@@ -118,7 +118,7 @@ def serve_command(
     r"""Serve a model by OpenAI's interfaces: chat completions, completions, responses.
 
     Constraints come as `response_format`, `tools`, `structured_outputs` and their older names. `GET /metrics` is for
-    Prometheus, `GET /health` and `GET /ready` for whoever watches.
+    Prometheus, `GET /health` and `GET /ready` for monitoring.
 
     **Examples**
 
@@ -193,7 +193,7 @@ def _bound(host: str, port: int) -> socket.socket:
     """A socket that has the address, before anything is loaded; connections are taken when the server is ready.
 
     Raises:
-        ModelError: ``bad-address``: somebody else has it, or it is not of this machine.
+        ModelError: ``bad-address``: it is in use, or not an address of this machine.
     """
     listener: socket.socket | None = None
     try:
@@ -201,7 +201,7 @@ def _bound(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-        if os.name == "posix":  # what a server that has ended left behind; elsewhere it would share the port
+        if os.name == "posix":  # reuse a port in TIME_WAIT; elsewhere this would share it
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except (OSError, UnicodeError) as error:
@@ -228,5 +228,5 @@ def _run(config: uvicorn.Config, listener: socket.socket) -> None:
 
     try:
         Server(config).run([listener])
-    except KeyboardInterrupt:  # uvicorn has ended by then, and tells of it
+    except KeyboardInterrupt:  # uvicorn has ended by then, and has reported it
         return

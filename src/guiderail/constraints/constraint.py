@@ -211,7 +211,7 @@ def _count(name: str, value: int | None) -> int:
     return value
 
 
-_MOST = 2**32 - 1  # counts are 32 bits wide in the core, the last value stands for "without bound"
+_MOST = 2**32 - 1  # counts have 32 bits in the core; the last value means "without bound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ _MOST_BYTES = 1 << 20  # of all texts together
 
 
 def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
-    """All texts of a constraint: those of a choice in its order, else the shortest first.
+    """Returns all texts of a constraint: those of a choice in its order, otherwise the shortest first.
 
     Args:
-        limit: the most texts that there may be.
+        limit: maximum number of texts.
 
     Raises:
         LimitError: ``too-many-texts``: there are more, or they are longer than a mebibyte together.
-        CompileError: ``not-enumerable``: it names tokens, which are no text; ``unsatisfiable``: there are none.
+        CompileError: ``not-enumerable``: it names tokens, which are not text; ``unsatisfiable``: there are none.
     """
     if isinstance(constraint, Choice):
         found = list(constraint.options)
@@ -35,7 +35,7 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
     texts: list[bytes] = []
     frontier = [(b"", program.root)]
     spent = 0
-    while frontier:  # every state of it is live: whatever is read leads to a text, so the loop ends
+    while frontier:  # every state is live, so each byte leads to a text and the loop ends
         after = []
         for text, state in frontier:
             if program.is_nullable(state):

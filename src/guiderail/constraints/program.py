@@ -1,4 +1,4 @@
-"""A compiled constraint without a vocabulary: what ``matches`` and ``explain`` run on."""
+"""A compiled constraint without a vocabulary, on which ``matches`` and ``explain`` run."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def build_program(
     max_work: int = MAX_WORK,
     max_step_work: int = MAX_STEP_WORK,
 ) -> _core.Program:
-    """Lowers a constraint into a fresh program of the core.
+    """Lowers a constraint into a new program of the core.
 
     Raises:
-        CompileError: the argument is no constraint, or cannot be expressed.
+        CompileError: the argument is not a constraint, or cannot be expressed.
         LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``), takes too long (``max_work``) or is
-            nested too deep.
+            nested too deeply.
     """
     if isinstance(constraint, type) or not hasattr(constraint, "_lower"):
         raise CompileError(
@@ -62,7 +62,8 @@ def _check_bound(name: str, value: int) -> None:
 
 @lru_cache(maxsize=128)
 def _cached(constraint: Constraint) -> Program:
-    with special_tokens_of(SpecialTokens()):  # kept for all: also where it is asked for while a guide is being made
+    # Shared by all vocabularies, so it must not use the special tokens of a guide that is being compiled.
+    with special_tokens_of(SpecialTokens()):
         return Program(build_program(constraint), constraint)
 
 
@@ -108,7 +109,7 @@ class Program:
         return low
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """As :meth:`Constraint.save`."""
+        """Like :meth:`Constraint.save`."""
         self.constraint.save(path)
 
     def dump(self, state: int | None = None) -> str:

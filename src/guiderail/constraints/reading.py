@@ -1,6 +1,6 @@
-"""How a text is read: the way from what a model wrote to a value.
+"""How texts are read: from what a model wrote to a value.
 
-Every constraint has a :class:`Reading`. For most of them a text is its own value; front ends that describe values
+Every constraint has a :class:`Reading`. For most of them, a text is its own value. Front ends that describe values
 (schemas, types, tools, documents) override :meth:`Constraint.reading`.
 """
 
@@ -20,7 +20,7 @@ class Partial(Protocol):
     @property
     def finished(self) -> list[str]: ...  # JSON pointers of what the last feed finished
     @property
-    def path(self) -> str | None: ...  # JSON pointer of what is being written
+    def path(self) -> str | None: ...  # JSON pointer of the value being written
     @property
     def is_complete(self) -> bool: ...
 

@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         with open(target, "rb") as file:
             start = file.read(len(MAGIC) + 4)
             if start[: len(MAGIC)] != MAGIC or start[_KIND] == _VOCABULARY:
-                vocabulary = start[_KIND] == _VOCABULARY or start[:2] == b"PK"  # once they were zip archives
+                vocabulary = start[_KIND] == _VOCABULARY or start[:2] == b"PK"  # older versions wrote zip archives
                 contents = None
             else:
                 vocabulary, contents = False, start + file.read()

@@ -20,16 +20,16 @@ __all__ = ["program_file", "save"]
 
 
 def program_file(constraint: Constraint, special: Vocabulary | SpecialTokens | None = None) -> bytes:
-    """The constraint, compiled, as the bytes of a file.
+    """The compiled constraint as the bytes of a file.
 
     Args:
-        special: a vocabulary with whose special tokens it may be written, see :func:`special_tokens_of`.
+        special: a vocabulary whose special tokens may be used, see :func:`special_tokens_of`.
     """
     with nested("the constraint"), limited(MAX_WORK), special_tokens_of(special or SpecialTokens()):
         builder = _core.Builder(records=True)
         root = constraint._lower(builder)
         file = builder.recorded(root)
-        builder.finish(root)  # with the checks of the whole
+        builder.finish(root)  # also checks the whole program
     return file
 
 

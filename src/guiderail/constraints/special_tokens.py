@@ -1,8 +1,8 @@
-"""Which texts are special tokens where a constraint is lowered.
+"""Which texts are special tokens while a constraint is lowered.
 
-A constraint is made without a vocabulary. One that may be written with special tokens or without, such as a marker
-of a tool call, asks here when it is lowered: inside of ``special_tokens_of(vocabulary)`` it learns those of the
-vocabulary, elsewhere there are none.
+A constraint is made without a vocabulary. One that may use special tokens, such as a marker of a tool call, asks here
+when it is lowered. Inside ``special_tokens_of(vocabulary)`` it learns those of the vocabulary; elsewhere there are
+none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class special_tokens_of:
 
 
 def current_special_tokens() -> SpecialTokens:
-    """The special tokens where a constraint is being lowered now."""
+    """The special tokens for the constraint that is being lowered."""
     found = _current.get()
     if not isinstance(found, SpecialTokens):
         found = SpecialTokens.of(found)

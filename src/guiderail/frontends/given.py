@@ -78,7 +78,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
             problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
-    for fault in typos(made):  # they mean nothing, and nobody would notice
+    for fault in typos(made):  # they would be ignored without notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)
     return made
 

@@ -286,8 +286,8 @@ _PLAIN = (
     ("exclusiveMaximum", "less than {}"),
     ("multipleOf", "a multiple of {}"),
 )
-_HUGE = 1e15  # a bound beyond is that of a type, and no news
-_LONG = 60  # characters of a pattern that a model may make sense of
+_HUGE = 1e15  # a larger bound comes from a type and tells the model nothing
+_LONG = 60  # maximum characters of a pattern that a model may understand
 _COUNTS = (("Length", "character"), ("Items", "item"), ("Properties", "member"))
 
 
@@ -318,7 +318,7 @@ def _pattern(pattern: str) -> list[str]:
     try:
         program = read_pattern(pattern).program()
         text = (program.core.shortest(program.start, _LONG) or b"").decode()
-    except (GuiderailError, UnicodeDecodeError):  # the schema is not ours to judge here
+    except (GuiderailError, UnicodeDecodeError):  # the schema is not checked here
         return []
     return [f"for example {_literal(text)}"] if text else []
 

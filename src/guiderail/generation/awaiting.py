@@ -88,7 +88,7 @@ async def _in_thread(function: Callable[[threading.Event], T]) -> T:
             result, error = None, raised
         try:
             loop.call_soon_threadsafe(tell, result, error)
-        except RuntimeError:  # the loop was closed: nobody waits
+        except RuntimeError:  # the loop was closed: there is no waiter
             return
 
     threading.Thread(
@@ -100,5 +100,5 @@ async def _in_thread(function: Callable[[threading.Event], T]) -> T:
         stop.set()
         await asyncio.wait([done])
         if not done.cancelled():
-            done.exception()  # it is told to nobody
+            done.exception()  # marks the exception as retrieved
         raise

@@ -1,8 +1,8 @@
-"""Texts that are complete when their tokens are spent: how many are needed, and which tokens leave enough.
+"""Completes texts within their token budget: how many tokens are needed, and which tokens leave enough.
 
-Whoever draws can be asked to draw again (:mod:`guiderail.generation.row`): then the mask without a budget does, and
-:meth:`Matcher.accept_within` says whether a token leaves enough. An engine that draws by itself is given masks with the
-budget in them, :class:`BudgetedMasks`.
+The sampler can be asked to sample again (:mod:`guiderail.generation.row`). Then the mask without a budget suffices, and
+:meth:`Matcher.accept_within` says whether a token leaves enough. An engine that samples by itself gets masks that
+include the budget, :class:`BudgetedMasks`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["BudgetedMasks", "check_budget", "least_tokens"]
 
-_FAR = 1024  # tokens that are left, beside four times those needed at the start: masks are without a budget until then
-_UNKNOWN = 3  # states of which no end is found, before the search for one is given up
+_FAR = 1024  # remaining tokens, plus four times the initial minimum: with more, masks ignore the budget
+_UNKNOWN = 3  # states without a known end after which the search for one stops
 
 
 def least_tokens(matcher: Matcher, limit: int | None = None) -> int | None:
-    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; None also where the search meets a limit.
+    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; None also if the search reaches a limit.
 
     Args:
-        limit: search thoroughly where a quick search finds no way with so many; None: the quick search alone.
+        limit: search thoroughly if a quick search finds no way within this many tokens; None: quick search only.
     """
     try:
         needed = matcher.least_tokens(thorough=False)
@@ -34,13 +34,13 @@ def least_tokens(matcher: Matcher, limit: int | None = None) -> int | None:
 
 
 def check_budget(needed: int | None, limit: int, *, way_out: str, which: str = "") -> None:
-    """Refuses a text that cannot be promised to be complete within the limit.
+    """Raises an error if a text cannot be promised to be complete within the limit.
 
     Args:
-        needed: tokens that complete it; None: no way was found.
-        limit: tokens that it may have.
+        needed: number of tokens that complete it; None: no way was found.
+        limit: maximum number of tokens.
         way_out: how to do without the promise.
-        which: of several texts, for the message.
+        which: names the text in the message, if there are several.
 
     Raises:
         LimitError: ``budget-too-small``, ``budget-unknown``.
@@ -60,15 +60,15 @@ def check_budget(needed: int | None, limit: int, *, way_out: str, which: str = "
 
 
 class BudgetedMasks:
-    """Masks of one text for an engine that draws by itself, so that the text is complete in time.
+    """Masks for an engine that samples by itself, such that the text is complete in time.
 
-    Masks with a budget cost more than those without, and are not made while many tokens are left. A text is complete in
-    time if its tokens suffice when masks begin to have a budget: at the start, mostly. If no way to complete it is
-    found then, its masks stay without.
+    Masks with a budget cost more than those without, so they are not made while many tokens are left. A text is
+    complete in time if its tokens suffice at the point where masks begin to have a budget, which is usually the start.
+    If no way to complete it is found then, its masks have no budget.
 
     Args:
-        matcher: at the start of the text.
-        most: tokens that the text may have, with the one that ends it.
+        matcher: a matcher at the start of the text.
+        most: maximum number of tokens of the text, including the one that ends it.
     """
 
     __slots__ = ("_most", "_near", "_thorough", "_unknown")
@@ -77,25 +77,25 @@ class BudgetedMasks:
         needed = least_tokens(matcher)
         self._most = most
         self._near = _FAR if needed is None else _FAR + 4 * needed
-        self._thorough = True  # one thorough search for an end may still be made; it takes long
+        self._thorough = True  # whether one thorough, slow search for an end is still allowed
         self._unknown = 0
 
     def is_far(self, written: int) -> bool:
         """Whether so many tokens are left that masks have no budget yet.
 
         Args:
-            written: tokens that the request has spent.
+            written: number of tokens that the request has spent.
         """
         return self._most - written > self._near
 
     def fill(self, matcher: Matcher, written: int, bitmask: Any, row: int) -> None:
-        """Fills a row with the tokens that may come, and after which the text can be completed.
+        """Fills a row with the allowed tokens after which the text can be completed.
 
-        Where it can be completed no more, or no way is found, the row is that of any token that may come.
+        If it can no longer be completed, or no way is found, the row has all allowed tokens.
 
         Args:
-            matcher: of the text.
-            written: tokens that the request has spent.
+            matcher: the matcher of the text.
+            written: number of tokens that the request has spent.
         """
         left = self._most - written
         if 0 < left <= self._near:

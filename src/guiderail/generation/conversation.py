@@ -1,4 +1,4 @@
-"""What a model is asked: a text, or messages with roles, as token ids."""
+"""Prompts: a text, or messages with roles, as token ids."""
 
 from __future__ import annotations
 

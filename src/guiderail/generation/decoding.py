@@ -1,9 +1,8 @@
-"""The loop that decodes: some prompts in lockstep on one session of a model, each under its guide.
+"""The decoding loop: several prompts in lockstep on one session of a model, each under its guide.
 
-A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
-the mask on its logits, one token drawn. Masks that take long are filled by native threads while the model computes
-(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment only a stop token could follow: the model
-is not asked to say so.
+A step of a row consists of forced tokens (which need no model), one forward pass over what the model has not read yet,
+the mask on its logits, and sampling one token. Native threads fill slow masks while the model computes (Dong et al.
+2024, "XGrammar", §3.5). A row ends by itself as soon as only a stop token could follow, without asking the model.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ __all__ = ["Batch", "Observer"]
 
 
 class Observer(Protocol):
-    """Somebody who watches a generation; see :mod:`guiderail.inspect`."""
+    """Watches a generation; see :mod:`guiderail.inspect`."""
 
     def on_step(self, row: int, matcher: Matcher, token: int, logits: NDArray[np.float32] | None) -> None:
-        """A token is about to be taken.
+        """Called before a token is taken.
 
         Args:
-            row: of the batch.
-            matcher: before it reads the token; to be looked at only.
-            token: that will be read next.
-            logits: of the model, before the mask, shape ``(logits_size,)``; None where the model was not asked
-                because the token was forced.
+            row: the row of the batch.
+            matcher: the matcher before it reads the token; do not change it.
+            token: the token that will be read next.
+            logits: the model's logits before the mask, shape ``(logits_size,)``; None if the token was forced, so that
+                the model was not asked.
         """
 
 
@@ -58,12 +57,12 @@ class _Row(Row):
         super().__init__(*args, **options)
         self.weight = weight
         self.text: list[str] = []
-        self.told: list[TokenLogprob] = []  # of each token, where that is wanted
-        self.began = False  # the model has read the prompt
+        self.token_logprobs: list[TokenLogprob] = []  # of each token, if requested
+        self.began = False  # whether the model has read the prompt
         self._observe = observe
 
     def on_forced(self, token: int) -> None:
-        self.told.append(TokenLogprob(token, 0.0))
+        self.token_logprobs.append(TokenLogprob(token, 0.0))
         if self._observe is not None:
             self._observe(self, token)
 
@@ -72,7 +71,7 @@ class _Row(Row):
 
     @property
     def over(self) -> bool:
-        """Whether the model is not needed any more: the text has ended, and the model has told what its end weighs."""
+        """Whether the model is no longer needed: the text has ended, and the weight of its end is known."""
         return self.done and (self.weight is None or not self.owes)
 
     @property
@@ -85,11 +84,11 @@ class _Row(Row):
 
     @property
     def unread(self) -> list[int]:
-        """What the model is to read: what is pending; of a text that has ended, only what its weight needs."""
+        """What the model must read: pending tokens; after the end of a text, only what its weight needs."""
         return self.pending[:-1] if self.done and self.end != "complete" else self.pending
 
     def lose_weight(self) -> None:
-        """The logits before some tokens were not told."""
+        """Called if the logits before some tokens are unknown."""
         assert self.weight is not None
         self.weight.value = None
 
@@ -112,7 +111,7 @@ class _Row(Row):
 
     @property
     def log_weight(self) -> float | None:
-        """Of what was written so far; None where that is not known."""
+        """The log-weight of what was written so far, or None if unknown."""
         weight = self.weight
         return weight.value if weight is not None and (self.over or weight.counted == len(self.tokens)) else None
 
@@ -141,11 +140,12 @@ class Batch:
         """See :func:`guiderail.generate`.
 
         Args:
-            prefixes: what each guide requires first and is no part of its text: the ends of healed prompts.
+            prefixes: for each guide, the text that it requires first and that is not part of the result: the end of a
+                healed prompt.
             first_row: the number of the first prompt, among all that were given.
 
         Raises:
-            LimitError: to finish is promised, and ``max_tokens`` cannot hold any text.
+            LimitError: a complete text was promised, and ``max_tokens`` is too low for any.
         """
         if options.distribution != "masked":
             raise ModelError(
@@ -197,7 +197,7 @@ class Batch:
         self.one_by_one = options.log_weight and not (options.jump_forward or hasattr(self.session, "feed_each"))
         self.masks = Masks(self.bitmask)
         self.pass_tokens: int | None = getattr(model, "pass_tokens", None)
-        self.behind: set[int] = set()  # rows of which the model has not read all that was written
+        self.behind: set[int] = set()  # rows whose last tokens the model has not read yet
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Generator[tuple[int, str], None, None]:
@@ -240,10 +240,10 @@ class Batch:
         yield from pieces
 
     def _feed(self, portions: dict[int, list[int]], asked: list[int]) -> Logits:
-        """Has the model read; returns the logits of the rows that are asked, and counts those of forced tokens.
+        """Has the model read; returns the logits of the rows that need them, and counts those of forced tokens.
 
         Returns:
-            float32, shape ``(batch, logits_size)``; what it holds for other rows means nothing.
+            float32, shape ``(batch, logits_size)``; the values of other rows are meaningless.
         """
         rows = self.rows
         counts = [0] * len(rows)
@@ -272,7 +272,7 @@ class Batch:
         mark = time.perf_counter()
         rows = self.rows
         width = min(self.vocabulary.size, logits.shape[1])
-        seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
+        seen = None if self.observer is None else logits.copy()  # before masking: the model's own
         for i in asked:
             rows[i].penalize(logits[i])
         whole = {i: weight.whole(logits[i, :width]) for i in asked if (weight := rows[i].weight) is not None}
@@ -285,7 +285,7 @@ class Batch:
             if (weight := rows[i].weight) is not None:
                 weight.drawn(token, whole[i], logits[i, :width], refused=rows[i].refused)
             if thought is not None:
-                rows[i].told.append(thought.of(token))
+                rows[i].token_logprobs.append(thought.of(token))
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
             said = len(rows[i].text)
@@ -294,12 +294,12 @@ class Batch:
         return pieces
 
     def _portions(self, waiting: list[int]) -> dict[int, list[int]]:
-        """What the rows are fed: a prompt at once; of what was forced a token, and more where a pass has room for all.
+        """What to feed each row: a prompt at once; forced tokens one by one, or more if a pass has room for all.
 
-        Where a model computes as long for two tokens as twice for one, forced text gains nothing by being read at once,
-        and a pass of a few tokens more may take longer than its share: where rows are padded to the longest, much
-        longer. See ``pass_tokens`` of :class:`Model`. Where each token is to be weighed, and a session tells no more
-        than the last logits, tokens are fed one by one.
+        If a model takes as long for two tokens as for one twice, reading forced text at once gains nothing. A longer
+        pass may even take more than its share: much more if rows are padded to the longest. See ``pass_tokens`` of
+        :class:`Model`. If each token is to be weighed, and a session reports only the last logits, tokens are fed one
+        by one.
         """
         most = None if self.pass_tokens is None else max(1, self.pass_tokens // max(1, len(waiting)))
         found = {i: self.rows[i].unread[: most if self.rows[i].began else None] for i in waiting}
@@ -327,6 +327,6 @@ class Batch:
             self.constraint_seconds,
             row.shortened_at if row.shortened else None,
             row.stop_text,
-            None if self.logprobs is None else tuple(row.told),
+            None if self.logprobs is None else tuple(row.token_logprobs),
             row.log_weight,
         )

@@ -116,9 +116,8 @@ def stream(
 
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of snapshots (:class:`Snapshot`), with ``tokens``,
-            ``text``,
-        ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last piece. If a
-        value was steered to its end, no snapshot has ``done`` set.
+        ``text``, ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last
+        piece. If a value was steered to its end, no snapshot has ``done`` set.
     """
     chosen = options_of("stream", options, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
@@ -350,7 +349,7 @@ def generate(
               white space like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
             - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
-                type.
+              type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
             ``on_incomplete``.
         temperature: 0 takes the most likely allowed token; 1 samples from the model's own probabilities.

@@ -1,9 +1,9 @@
-"""Token healing: the end of a prompt is taken back and written again, together with what follows.
+"""Token healing: removes the end of a prompt and writes it again, together with what follows.
 
-A prompt that ends in ``http:`` ends in a token that the tokenizer would not have chosen before ``//``: a model that
-must continue after it leaves the spellings that it was trained on. So the last tokens are taken back as far as a longer
-token may begin with them, and what they stand for is required as the beginning of the text (Lundberg 2023, "The Art of
-Prompt Design: Prompt Boundaries and Token Healing").
+A prompt that ends in ``http:`` ends in a token that the tokenizer would not have chosen before ``//``. A model that
+continues after it leaves the spellings that it was trained on. So the last tokens are removed if a longer token may
+begin with them, and their text is required as the beginning of the generated text (Lundberg 2023, "The Art of Prompt
+Design: Prompt Boundaries and Token Healing").
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["take_back"]
 
 
 def take_back(prompt: Sequence[int], vocabulary: Vocabulary) -> tuple[list[int], bytes]:
-    """The tokens of a prompt that stay, and what the others stand for.
+    """Returns the tokens of a prompt that stay, and the text of those that are removed.
 
-    As many are taken back as some longer token begins with, as far as they are text; the first token of a prompt stays.
-    None are where what they stand for begins or ends within a character.
+    As many are removed as some longer token begins with, as long as they are text. The first token of a prompt stays.
+    None are removed if their text begins or ends inside a character.
     """
     core = vocabulary.core
     best, text = 0, b""

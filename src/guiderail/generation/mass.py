@@ -31,9 +31,9 @@ from guiderail.support.texts import shown
 __all__ = ["Mass", "interval", "mass"]
 
 SAMPLES = 64
-_FEW_TEXTS = 64  # of these the probabilities are computed, rather than estimated
+_FEW_TEXTS = 64  # up to this many texts, probabilities are computed instead of estimated
 _FEW_PREFIXES = 1024
-_TRUNCATED = 0.5  # the part of its capital that a bet may lose at most
+_TRUNCATED = 0.5  # maximum part of its capital that a bet may lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def mass(
 
 
 def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool, most: int) -> Mass | None:
-    """From the probabilities of all texts; None where they are too many and need not be computed."""
+    """The result from the probabilities of all texts; None if they are too many and need not be computed."""
     wanted = as_constraint(constraint)
     limits: dict[str, Any] = {} if must else {"limit": _FEW_TEXTS}
     counting = Counting("all", "stop", max_prefixes=MAX_PREFIXES if must else _FEW_PREFIXES)

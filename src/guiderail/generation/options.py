@@ -128,7 +128,7 @@ class Options:
         self._check_distribution()
 
     def _check_distribution(self) -> None:
-        """Refuses what has no meaning for draws from the model's own distribution."""
+        """Rejects options that have no meaning for draws from the model's own distribution."""
         _one_of("distribution", self.distribution, Distribution)
         for name, default, of in (
             ("max_passes", DEFAULT_MAX_PASSES, "exact"),
@@ -186,16 +186,16 @@ def _one_of(name: str, value: object, kind: Any) -> None:
 
 
 def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] = (), **defaults: Any) -> Options:
-    """The options that a call gives.
+    """Returns the options of a call.
 
     Args:
-        function: for messages.
-        given: by name.
-        without: options that it does not have.
-        **defaults: that differ for this function.
+        function: the name of the function, for messages.
+        given: the options by name.
+        without: options that the function does not have.
+        **defaults: defaults that differ for this function.
 
     Raises:
-        ArgumentError: there is no option of a name.
+        ArgumentError: an option is unknown.
         ModelError: ``bad-option``.
     """
     known = [one.name for one in fields(Options) if one.name not in without]

@@ -1,7 +1,7 @@
-"""Masks of the next step while the model computes (XGrammar 2024, §3.5), for every loop over a batch.
+"""Fills the masks of the next step while the model computes (XGrammar 2024, §3.5), for every loop over a batch.
 
 A loop knows what it feeds the model, and so the state after it, before the model has computed. It says which masks it
-will need, lets the model compute, and then asks for them; native threads may have filled them meanwhile.
+will need, lets the model compute, and then requests them; native threads may have filled them meanwhile.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ __all__ = ["Masks", "may_be_forced"]
 
 
 def may_be_forced(matcher: Matcher, has_symbols: bool) -> bool:
-    """Whether only one token may be allowed next, so that its mask is worth looking at before the model is asked.
+    """Whether only one token may be allowed next, so that its mask should be checked before the model is asked.
 
-    This must not depend on which masks are known already: a text is to be fed in the same portions whenever it is
-    repeated.
+    The answer must not depend on which masks are already known: a text must be fed in the same portions each time.
 
     Args:
         has_symbols: whether the constraint names tokens, see ``Program.symbols``.
@@ -33,30 +32,30 @@ def may_be_forced(matcher: Matcher, has_symbols: bool) -> bool:
 
 
 class Masks:
-    """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
+    """Fills the masks of a step, either before the model computes or meanwhile: whichever delays the loop less.
 
-    Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
-    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed, where masks are worth a thread
-    at all: it also disturbs the model, which nothing here can time. Only the time depends on it.
+    Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler if all cores are busy.
+    A mask costs from a microsecond to many milliseconds. So both ways are timed, if masks are worth a thread at all: a
+    thread also disturbs the model, which cannot be timed here. Only speed depends on the choice.
     """
 
-    RETRY = 64  # steps after which the other way gets a turn
-    WORTH = 50e-6  # seconds that the masks of a step take at least, for a thread to be woken
+    RETRY = 64  # steps after which the other mode is tried again
+    WORTH = 50e-6  # minimum seconds of a step's masks that justify waking a thread
 
     def __init__(self, bitmask: NDArray[np.int32]) -> None:
         self.bitmask = bitmask
         self.steps = 0
-        self.before: float | None = None  # seconds by which a step was recently held up; None: not tried yet
+        self.before: float | None = None  # recent delay of a step in seconds; None: not measured yet
         self.meanwhile: float | None = None
         self.filling: _core.Filling | None = None
-        self.seconds: list[float] = []  # that each mask of the last step took, where they were filled meanwhile
+        self.seconds: list[float] = []  # of each mask of the last step, if they were filled during the forward pass
         self.held_up = 0.0
 
     def begin(self, matchers: list[Matcher], rows: list[int], fill: Callable[[], None] | None = None) -> None:
-        """Fills the rows or begins to; nobody else may touch matchers and rows until ``finish``.
+        """Fills the rows or begins to; do not touch matchers and rows until ``finish``.
 
         Args:
-            fill: fills them now, where that is the way.
+            fill: fills them now, if that is the faster way.
         """
         began = time.perf_counter()
         self.seconds = []
@@ -72,7 +71,7 @@ class Masks:
         self.before = _smoothed(self.before, self.held_up)
 
     def finish(self) -> float:
-        """Waits for the masks; returns the seconds for which they held up the loop. Raises what their making raised."""
+        """Waits for the masks; returns for how many seconds they delayed the loop. Raises errors of making them."""
         filling, self.filling = self.filling, None
         if filling is not None:
             began = time.perf_counter()

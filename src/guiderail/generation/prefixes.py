@@ -1,8 +1,8 @@
-"""Which tokens lead towards which of some texts: what :mod:`guiderail.generation.probabilities` walks.
+"""Which tokens lead towards which texts: the automata that :mod:`guiderail.generation.probabilities` walks.
 
-A walk is a deterministic automaton over tokens whose states are the nodes of a trie: of the texts' bytes, where every
-spelling counts, or of the tokens of their usual spelling. Either way an output is counted for the *longest* of the
-texts that it begins with, so that what is counted for different texts is disjoint.
+A walk is a deterministic automaton over tokens. Its states are the nodes of a trie: of the texts' bytes if every
+spelling counts, otherwise of the tokens of their canonical spellings. In both, an output counts for the *longest* text
+that it begins with, so that no output counts for two texts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Spread(NamedTuple):
 def log_softmax(logits: NDArray[np.float32], width: int) -> Floats:
     """Log-probabilities of the first ``width`` tokens, ``-inf`` where there is no logit.
 
-    NaN if the logits are no numbers.
+    NaN if the logits contain NaN.
     """
     wide = np.full(width, -np.inf)
     wide[: len(logits)] = logits[:width]
@@ -61,8 +61,8 @@ class Walk:
     def __init__(self, stops: Sequence[int] | None) -> None:
         self._stops = None if stops is None else np.array(sorted(stops))
         self._children: list[dict[Hashable, int]] = [{}]
-        self._text: list[int | None] = [None]  # that ends here
-        self._longest: list[int | None] = [None]  # that ends here or before
+        self._text: list[int | None] = [None]  # the text that ends at each node
+        self._longest: list[int | None] = [None]  # the longest text that ends at each node or before it
         self._plans: dict[int, tuple[list[tuple[int, int]], list[tuple[int, NDArray[np.int64]]]]] = {}
 
     def _add(self, word: Iterable[Hashable], text: int) -> None:
@@ -84,7 +84,7 @@ class Walk:
                     self._longest[child] = self._longest[state]
 
     def settled(self, state: int) -> int | None:
-        """The text for which an output counts that has led here, if nothing that follows can change it."""
+        """The text for which an output that has led here counts, if nothing that follows can change that."""
         return self._text[state] if self._stops is None and not self._children[state] else None
 
     def step(self, state: int, token: int) -> int:
@@ -115,7 +115,7 @@ class Walk:
         return Spread(inner, decided)
 
     def _plan(self, state: int) -> tuple[list[tuple[int, int]], list[tuple[int, NDArray[np.int64]]]]:
-        """Tokens that stay within the trie, with where they lead; tokens that go beyond one of the texts."""
+        """The tokens that stay inside the trie, with where they lead, and those that go beyond one of the texts."""
         raise NotImplementedError
 
 
@@ -185,9 +185,8 @@ _known_twins: weakref.WeakKeyDictionary[Vocabulary, dict[bytes, tuple[int, ...]]
 
 
 def _twins(vocabulary: Vocabulary) -> dict[bytes, tuple[int, ...]]:
-    """Bytes that several tokens have, such as those of a letter and of a byte that stands by itself, with the tokens.
-
-    Tokens that end a text are none of them.
+    """Byte strings that several tokens share, such as a letter and a byte token, with these tokens; without stop
+    tokens.
     """
     found = _known_twins.get(vocabulary)
     if found is None:

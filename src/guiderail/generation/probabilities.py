@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 MAX_PREFIXES = 16_384
 TOLERANCE = 1e-6
-_ROUND = 128  # prefixes read together, where which ones are worth it depends on others
+_ROUND = 128  # prefixes read together if the choice depends on earlier results
 
 
 class Probabilities(Mapping[Any, float]):
@@ -202,8 +202,7 @@ def probabilities(
 
     Returns:
         A :class:`Probabilities`: a mapping from texts (or members) to probabilities, with ``best``, ``logprobs``,
-            ``total``
-        and ``other``. If no two texts share an output, they sum to ``total``.
+        ``total`` and ``other``. If no two texts share an output, they sum to ``total``.
 
     Raises:
         LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.
@@ -318,15 +317,15 @@ def probabilities_of(
 def token_chances(
     model: Model, prompt: Sequence[int], texts: Sequence[str], tokens: Sequence[int], counting: Counting
 ) -> list[float | None]:
-    """The probability of each token of a text after those before it, given that one of some texts is written.
+    """The probability of each token of a text given the previous ones, conditional on one of some texts being written.
 
     Args:
-        texts: distinct.
-        tokens: any that spell the beginning of one of them; stop tokens may follow.
-        counting: of all spellings, to their end.
+        texts: distinct texts.
+        tokens: tokens that spell the beginning of one of them; stop tokens may follow.
+        counting: must count all spellings, to their end.
 
     Returns:
-        One for each token; None where too little is known of what may follow, and for one of several stop tokens.
+        One for each token; None if too little is known of what may follow, and for one of several stop tokens.
 
     Raises:
         LimitError, VocabularyError, ModelError: see :func:`probabilities`.
@@ -364,7 +363,7 @@ def token_chances(
 
 
 def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[Tokens]:
-    """The spellings that the tokenizer makes; where they are not needed, as far as it makes them."""
+    """The tokenizer's own spellings; if they are optional, as far as there are any."""
     made: list[Tokens] = []
     for text in texts:
         try:
@@ -400,14 +399,14 @@ class _Forward:
         self._room = room  # tokens that a text may have beside the prompt
         self._spreads: dict[Tokens, Spread] = {}
         self._asked = 0
-        self.ends: list[tuple[Tokens, float]] = []  # prefixes after which it is decided, with what they have
+        self.ends: list[tuple[Tokens, float]] = []  # prefixes that decide the outcome, with their probabilities
 
     def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
-        """The log-probability of each text, and the probability that was not followed.
+        """The log-probability of each text, and the probability that was left unexplored.
 
         Args:
-            usual: spellings that hold most of it.
-            count: of texts.
+            usual: spellings that have most of the probability.
+            count: the number of texts.
         """
         found = [-math.inf] * count
         waiting = [_Waiting(0.0, (), 0)]
@@ -429,7 +428,7 @@ class _Forward:
             waiting += batch
 
     def _carry(self, waiting: list[_Waiting], found: list[float]) -> None:
-        """Follows what is known; leaves prefixes that must be read in ``waiting``."""
+        """Follows prefixes that are known; leaves those that must be read in ``waiting``."""
         ready = waiting[:]
         waiting.clear()
         while ready:

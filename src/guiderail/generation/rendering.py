@@ -1,6 +1,6 @@
-"""A chat template without its model: what it makes of messages, as texts that a tokenizer reads.
+"""A chat template without its model: renders messages as texts that a tokenizer reads.
 
-Plain data goes in and comes out, so that another process can do it.
+It takes and returns plain data, so that another process can do it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Renderer:
     """See the module.
 
     Args:
-        name: of the model, for messages.
-        source: the template; None: there is none.
-        names: of special tokens that templates use.
+        name: the name of the model, for messages.
+        source: the template, or None.
+        names: names of special tokens that templates use.
         specials: texts that are special tokens.
-        tokenizes: whether the model has a tokenizer that tells text from special tokens.
+        tokenizes: whether the model has a tokenizer that distinguishes text from special tokens.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Renderer:
         return self.source is not None and "developer" in self.source
 
     def show(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> Shown:
-        """A conversation, up to where the assistant's next turn begins.
+        """Renders a conversation, up to the start of the assistant's next turn.
 
         Args:
-            messages: each with ``role`` and ``content``, a text.
-            tools: as OpenAI has them, for a template that knows tools.
+            messages: dicts with ``role`` and ``content``, a text.
+            tools: tools as in OpenAI's API, for a template that supports them.
 
         Raises:
-            ModelError: ``no-chat-template``, or ``chat-template`` when the template refuses the conversation.
+            ModelError: ``no-chat-template``; ``chat-template``: the template rejects the conversation.
         """
         if not self._tokenizes or self._template is None:
             return self._plain(messages)
@@ -106,7 +106,7 @@ class Renderer:
                 try:
                     return render(written)
                 except wrong:
-                    pass  # the first error is told
+                    pass  # report the first error
             raise ModelError(
                 f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
             ) from error
@@ -123,7 +123,7 @@ class Renderer:
 
 
 def _with_written_arguments(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
-    """The messages with the arguments of calls as JSON texts, which some templates take; None: there are none."""
+    """The messages with arguments of calls as JSON texts, as some templates need them; None if there are no calls."""
     changed = False
     found: list[Mapping[str, Any]] = []
     for message in messages:

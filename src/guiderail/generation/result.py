@@ -266,7 +266,7 @@ def _error(kind: type[IncompleteError], message: str, results: Sequence[Generati
 
 
 def _outside() -> int:
-    """The ``stacklevel`` of who called guiderail, for a warning of the caller."""
+    """The ``stacklevel`` of the code that called guiderail, for a warning."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("guiderail."):
         frame, level = frame.f_back, level + 1

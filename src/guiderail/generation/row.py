@@ -1,11 +1,11 @@
-"""An in-flight generation: what may come next, what was written, and how it ends.
+"""A running generation: what may come next, what was written, and how it ends.
 
 ``generate`` and the server drive the same :class:`Row`. What differs is passed in or overridden: where logits come
-from, how special tokens are spelled, and who is told of what is written. A row takes these steps until it is ``done``:
+from, how special tokens are spelled, and who gets the text. A row repeats these steps until it is ``done``:
 
 1. :meth:`Row.write_forced` writes what needs no model, and may leave the mask of the next token;
-2. :meth:`Row.fill_mask` fills that mask otherwise, or somebody fills those of several rows at once;
-3. :meth:`Row.draw` draws a token from masked logits, again where the first leaves too few tokens to finish;
+2. :meth:`Row.fill_mask` fills that mask otherwise, or the caller fills those of several rows at once;
+3. :meth:`Row.draw` samples a token from masked logits, and again if the first leaves too few tokens to finish;
 4. :meth:`Row.take` appends it.
 """
 
@@ -33,12 +33,12 @@ __all__ = ["End", "Row", "StopText"]
 End = Literal["complete", "stop", "stop-text", "length"]
 """How a text ended: nothing could follow; by a stop token; at a stop text; its tokens ran out."""
 
-_FORCED_AT_ONCE = 4096  # bytes of forced text that are read together
-_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # of a text that has not begun
+_FORCED_AT_ONCE = 4096  # bytes of forced text that are read in one call
+_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # for a text that has not begun
 
 
 class StopText:
-    """Cuts a growing text at the first of some stop texts, and holds back what may become one.
+    """Cuts a growing text at the first of several stop texts, and holds back what may become one.
 
     >>> cut = StopText(["END"])
     >>> cut.feed("one E"), cut.feed("two EN"), cut.feed("D three"), cut.found
@@ -76,23 +76,24 @@ class StopText:
 
 
 class Row:
-    """An in-flight generation: one text.
+    """A running generation of one text.
 
     Attributes:
-        matcher: from :meth:`begin` on, since making it may take long.
-        pending: tokens that the model has not seen: at first the prompt.
-        tokens: those written.
+        matcher: set by :meth:`begin`, since making it may take long.
+        pending: tokens that the model has not read yet: at first the prompt.
+        tokens: the tokens written.
         forced: how many of them needed no model.
-        finishing: only what leaves enough tokens to finish may be written.
-        promised: so it was promised: a search that meets a limit fails the text.
-        shortened_at: how many tokens were written when the tokens that are left first refused one that the model had
-            chosen, and with it a text; None: they never did.
-        refused: the last token that was drawn took the place of one that would have left too few tokens to finish.
-        done: nothing follows; ``end`` says why, unless the text has failed.
+        finishing: whether only tokens that leave enough to finish are allowed.
+        promised: whether that was promised: if the search reaches a limit, the text fails.
+        shortened_at: how many tokens were written when the token budget first forbade one that the model had chosen,
+            which changed the text; None: never.
+        refused: whether the last sampled token replaced one that would have left too few tokens to finish.
+        done: whether the text has ended; ``end`` says why, unless it failed.
         matched: whether the constraint allows the text as it stands.
-        ready: what must come next is written.
-        filled: ``mask``, shape ``(1, words)``, is that of the state.
-        mask_seconds: spent on forced text and masks; mask_since: of ``time.perf_counter``, while they are made.
+        ready: whether all forced text is written.
+        filled: whether ``mask``, shape ``(1, words)``, is that of the current state.
+        mask_seconds: time spent on forced text and masks; mask_since: the ``time.perf_counter`` at which current work
+            on them began.
     """
 
     def __init__(
@@ -109,16 +110,17 @@ class Row:
         ask_always: bool = False,
         prefix: bytes = b"",
     ) -> None:
-        """Nothing is computed yet.
+        """Computes nothing yet.
 
         Args:
-            limit: tokens that it may write.
-            spell: the bytes of a token in the text.
-            stops: texts that end it; they are no part of it.
-            penalties: on tokens that it has already.
+            limit: maximum number of tokens to write.
+            spell: returns the bytes of a token in the text.
+            stops: stop texts, which are not part of the result.
+            penalties: penalties on tokens that the text already has.
             jump_forward: write forced text as the tokenizer spells it.
-            ask_always: the model is asked for every token, even where only one may come.
-            prefix: what the guide requires first, and is no part of the text: the end of a prompt that was taken back.
+            ask_always: ask the model for every token, even if only one is allowed.
+            prefix: text that the guide requires first and that is not part of the result: the removed end of the
+                prompt.
         """
         self.guide, self.sampler, self.limit = guide, sampler, limit
         self.matcher: Matcher
@@ -142,12 +144,12 @@ class Row:
         self._cut = StopText(stops)
         self._tally = Tally(penalties, prompt) if penalties else None
 
-    # -- told to those who override them -----------------------------------------------------------------------------
+    # -- notifications, for subclasses to override -------------------------------------------------------------------
     def on_forced(self, token: int) -> None:
         """A token that needs no model is about to be taken."""
 
     def on_text(self, text: str, token: int | None) -> None:
-        """The text has grown, perhaps by nothing: by a token, or (None) by what was held back at its end."""
+        """Called when the text has grown, perhaps by nothing: by a token, or (None) by text held back at its end."""
 
     def on_end(self) -> None:
         """The text has ended."""
@@ -169,15 +171,15 @@ class Row:
         return self._cut.found
 
     def begin(self, on_incomplete: Literal["finish", "try", "return"], *, way_out: str = "", which: str = "") -> None:
-        """Goes to the start; ends at once where the constraint allows nothing but the empty text.
+        """Goes to the start; ends at once if the constraint allows only the empty text.
 
         Args:
-            on_incomplete: ``"finish"``: the text is complete within its limit; ``"try"``: where that is possible;
-                ``"return"``: nothing is done about it.
+            on_incomplete: ``"finish"``: the text is complete within its limit; ``"try"``: if possible; ``"return"``: it
+                may be incomplete.
             way_out, which: see :func:`check_budget`.
 
         Raises:
-            LimitError: to finish was promised, and that cannot be kept.
+            LimitError: a complete text was promised, and that cannot be kept.
         """
         started = self._timed()
         self.matcher = self.guide.matcher()
@@ -193,13 +195,12 @@ class Row:
         self._spent(started)
 
     def write_forced(self, *, fill: bool = True) -> None:
-        """Writes what must come next, and leaves in ``mask`` what may where there is a choice.
+        """Writes what must come next, and leaves the mask in ``mask`` if there is a choice.
 
-        The number of tokens that are left does not narrow that mask yet: :meth:`draw` sees to it where it matters,
-        which is seldom.
+        That mask ignores the token budget: :meth:`draw` checks it when it matters, which is seldom.
 
         Args:
-            fill: otherwise the mask is left to :meth:`fill_mask` or to who fills several, where no token must come.
+            fill: whether to fill the mask; otherwise :meth:`fill_mask` or the caller does.
         """
         started = self._timed()
         if self._jump_forward and not self._ask_always:
@@ -243,7 +244,8 @@ class Row:
         return True
 
     def _give_up(self, error: LimitError) -> None:
-        """The search for a way to finish met a limit of the core: the text continues without, unless it was promised.
+        """Called if the search for a way to finish reaches a limit of the core: the text continues without, unless
+        promised.
 
         Raises:
             LimitError: it was promised.
@@ -253,18 +255,18 @@ class Row:
         self.finishing = False
 
     def draw(self, logits: NDArray[np.float32], width: int) -> int:
-        """The next token, drawn from what leaves enough tokens to finish.
+        """Samples the next token from those that leave enough tokens to finish.
 
-        To draw from what the mask allows and, where that leaves too little, again from what leaves enough, is to draw
-        from what leaves enough: the mask of that is needed only where it bites. Where tokens are cut off by top-k or
-        top-p this does not hold, and the first draw counts only if both masks are the same.
+        Sampling under the mask, and again under the budgeted mask if the token leaves too little, is the same as
+        sampling under the budgeted mask. So that mask is needed only if the budget forbids a sampled token. With top-k
+        or top-p this does not hold, and the first sample counts only if both masks are the same.
 
         Args:
             logits: masked, shape ``(logits_size,)``; changed.
-            width: how many of them are of tokens.
+            width: how many of them belong to tokens.
         """
         only = _only(self.mask[0]) if self._ask_always else -1
-        first = self.sampler(logits) if only < 0 else only  # what is forced takes no random number
+        first = self.sampler(logits) if only < 0 else only  # a forced token uses no random number
         self.refused = False
         if not self.finishing:
             return first
@@ -303,7 +305,7 @@ class Row:
             return False
 
     def penalize(self, logits: NDArray[np.float32]) -> None:
-        """Changes logits of the next token, shape ``(logits_size,)``, by the penalties; before they are masked."""
+        """Applies the penalties to the logits of the next token, shape ``(logits_size,)``, before they are masked."""
         if self._tally is not None:
             self._tally.apply(logits)
 
@@ -314,7 +316,7 @@ class Row:
             self.on_forced(token)
         if not self.matcher.accept_token(token):
             raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
-        if not self.done:  # else it was given up while the token was read
+        if not self.done:  # otherwise it was cancelled while the token was read
             self._append(token, forced)
         self._spent(started)
 
@@ -349,7 +351,7 @@ class Row:
             return False
 
     def _finish(self, end: End, *, matched: bool) -> None:
-        if self.done:  # it was given up meanwhile
+        if self.done:  # it was cancelled in the meantime
             return
         if rest := self._cut.flush():
             self.on_text(rest, None)
@@ -358,7 +360,7 @@ class Row:
 
     # -- time --------------------------------------------------------------------------------------------------------
     def _timed(self) -> float | None:
-        """Begins to count; None where that has begun already."""
+        """Starts the timer; returns None if it is already running."""
         if self.mask_since is not None:
             return None
         self.mask_since = started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""From masked logits to a token: temperature, top-k, top-p, reproducible by seed."""
+"""Samples a token from masked logits: temperature, top-k, top-p, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class Sampling:
 
     @property
     def cuts(self) -> bool:
-        """Whether which tokens are kept depends on which others are allowed.
+        """Whether the set of tokens kept depends on which others are allowed.
 
-        Drawing again where a token is refused is the same as drawing from what is not refused, except here: a refused
-        token takes the place of another one among the ``top_k``, or a part of ``top_p``.
+        Sampling again after a rejection equals sampling without the rejected tokens, except here: a rejected token
+        takes up a place among the ``top_k``, or a part of ``top_p``.
         """
         return not self.is_greedy and (self.top_p < 1 or self.top_k is not None)
 
@@ -69,11 +69,11 @@ def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDAr
     """Softmax of ``logits / temperature``, in double precision; ``-inf`` becomes exactly 0.
 
     Args:
-        logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed.
+        logits: shape ``(tokens,)``; ``-inf`` for tokens that are not allowed.
         temperature: above 0.
 
     Raises:
-        ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
+        ModelError: ``bad-logits``: there is NaN or +inf, or nothing is allowed.
     """
     top = float(np.max(logits, initial=-np.inf))
     if not math.isfinite(top):
@@ -99,13 +99,13 @@ class Sampler:
         self._random = random_of(sampling.seed, row)
 
     def __call__(self, logits: NDArray[np.float32]) -> int:
-        """The next token.
+        """Samples the next token.
 
         Args:
-            logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed. Not changed.
+            logits: shape ``(tokens,)``; ``-inf`` for tokens that are not allowed. Not changed.
 
         Raises:
-            ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
+            ModelError: ``bad-logits``: there is NaN or +inf, or nothing is allowed.
         """
         return self._best(logits) if self.sampling.is_greedy else self._pick(*self._chances(logits))
 

@@ -40,7 +40,7 @@ class Drawn:
 
         Args:
             prompt: the number of tokens of the prompt.
-            draw: yields the text. It gets a function that returns True when nobody wants the text any more.
+            draw: yields the text. It gets a function that returns True once the text is no longer wanted.
         """
         self.model, self.readings, self.rows = model, [reading], [_Row()]
         self._draw, self._prompt = draw, prompt

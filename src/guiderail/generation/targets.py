@@ -1,4 +1,4 @@
-"""What may be asked for, as a constraint."""
+"""Turns what a user may ask for into a constraint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["as_constraint"]
 
 
 def as_constraint(target: Any) -> Constraint | Guide:
-    """What a user asks a model to write: a compiled :class:`Guide`, or what ``constraint_of`` takes.
+    """Returns what a user asks a model to write: a compiled :class:`Guide`, or the result of ``constraint_of``.
 
-    What options of schemas leave open is decided: see :meth:`Constraint.as_written`.
+    Options of schemas that were left open are decided: see :meth:`Constraint.as_written`.
 
     Raises:
-        CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is refused.
+        CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is rejected.
     """
     return target if isinstance(target, Guide) else written_by_model(target)

@@ -1,10 +1,10 @@
-"""The weight of a text: what its masks left of the model's own distribution, as one number.
+"""The importance weight of a text: what its masks left of the model's own distribution, as one number.
 
-At each step a mask leaves some of the probability that the model gives to all tokens. The product of what was left is
-the importance weight of the text: a text ``x`` is written with probability ``q(x)``, and the model alone writes it with
-``p(x) = q(x) · weight(x)``. So a mean over texts, each with its weight, is a mean over what the model itself would have
-written and the constraint allows; and the mean weight is the probability that the model keeps to the constraint by
-itself (Loula et al. 2025, arXiv 2504.13139, §2).
+At each step, a mask leaves some of the probability that the model gives to all tokens. The product of these is the
+importance weight of the text: a text ``x`` is written with probability ``q(x)``, and the model alone writes it with
+``p(x) = q(x) · weight(x)``. So a weighted mean over texts is a mean over what the model itself would have written and
+the constraint allows, and the mean weight is the probability that the model keeps to the constraint by itself (Loula et
+al. 2025, arXiv 2504.13139, §2).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ def log_sum(logits: NDArray[np.float32], temperature: float = 1.0) -> float:
     """``log(sum(exp(logits / temperature)))``, within 1e-6; ``-inf`` if there is nothing.
 
     Args:
-        logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed. Not changed.
+        logits: shape ``(tokens,)``; ``-inf`` for tokens that are not allowed. Not changed.
     """
     top = float(logits.max(initial=-np.inf))
     if not math.isfinite(top):
         return top
-    with np.errstate(over="ignore", under="ignore"):  # what is far below the top is nothing
+    with np.errstate(over="ignore", under="ignore"):  # a logit far below the maximum underflows to zero
         weights = (logits - np.float32(top)) / np.float32(max(temperature, 1e-30))
         return top / temperature + math.log(float(np.exp(weights, out=weights).sum(dtype=np.float64)))
 
 
 class LogWeight:
-    """The weight of one text, while it is written; see ``Generation.log_weight`` for what it means.
+    """The weight of one text while it is written; see ``Generation.log_weight`` for its meaning.
 
     Attributes:
-        value: of the tokens that were counted; set to None where one cannot be.
-        counted: how many tokens were.
-        closed: the end of the text was counted, too.
+        value: the log-weight of the tokens counted; None once one cannot be counted.
+        counted: how many tokens were counted.
+        closed: whether the end of the text was counted, too.
     """
 
     def __init__(self, sampling: Sampling, penalties: Penalties, prompt: Sequence[int]) -> None:
@@ -56,11 +56,11 @@ class LogWeight:
         return log_sum(logits, self._temperature)
 
     def drawn(self, token: int, whole: float, logits: NDArray[np.float32], *, refused: bool = False) -> None:
-        """Counts a token that was drawn.
+        """Counts a sampled token.
 
         Args:
-            logits: that it was drawn from, masked, shape ``(tokens,)``.
-            refused: it took the place of a token that would have left too few tokens to finish.
+            logits: the masked logits that it was sampled from, shape ``(tokens,)``.
+            refused: whether it replaced a token that would have left too few tokens to finish.
         """
         self._count(token, -math.inf if refused else log_sum(logits, self._temperature) - whole)
 

@@ -1,8 +1,9 @@
-"""What the tokens of a text would be worth if it were drawn from the model's own distribution given the constraint.
+"""The probabilities of a text's tokens if it were drawn from the model's own distribution under the constraint.
 
-A mask looks one token ahead: a token that is likely keeps its probability even if hardly any continuation of it that
-the constraint allows is (Willard & Louf 2023, §5). Where a constraint has few texts, the probability with which each
-token is followed by the end of one of them can be computed, and so what a token should have had.
+A mask looks one token ahead: a likely token keeps its probability even if the model would hardly ever write a
+continuation that the constraint allows (Willard & Louf 2023, §5). If a constraint has few texts, one can compute the
+probability with which each token is followed by the end of one of them, and so the probability that the token should
+have had.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _UNKNOWN = ("too-many-texts", "too-many-prefixes", "not-enumerable", "no-stop-to
 
 
 def add_exact(steps: Sequence[Step], model: Model, prompt: Sequence[int], guide: Guide) -> None:
-    """Tells steps their ``exact``, where it can be known at little cost."""
+    """Sets ``exact`` of steps, if it can be computed at little cost."""
     written = [step for step in steps if step.how != "refused"]
     try:
         texts = texts_of(guide.constraint, _FEW_TEXTS)

@@ -1,8 +1,8 @@
-"""Where a text stands in a grammar: the rules that are open, and the terminals that are being read or may come.
+"""The location of a text in a grammar: the open rules, and the terminals that are being read or may come.
 
-Rules come from Earley's algorithm (Earley 1970), run over characters on the rules as they were written, left recursion
-and all. It is run for grammars without a lexer; with a lexer, the terminals come from the state of the compiled
-grammar, which knows them by number. Where there are too many ways to read a text, nothing is said.
+Rules come from Earley's algorithm (Earley 1970), run over characters on the rules as written, including left recursion.
+It is used for grammars without a lexer. With a lexer, the terminals come from the state of the compiled grammar, which
+knows them by number. If a text can be parsed in too many ways, nothing is reported.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _UNROLLED = 64  # turns of a counted repetition
 
 @dataclass(frozen=True, slots=True)
 class Terminals:
-    """The terminals at a place.
+    """The terminals at a location.
 
     Attributes:
-        inside: a lexeme is being read; False: the next one begins.
-        names: what it may be or become, in the order in which the lexer prefers them; ignored ones are left out.
-        complete: whether ``names`` are all.
-        rest: what the grammar wants after it, in terminals and rules.
+        inside: whether a lexeme is being read; otherwise the next one begins.
+        names: what it may be or become, in the lexer's order of preference, without ignored terminals.
+        complete: whether ``names`` is complete.
+        rest: what the grammar requires after it, in terminals and rules.
     """
 
     inside: bool
@@ -102,7 +102,7 @@ _CLOSING = {"(": ")", "{": "}"}
 
 
 def _end(text: str, start: int) -> int:
-    """The index after the bracket that closes the one at ``start``; -1 if there is none."""
+    """The index after the bracket that closes the one at ``start``, or -1."""
     depth, at = 0, start
     while at < len(text):
         c = text[at]
@@ -126,7 +126,7 @@ def _quoted(text: str, at: int) -> int:
 
 
 def _cut(text: str, separator: str) -> tuple[str, str, str]:
-    """As ``partition``, at the first separator that stands in no bracket, class or quoted text."""
+    """Like ``partition``, at the first separator outside brackets, classes and quoted texts."""
     at = 0
     while at < len(text):
         if text.startswith(separator, at):
@@ -159,7 +159,7 @@ Item = tuple[str, int, int, int, Any]  # rule, alternative, dot, where it began,
 
 
 class _TooHard(Exception):
-    """Nothing can be said about this grammar, or this text."""
+    """Nothing can be reported for this grammar, or this text."""
 
 
 class EarleyRules:
@@ -195,10 +195,9 @@ class EarleyRules:
                 self._give_up()
 
     def open_rules(self) -> tuple[tuple[str, ...], ...] | None:
-        """For each rule that reads the next character, the rules that are open, from the outside in.
+        """For each rule that reads the next character, the open rules, from the outside in.
 
-        None where they are not known. Of several ways to stand in the same rule, the shortest is told; there are at
-        most eight in all.
+        None if they are unknown. Of several ways to the same rule, the shortest is returned; at most eight in total.
         """
         if self._items is None:
             return None
@@ -216,7 +215,7 @@ class EarleyRules:
         return tuple(found)
 
     def _chain(self, item: Item) -> tuple[str, ...] | None:
-        """The rules around an item: the shortest way to the start by going to who waited for it."""
+        """The rules around an item, on the shortest way to the start."""
         parents: dict[Item, Item | None] = {item: None}
         queue = deque([item])
         while queue:

@@ -1,10 +1,10 @@
-"""Where a JSON text stands, in the value and in the schema.
+"""The location of a JSON text in the value and in the schema.
 
-The place in the value comes from reading the text as it grows. The places in the schema come from walking the schema
-along the path of the value, through references and through ``allOf``, ``anyOf``, ``oneOf``, ``if`` and the like. Of
-alternatives, those are left out that what is written already rules out: its type does not fit, a finished member is not
-allowed, the beginning of a string is that of none of its constants. What cannot be ruled out stays, marked as possible.
-``contains``, ``propertyNames`` and ``not`` are not followed: they speak about no single place.
+The location in the value comes from reading the text as it grows. Those in the schema come from walking the schema
+along the path of the value, through references and through ``allOf``, ``anyOf``, ``oneOf``, ``if`` and the like.
+Alternatives that the text rules out are dropped: the type does not fit, a finished member is not allowed, or no
+constant begins with the string so far. The others stay, marked as possible. ``contains``, ``propertyNames`` and ``not``
+are not followed, because they do not describe a single location.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class JsonPlace:
-    """A place in a JSON text.
+    """A location in a JSON text.
 
     Attributes:
-        instance: JSON pointer (RFC 6901) of the value at hand, in the document that is being written.
+        instance: JSON pointer (RFC 6901) of the current value, in the document that is being written.
         role: what comes next there, in words.
-        schema: where the schema speaks about it, as URI fragments with JSON pointers.
-        possible: the same, of alternatives of which the text so far leaves several open.
+        schema: the parts of the schema that apply to it, as URI fragments with JSON pointers.
+        possible: the same, for alternatives that the text so far leaves open.
     """
 
     instance: str
@@ -57,7 +57,7 @@ class JsonPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A schema, where it stands, and whether it applies for sure."""
+    """A schema, its location, and whether it certainly applies."""
 
     schema: Any
     scope: Scope
@@ -83,10 +83,10 @@ _NOTHING = _Seen(None, {}, [])
 
 
 class JsonWhere:
-    """Follows a JSON text; with a schema, also the places in it.
+    """Follows a JSON text and, if there is a schema, the locations in it.
 
     Args:
-        schema: the constraint that the text is written under; None: the text is JSON by another way.
+        schema: the constraint that the text is written under; None: the text is JSON under another constraint.
     """
 
     def __init__(self, schema: JsonSchema | None) -> None:
@@ -98,7 +98,7 @@ class JsonWhere:
             self._document = schema.document()
 
     def feed(self, text: str) -> None:
-        """Reads on. What is no JSON ends the reading: there are no places from there on."""
+        """Reads more text. If it is not JSON, reading ends, and there are no locations from there on."""
         if self._reader is not None:
             try:
                 self._reader.feed(text)
@@ -106,7 +106,7 @@ class JsonWhere:
                 self._reader = None
 
     def place(self) -> JsonPlace | None:
-        """The place after what was read; None where it is not known."""
+        """The location after what was read, or None if unknown."""
         reader = self._reader
         if reader is None:
             return None
@@ -144,7 +144,7 @@ class JsonWhere:
         return spots
 
     def _seen(self, reader: PartialJson, depth: int, role: str) -> _Seen:
-        """What is written of the value at so many steps below the root."""
+        """What is written of the value that many steps below the root."""
         frames = reader.frames
         if depth < len(frames):
             frame = frames[depth]
@@ -156,7 +156,7 @@ class JsonWhere:
                 return _Seen("object", members, [], begun=begun)
             index = len(frame.container)
             if not last or (busy and role == "string"):
-                index = frame.key  # the item that is being written stands in the list already
+                index = frame.key  # the list already contains the item that is being written
             return _Seen("array", {}, frame.container[:index])
         if role in ("string", "number", "word"):
             if role == "string":
@@ -170,7 +170,7 @@ class JsonWhere:
         return _NOTHING
 
     def _in_place(self, document: Document, spots: list[_Spot], seen: _Seen) -> list[_Spot]:
-        """The schemas that speak about the same value: those of references and alternatives too."""
+        """The schemas that apply to the same value, including references and alternatives."""
         found: list[_Spot] = []
         known: dict[tuple[str, bool], bool] = {}
         stack = [(spot, 0) for spot in reversed(spots)]
@@ -263,7 +263,7 @@ class JsonWhere:
 
     # -- what the text rules out -------------------------------------------------------------------------------
     def _refuted(self, document: Document, schema: Any, scope: Scope, seen: _Seen, depth: int) -> bool:
-        """Whether no value that begins like this satisfies the schema; False if that is not easily told."""
+        """Whether no value that begins like this satisfies the schema; False if that is hard to decide."""
         if schema is False:
             return True
         if not isinstance(schema, dict) or seen.kind is None or depth > _DEEPEST:
@@ -296,7 +296,7 @@ class JsonWhere:
         )
 
     def _wrong(self, document: Document, spot: _Spot, holder: Any, key: str | int, value: Any) -> bool:
-        """Whether a finished member is not what the schema says about it."""
+        """Whether a finished member violates the schema."""
         for inner in self._below(spot, key):
             if inner.schema is True:
                 continue
@@ -316,7 +316,7 @@ class JsonWhere:
     def _accepts(self, spot: _Spot, value: Any) -> bool:
         try:
             return spot.scope.child(spot.schema).shape().accepts(value)
-        except SchemaError:  # a schema that nothing else has complained about rules nothing out
+        except SchemaError:  # a schema without any known error rules nothing out
             return True
 
 

@@ -44,7 +44,7 @@ def page(record: Record | str) -> str:
         "record": data,
         "text": _escaped(text),
     }
-    # One pass: what is filled in is not looked at again.
+    # One pass: inserted text is not searched for marks.
     return _MARK.sub(lambda match: filled[match[1] or match[2]], _template())
 
 

@@ -215,7 +215,7 @@ class Record:
         attributes of :class:`Step` that are not empty; ``blocked`` and ``candidates`` are lists of
         ``[token, text, before, after]``.
         """
-        # A lone surrogate in a schema or a text is no Unicode; as an escape, JSON can carry it.
+        # A lone surrogate in a schema or a text is not valid Unicode, but JSON can represent it as an escape.
         made = json.dumps(self.as_dict(), ensure_ascii=True, separators=(",", ":"))
         if path is not None:
             Path(path).write_text(made + "\n", encoding="utf-8")

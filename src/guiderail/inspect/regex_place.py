@@ -1,8 +1,8 @@
-"""Where a text stands in a regular expression: the spans of the pattern that read the next character.
+"""The location of a text in a regular expression: the spans of the pattern that read the next character.
 
-The tree of the pattern is run as a nondeterministic machine (Thompson 1968): a place is a leaf of the tree with what
-is to be read after it, a linked list that also counts the turns of repetitions. Patterns with look-around, word
-boundaries, atomic groups or extensions, and patterns that need too many places at once, have no places here.
+The tree of the pattern is run as a nondeterministic machine (Thompson 1968). A state is a leaf of the tree with what
+follows it, a linked list that also counts the iterations of repetitions. Patterns with look-around, word boundaries,
+atomic groups or extensions, and patterns that need too many states at once, have no locations here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, R
 
 __all__ = ["RegexWhere"]
 
-_MOST = 400  # places at once
+_MOST = 400  # maximum simultaneous places
 
 # What is to be read: None at the end of the pattern; (node, how far, what is after it). Of a sequence "how far" is the
 # next part, of a repetition the turns that were made.
@@ -24,7 +24,7 @@ Leaf = tuple[Node, int, Rest]
 
 
 class _TooHard(Exception):
-    """Nothing can be said about this pattern."""
+    """Nothing can be reported for this pattern."""
 
 
 class RegexWhere:
@@ -54,7 +54,7 @@ class RegexWhere:
             self._step(character)
 
     def spans(self) -> tuple[tuple[int, int], ...] | None:
-        """The half-open spans of the pattern that may read the next character; None where they are not known."""
+        """The half-open spans of the pattern that may read the next character; None if unknown."""
         if self._leaves is None:
             return None
         found = set()
@@ -90,7 +90,7 @@ class RegexWhere:
         self._leaves = following
 
     def _closure(self, work: list[tuple[Node | None, Rest]], leaves: set[Leaf]) -> None:
-        """Adds the leaves that can be reached without reading; a node None stands for what is after it."""
+        """Adds the leaves that can be reached without reading; a node None stands for what follows it."""
         seen: set[tuple[Node | None, Rest]] = set()
         while work:
             item = work.pop()
@@ -103,11 +103,11 @@ class RegexWhere:
             if node is None:
                 if rest is None:  # the end of the pattern reads nothing
                     continue
-                holder, count, behind = rest
+                holder, count, after = rest
                 if isinstance(holder, Rep):
-                    self._turn(holder, count, behind, work)
+                    self._turn(holder, count, after, work)
                 else:
-                    self._part(holder, count, behind, work)
+                    self._part(holder, count, after, work)
             elif isinstance(node, Lit):
                 if node.text:
                     leaves.add((node, 0, rest))
@@ -135,8 +135,8 @@ class RegexWhere:
         if at == len(node.items):
             work.append((None, rest))
         else:
-            behind = rest if at + 1 == len(node.items) else (node, at + 1, rest)
-            work.append((node.items[at], behind))
+            after = rest if at + 1 == len(node.items) else (node, at + 1, rest)
+            work.append((node.items[at], after))
 
     @staticmethod
     def _turn(node: Rep, count: int, rest: Rest, work: list[tuple[Node | None, Rest]]) -> None:

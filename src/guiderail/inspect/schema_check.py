@@ -1,8 +1,8 @@
-"""What a JSON Schema amounts to before a model writes under it: :func:`check_schema`.
+"""Examines a JSON Schema before a model writes under it: :func:`check_schema`.
 
-Two walks give the findings. One goes over the schema objects and asks of each branch, value and property whether any
-document can use it (``unreachable``). The other goes over the values, from the whole to its parts, and asks what
-bounds them (``unbounded``): a model that has nothing else to say may continue forever where the schema lets it.
+Two walks produce the findings. One walks the schema objects and checks for each branch, value and property whether any
+document can use it (``unreachable``). The other walks the values, from the whole to its parts, and checks what bounds
+them (``unbounded``): a model that has nothing else to say may continue forever if the schema lets it.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ __all__ = ["Finding", "MaskCost", "SchemaCheck", "check_schema"]
 LONG = 330
 """A string without "maxLength" that may have more characters than this counts as unbounded (a mail address has 320)."""
 
-_MOST_PARTS = 5_000  # parts of values that are looked at
+_MOST_PARTS = 5_000  # maximum parts of values that are examined
 _THOUGHTS = re.compile(r"reason(ing)?s?|rationale|explanation|thoughts?|thinking|analysis|chain_of_thought|steps", re.I)
 _ANSWERS = re.compile(r"answer|result|verdict|label|score|rating|decision|category|class|conclusion|sentiment", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know about a schema.
+    """A finding about a schema.
 
     Attributes:
-        kind: ``"fault"``: a keyword or a value that is wrong in itself, and why the schema is invalid; ``"typo"``: a
-            keyword or format that is none, but nearly; ``"unreachable"``: a part of the schema that no document uses;
-            ``"unbounded"``: a value that may grow without end; ``"advice"``: what may make the model's work easier;
-            ``"undecided"``: the search was given up.
-        place: where: a JSON pointer into the schema (``#/properties/a``) or a path to the value (``$.a[*]``).
-        message: what.
+        kind: ``"fault"``: a keyword or value that is wrong in itself, which makes the schema invalid; ``"typo"``: an
+            unknown keyword or format that is nearly a known one; ``"unreachable"``: a part of the schema that no
+            document uses; ``"unbounded"``: a value that may grow forever; ``"advice"``: a change that may help the
+            model; ``"undecided"``: the search was abandoned.
+        place: the location: a JSON pointer into the schema (``#/properties/a``) or a path to the value (``$.a[*]``).
+        message: the finding in words.
         remedy: what to do about it; may be empty.
     """
 
@@ -68,15 +68,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class MaskCost:
-    """Masks over a vocabulary, measured along random allowed tokens.
+    """The cost of masks over a vocabulary, measured along random allowed tokens.
 
     Attributes:
         bytes_per_mask: size of one mask.
-        allowed_at_start: how many tokens may come first.
-        first_microseconds: time of the first mask, which finds everything out.
-        mean_microseconds, max_microseconds: of the masks that followed.
-        steps: how many followed.
-        guide_bytes: memory that the guide holds by then.
+        allowed_at_start: how many tokens are allowed first.
+        first_microseconds: time of the first mask, for which everything is new.
+        mean_microseconds, max_microseconds: times of the later masks.
+        steps: number of later masks.
+        guide_bytes: memory that the guide holds at the end.
     """
 
     bytes_per_mask: int
@@ -90,21 +90,21 @@ class MaskCost:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """What :func:`check_schema` found.
+    """The result of :func:`check_schema`.
 
     Attributes:
-        name: of the schema, as given.
-        status: ``"ok"``; ``"unsatisfiable"``: no value satisfies it; ``"unsupported"``: some of it cannot be enforced;
+        name: the name of the schema, as given.
+        status: ``"ok"``; ``"unsatisfiable"``: no value satisfies it; ``"unsupported"``: part of it cannot be enforced;
             ``"invalid"``: it cannot be read as a schema.
         problem: why it is not ``"ok"``; empty otherwise.
         code: the error's code; empty for ``"ok"``.
-        dialect: of JSON Schema; empty if the schema cannot be read.
-        keywords: how many keywords are enforced, annotations …, by status.
+        dialect: the dialect of JSON Schema; empty if the schema cannot be read.
+        keywords: number of keywords by status: enforced, annotation …
         notes: keywords that are not simply enforced: (JSON pointer, status, detail).
         findings: see :class:`Finding`.
         expressions: size of the compiled constraint.
-        compile_seconds: from the schema to the compiled constraint, without a vocabulary.
-        masks: what masks cost, if a vocabulary was given.
+        compile_seconds: time from the schema to the compiled constraint, without a vocabulary.
+        masks: the cost of masks, if a vocabulary was given.
     """
 
     name: str
@@ -138,15 +138,15 @@ def check_schema(
 ) -> SchemaCheck:
     """Examines a schema: what is enforced, what no document can use, what is unbounded, what it costs.
 
-    A schema that cannot be used is no error here: ``status`` and ``problem`` say so.
+    A schema that cannot be used does not raise an error: ``status`` and ``problem`` say so.
 
     Args:
-        schema: what :func:`json_schema` takes.
-        name: for the report.
+        schema: a schema as for :func:`json_schema`.
+        name: the name for the report.
         vocabulary: measure masks over its tokens.
-        strict: what looks like a typo, and whatever the metaschema of the dialect refuses (where ``jsonschema`` is
-            installed), makes the schema invalid.
-        **options: of :func:`json_schema`; ``property_order`` is ``"declared"`` by default, as for generating.
+        strict: a probable typo, or a violation of the dialect's metaschema (if ``jsonschema`` is installed), makes the
+            schema invalid.
+        **options: options of :func:`json_schema`; ``property_order`` is ``"declared"`` by default, as for generating.
 
     Raises:
         CompileError: an option is wrong.
@@ -203,9 +203,9 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         with document.evaluating():
             inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
         return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
-    if error.code == "schema-branches":  # found out after long work, which would only be done again
+    if error.code == "schema-branches":  # found after long work, which would only be repeated
         return SchemaCheck(name, "unsupported", error.message, error.code)
-    try:  # what is left, if what cannot be enforced is dropped?
+    try:  # what remains without the keywords that cannot be enforced?
         constraint = json_schema(schema, **{**options, "on_unsupported": "ignore"})
         report = constraint.report()
     except GuiderailError:
@@ -223,7 +223,7 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
 
 
 def _all_faults(schema: Any, options: dict[str, Any]) -> tuple[Finding, ...]:
-    """Every fault in the form of a schema that is refused for one of them, and what looks like a typo."""
+    """Every fault in the form of a schema that is rejected for one of them, and probable typos."""
     try:
         contents = read_schema(schema)
     except GuiderailError:
@@ -440,7 +440,7 @@ class _Unbounded:
             )
 
     def _discriminator(self, cells: tuple[ObjectCell, ...], path: str) -> None:
-        """A member that tells the alternatives apart is best written first."""
+        """Advises to write a member that tells alternatives apart first."""
         common = frozenset.intersection(*(cell.required for cell in cells))
         for name in cells[0].named:
             if name not in common:

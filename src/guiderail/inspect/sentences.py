@@ -1,4 +1,4 @@
-"""A step in words: why the model wrote what it wrote."""
+"""Describes a step in words: why the model wrote what it wrote."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 __all__ = ["differs", "why"]
 
 
-_DIFFERS = 0.005  # of probabilities, to be worth a sentence
+_DIFFERS = 0.005  # minimum probability worth a sentence
 
 
 def differs(step: Step) -> bool:
-    """Whether the token is drawn under masks with another probability than from the model's own distribution."""
+    """Whether masks give the token another probability than the model's own distribution under the constraint."""
     return step.exact is not None and step.after is not None and abs(step.exact - step.after) >= _DIFFERS
 
 

@@ -42,7 +42,7 @@ def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], t
     width = min(len(allowed), len(logits))
     allowed = allowed[:width]
     before = probabilities(logits[:width])
-    # The logits again: what is left may be too little for the quotient of the probabilities.
+    # From the logits again: the remaining probability may be too small to divide by.
     masked = np.where(allowed, logits[:width], -np.inf).astype(np.float32)
     after = probabilities(masked) if allowed.any() and np.isfinite(masked.max()) else np.zeros(width)
     own = float(before[token]) if token < width else 0.0

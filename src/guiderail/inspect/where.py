@@ -74,7 +74,7 @@ class Source:
 
 
 def _made_by(constraint: Constraint, module: str, name: str) -> bool:
-    # Whoever made such a constraint has loaded its module; whoever did not should not have to.
+    # The constraint exists only if its module is loaded; otherwise do not load it.
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(constraint, getattr(loaded, name))
 
@@ -146,7 +146,7 @@ class Where:
         """Reads more bytes. A character counts once its last byte has come."""
         try:
             text = self._decoder.decode(data)
-        except UnicodeDecodeError:  # no text: whoever accepts that, its places are not ours to tell
+        except UnicodeDecodeError:  # not UTF-8: there are no locations to report
             self._json = self._regex = self._rules = None
             return
         for follower in (self._json, self._regex, self._rules):
@@ -177,7 +177,7 @@ class Where:
         return Place(rules=rules or (), rest=_short(dump)) if rules or dump else None
 
 
-# A class of characters: as many of its letters as are worth showing, and the others.
+# A character class: the letters worth showing, and then the others.
 _LONG_CLASS = re.compile(r"\[((?:[^\]\\]|\\u\{\w+\}|\\.){12})(?:[^\]\\]|\\.){3,}\]")
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["Habits", "Layout", "draft"]
 
 _SPACE = frozenset(b" \t\n\r")
-_BYTES_PER_TOKEN = 8  # that a guess is made of, at most
-_SAME = 3  # tokens that are looked for first
-_SAME_AT = ((2, 1), (4, 2), (32, 4), (128, 6))  # how many must be the same where so many texts are written at once
-_REMEMBERED = 256  # tokens in which what was written before is looked up
-_SPELLED = 8  # tokens before the guess that are spelled again with it
+_BYTES_PER_TOKEN = 8  # maximum per token of a guess
+_SAME = 3  # tokens that are searched for first
+_SAME_AT = ((2, 1), (4, 2), (32, 4), (128, 6))  # tokens that must agree if so many texts are written at once
+_REMEMBERED = 256  # tokens of earlier text that are searched
+_SPELLED = 8  # tokens before the guess that are spelled again together with it
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
-_LONGEST, _DEEPEST = 64, 32  # white space and brackets that are worth a habit
+_LONGEST, _DEEPEST = 64, 32  # maximum white space and open brackets of a remembered layout
 _MOST_HABITS = 4096
 
 
@@ -93,7 +93,7 @@ class Layout:
             else:
                 depth = self._depth - (byte in _CLOSING)
                 if learn and len(self._run) <= _LONGEST and depth <= _DEEPEST:
-                    if len(self.shared.spaces) > _MOST_HABITS:  # of texts that are no JSON
+                    if len(self.shared.spaces) > _MOST_HABITS:  # for texts that are not JSON
                         self.shared.spaces.clear()
                     for place in ((self._before, byte, depth), (self._before, byte, _ANYWHERE)):
                         self._own[place] = self.shared.spaces[place] = self._run

@@ -87,7 +87,7 @@ class EngineText:
             else:
                 self._budget.fill(matcher, before + matcher.step_count, bitmask, index)
         except LimitError as error:
-            here = matcher.step_count == self.matcher.step_count  # or a draft's token, which may not come
+            here = matcher.step_count == self.matcher.step_count  # or a token of a draft, which may not be accepted
             if here and (self.error is None or matcher.step_count < self._at):
                 self.error, self._at = error, matcher.step_count
             row = bitmask[index].numpy()

@@ -31,8 +31,8 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["StateTracker", "single_tracker"]
 
-_KEPT_STEPS = 64  # histories kept a row: more than speculative decoding ever goes back
-_KEPT_PROMPTS = 512  # more texts than are ever written at once, shown one by one
+_KEPT_STEPS = 64  # histories kept per row: more than speculative decoding ever goes back
+_KEPT_PROMPTS = 512  # more texts than anybody generates at once, for callers that pass them one by one
 _MOST_HISTORIES = 4096  # of one prompt, which may have begun many times at once
 _Key = tuple[int, bytes]  # guide, and the generated tokens as int64
 _TOKEN = np.dtype(np.int64).itemsize
@@ -43,7 +43,7 @@ class _Run:
     """One prompt and what is known of the texts after it. None: the row has left the constraint."""
 
     prompt: NDArray[np.int64]
-    begun: int = 1  # how often: so many texts may be in progress
+    begun: int = 1  # the count: so many texts may be in progress
     known: OrderedDict[_Key, Matcher | None] = field(default_factory=OrderedDict)
 
 
@@ -60,7 +60,7 @@ class StateTracker:
         self.guides = list(guides)
         self.vocabulary = self.guides[0].vocabulary
         self.stop_token_ids: list[int] = self.guides[0].matcher(stop_token_ids).stop_token_ids()
-        self._runs: list[_Run] = []  # the one used last is last
+        self._runs: list[_Run] = []  # the most recently used is last
         self._lock = threading.Lock()
 
     def reset(self) -> None:
@@ -114,7 +114,7 @@ class StateTracker:
                 run = _Run(ids.copy())
                 self._runs.append(run)
             keys: list[_Key] = [(row // share, b"") for row in range(len(ids))]
-            for key in keys:  # made anew: a guide frees what old texts left behind when matchers are made
+            for key in keys:  # a new one: making a matcher lets the guide free the data of old texts
                 run.known.pop(key, None)
             found = keys, [self._state(run, key) for key in keys]
         self._runs.remove(run)
@@ -144,7 +144,7 @@ class StateTracker:
         for guide in range(len(self.guides)):
             mine = [row for row in range(guide * share, (guide + 1) * share) if running[row]]
             if mine and all(states[row] is None for row in mine):
-                for key in fresh:  # drawn tokens are allowed ones: these were not drawn
+                for key in fresh:  # sampled tokens are allowed ones, so these were not sampled
                     run.known.pop(key, None)
                 return None
         return keys, states
@@ -159,7 +159,7 @@ class StateTracker:
         else:
             parent = run.known[guide, suffix[:-_TOKEN]]
             if parent is None or parent.is_terminated():
-                state = parent  # what follows an end is padding
+                state = parent  # tokens after an end are padding
             else:
                 child = parent.fork()
                 token = int(np.frombuffer(suffix[-_TOKEN:], np.int64)[0])

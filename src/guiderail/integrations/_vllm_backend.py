@@ -141,7 +141,7 @@ class FilledTogether:
             fill_next_token_bitmasks(
                 [matcher for _, matcher, *_ in waiting], waiting[0][2], rows=[index for *_, index, _ in waiting]
             )
-        except LimitError:  # of one of them: what the others have is known by now
+        except LimitError:  # one of them failed: by now the others' results are known
             for text, matcher, bitmask, index, before in waiting:
                 text.fill(bitmask, index, before, matcher)
 
@@ -192,7 +192,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not taken:
                 logger.error("request %s: token %d cannot come here", request_id, token)
                 if self._together is not None and self._together.open:
-                    self._together.fill()  # vLLM copies the row before a draft's token that is refused
+                    self._together.fill()  # vLLM copies the row before the token of a draft that is refused
                 return False
             if self.matcher.is_terminated() and self._habits.end != token and self.matcher.history(1) == [token]:
                 self._habits.end = token
@@ -206,7 +206,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
             try:
                 if probe.is_terminated() or not (0 <= token < self._size and probe.accept_token(token)):
                     break
-            except LimitError:  # told when the token itself is read
+            except LimitError:  # reported when the token itself is read
                 break
             good.append(token)
         return good

@@ -172,7 +172,7 @@ def _check(given: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         raise VLLMValidationError("structured_outputs.json_object must be True if set; omit it for free text")
     check_json_nesting(given.json)
     check_json_nesting(given.structural_tag, structural_tag=True)
-    given.__post_init__()  # one kind, and one only
+    given.__post_init__()  # exactly one kind
     try:
         store_of(tokenizer, model_config.get_vocab_size()).guide(asked_of(given, compact=config.disable_any_whitespace))
     except GuiderailError as error:
@@ -236,7 +236,7 @@ def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
         if together is None:
             return original(self, requests, ids, *args, **kwargs)
         self.backend.habits.running = len(ids)
-        with together:  # the array that comes back shares its memory with what is filled
+        with together:  # the returned array shares its memory with the one that is filled
             return original(self, requests, ids, *args, **kwargs)
 
     return grammar_bitmask

@@ -43,7 +43,7 @@ class LlamaCppLogitsProcessor:
         self._drafts = drafts
         self._row: RowState | None = None  # with drafts: the text in progress,
         self._prompt = 0  # where it begins,
-        self._verified = np.empty(0, np.int64)  # and all tokens up to where it stands
+        self._verified = np.empty(0, np.int64)  # and all its tokens so far, with those of the prompt
 
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
@@ -68,21 +68,22 @@ class LlamaCppLogitsProcessor:
         bitmask = allocate_token_bitmask(1, vocabulary.size)
         ids = np.asarray(input_ids, np.int64)
         if self._drafts:
-            fill_rows([self._behind_verified(ids).matcher], bitmask)
+            fill_rows([self._row_after(ids).matcher], bitmask)
         else:
             self.tracker.fill(ids[None, :], bitmask)
         masked = np.array(scores, np.single)
         apply_token_bitmask_inplace(masked, bitmask[0], vocab_size=min(vocabulary.size, len(masked)))
         return masked
 
-    def _behind_verified(self, ids: NDArray[np.int64]) -> RowState:
+    def _row_after(self, ids: NDArray[np.int64]) -> RowState:
         """The text in progress, one token further, or a new one after ``ids``."""
-        row, stands = self._row, len(self._verified)
-        goes_on = row is not None and len(ids) > stands and np.array_equal(ids[:stands], self._verified)
-        if row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids:  # nobody asks after one
-            with suppress(MatcherError):  # never drawn: then it is a prompt that begins with the last text
-                row.follow(ids[self._prompt : stands + 1].tolist())
-                self._verified = ids[: stands + 1].copy()
+        row, length = self._row, len(self._verified)
+        continues = row is not None and len(ids) > length and np.array_equal(ids[:length], self._verified)
+        # A row is never queried after a stop token.
+        if row is not None and continues and int(ids[length]) not in self.tracker.stop_token_ids:
+            with suppress(MatcherError):  # the token was never sampled, so this is a new prompt
+                row.follow(ids[self._prompt : length + 1].tolist())
+                self._verified = ids[: length + 1].copy()
                 return row
         self._verified, self._prompt = ids.copy(), len(ids)  # the first call of a text is shown no drafts
         self._row = RowState(self.tracker.guides[0], self.tracker.stop_token_ids)

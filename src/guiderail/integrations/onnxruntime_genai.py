@@ -78,7 +78,7 @@ class OnnxGenaiLogitsProcessor:
             ModelError: ``bad-logits``: the number of rows differs from the generator's parameters.
             VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
-        # Asked for first: after rewind_to(n), this is what appends the n-th token to the sequences again.
+        # Called first: after rewind_to(n), this call appends the n-th token to the sequences again.
         logits = np.array(self.generator.get_logits(), np.float32)  # rows, positions (the last one), tokens
         if self.generator.token_count() < self._prompt:
             raise MatcherError(

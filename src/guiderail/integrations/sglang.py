@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "GuiderailGrammar", "GuiderailGrammarBackend", "create", "register"]
 
 NAME = "guiderail"
-_CACHED = 512  # grammars kept by what was asked for, refusals among them
+_CACHED = 512  # grammars, by request, including refused ones
 logger = logging.getLogger(__name__)
 
 
@@ -180,7 +180,7 @@ class GuiderailGrammar(BaseGrammarObject):
                 fill_next_token_bitmasks(
                     [entry.grammar.matcher for entry in native], vocab_mask, rows=[entry.row for entry in native]
                 )
-            except LimitError:  # of one of them: what the others have is known by now
+            except LimitError:  # one of them failed: by now the others' results are known
                 for entry in native:
                     entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
         if len(native) < len(entries):
@@ -215,7 +215,7 @@ class GuiderailGrammar(BaseGrammarObject):
         """Returns the text that must come next, without tokens; None if there is a choice."""
         try:
             text = self.matcher.find_jump_forward_string()
-        except LimitError:  # told where the text needs it
+        except LimitError:  # reported where the text needs it
             return None
         return ([], text) if text else None
 

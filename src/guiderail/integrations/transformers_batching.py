@@ -180,7 +180,7 @@ class ConstrainedBatching:
         manager.
         """
         yield from self.manager
-        while (output := self.manager.get_result(timeout=0)) is not None:  # what its thread left behind
+        while (output := self.manager.get_result(timeout=0)) is not None:  # the requests that its thread left
             yield output
 
 
@@ -217,10 +217,10 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     check_width(vocabulary, width)
     masks = _Masks(max(width, vocabulary.size), settings.max_requests_per_batch, manager.model.device)
     before = manager.logit_processor
-    # First: temperature, top-k and top-p then choose among what is allowed.
+    # First, so that temperature, top-k and top-p choose among the allowed tokens.
     processors = ContinuousBatchingLogitsProcessorList(
         LogitsProcessorList([masks, *before.logits_processor]),
-        per_request_processors=False,  # they are what they are to be already
+        per_request_processors=False,  # they are already complete
         drop_unsupported_processors=False,
     )
     processors.tensors_required = before.tensors_required + 1

@@ -1,1 +1,1 @@
-"""A constraint over a vocabulary: guides, matchers, bitmasks, the closed form."""
+"""A constraint over a vocabulary: guides, matchers, bitmasks, and the token automaton."""

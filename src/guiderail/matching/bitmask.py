@@ -1,14 +1,14 @@
-"""Token bitmasks: allocate them, turn them into booleans and back, apply them to logits.
+"""Token bitmasks: make them, convert them to booleans and back, apply them to logits.
 
-A bitmask is ``int32`` of shape ``(batch, ceil(vocabulary / 32))``: token *i* is bit ``i % 32`` of word ``i
-// 32``, least significant first, 1 = allowed. XGrammar, llguidance, vLLM and SGLang use the same layout.
+A bitmask is ``int32`` of shape ``(batch, ceil(vocabulary / 32))``: token *i* is bit ``i % 32`` of word ``i // 32``,
+least significant first, 1 = allowed. XGrammar, llguidance, vLLM and SGLang use the same layout.
 
     word      0                                 1
     bit       0 1 2 3 ...                    31 0 1 ...
     token     0 1 2 3 ...                    31 32 33 ...
 
-Applying a mask writes ``-inf`` where the bit is 0. Tokens that the mask does not speak of (logits wider than
-the mask, or than ``vocab_size``) are never allowed: they become ``-inf`` too.
+Applying a mask writes ``-inf`` where the bit is 0. Tokens that the mask does not cover (logits wider than the mask, or
+than ``vocab_size``) are never allowed: they become ``-inf`` too.
 """
 
 from __future__ import annotations
@@ -211,13 +211,14 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
 
 
 def mask_rows(logits: NDArray[np.float32], bitmask: NDArray[np.int32], rows: list[int], width: int) -> None:
-    """As :func:`apply_token_bitmask_inplace` of arrays that are known to agree, for loops: after a forward pass little
-    of anything is cached, and Python that checks what is known takes longer than the masks.
+    """Like :func:`apply_token_bitmask_inplace`, without checks, for loops over arrays that are known to fit.
+
+    After a forward pass little is cached, and Python code that checks the arrays takes longer than the masks.
 
     Args:
         logits: ``(batch, vocabulary)``.
         bitmask: ``(batch, words)``.
-        width: number of tokens that the bitmask speaks of.
+        width: number of tokens that the bitmask covers.
     """
     if logits.dtype != np.float32:
         raise BitmaskError(f"a model's logits must be float32, not {logits.dtype}", code="bitmask-dtype")
@@ -234,7 +235,7 @@ _INT32 = np.dtype(np.int32)
 def _apply_host(
     logits: NDArray[Any], bitmask: NDArray[np.int32], infinity: int, rows: Sequence[int], limit: int
 ) -> None:
-    """Masks rows of logits, or of integers that have their bits; the core does it without the GIL."""
+    """Masks rows of logits, or of integers with the same bits; the core does it without the GIL."""
     if logits.size and len(rows):
         _core.apply_bitmask(logits, bitmask, list(rows), limit, infinity)
 
@@ -322,7 +323,7 @@ def _has_triton() -> bool:
 def _agree(
     logits: Any, bitmask: Any, indices: Sequence[int] | None, vocab_size: int | None
 ) -> tuple[Sequence[int], int, int]:
-    """The rows to mask, the number of columns, and how many tokens the mask speaks of."""
+    """The rows to mask, the number of columns, and how many tokens the mask covers."""
     _check_mask(bitmask)
     if logits.ndim not in (1, 2):
         raise BitmaskError(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory_use"]
 
 MAX_MEMORY = 128 << 20
-"""Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
+"""Default of ``max_memory``: bytes beyond which a guide starts new texts without earlier states and masks."""
 
 PREPARE = 12
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
@@ -37,7 +37,7 @@ PREPARE = 12
 _MOST_PREPARED = 4096
 _CONTINUATIONS = 1024  # states of which example_continuations keeps what it found
 _CACHED_GUIDES = 128
-_CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size_bytes counts
+_CACHED_BYTES = 256 << 20  # total of all cached guides, as Guide.memory_size_bytes counts
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
 _MISS = 8
 
@@ -184,7 +184,7 @@ class Guide:
             if len(found) == limit:
                 break
             after = program.derivative(state, bytes([byte]))
-            rest = program.shortest(after, 4)  # longer ones are searched for too long, and merge no differently
+            rest = program.shortest(after, 4)  # longer ones take too long to search, and merge in the same way
             text = (bytes([byte]) + (rest or b"")).decode(errors="ignore")
             if text:
                 found.append(text)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
-_MOST_THREADS = 1 << 16  # more are as good as so many
-_FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
-_SPELLED_ANEW = 8  # tokens before forced text that are spelled once more with it
-_MET_AGAIN = 4  # of which the last must be met again
-_PROBED = 4  # tokens at the end of forced text that are spelled with what may follow it
+_MOST_THREADS = 1 << 16  # more threads make no difference
+_FORCED_LIMIT = 4096  # maximum look-ahead in bytes of forced text
+_SPELLED_ANEW = 8  # tokens before forced text that are spelled again together with it
+_MET_AGAIN = 4  # how many of these, the last ones, the new spelling must contain
+_PROBED = 4  # tokens at the end of forced text that are spelled together with possible continuations
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 
 
@@ -37,7 +37,7 @@ class Matcher(_core.Matcher):
         vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
 
         ``budget`` is the number of tokens that are left. With it, a token is allowed only if the text can be completed
-        with one token less after it. So whoever draws from these masks, and lowers the budget by one each time, ends
+        with one token less after it. So if you sample from these masks, and lower the budget by one each time, you end
         with a complete text. Stop tokens do not count: they are allowed wherever the text may end. Tokens for which no
         completion was found are forbidden, too. Raises LimitError: ``budget-too-small`` if the text cannot be completed
         within the budget, ``budget-unknown`` if no way to complete it was found.
@@ -50,7 +50,7 @@ class Matcher(_core.Matcher):
         complete the text. Much cheaper than a mask with a budget: draw from the mask without one, and only if this
         returns False draw again from the mask with the budget.
     ``validate(draft) -> int``
-        The number of tokens of a draft that could be accepted, one after the other. Accepts nothing.
+        The number of tokens of a draft that could be accepted in sequence. Accepts nothing.
     ``fill_draft(draft, bitmask, parents=None, first_row=0) -> list[bool]``
         Fills all masks that a draft needs, in one call: row ``first_row`` for now, row ``first_row + 1 + i`` for after
         ``draft[i]``. In a draft tree, ``parents[i]`` is the index in the draft of the token before token i, or -1 for
@@ -194,7 +194,7 @@ class Matcher(_core.Matcher):
         while short > 0 and bytes_of(tokens[short])[:1] in _INSIDE_CHARACTER:
             short -= 1
         for probe in self.guide.example_continuations(after.state, program=after.program):
-            for begin in dict.fromkeys((short, 0)):  # all of them only where the first of a few is not met again
+            for begin in dict.fromkeys((short, 0)):  # all tokens only if a few do not suffice
                 text = b"".join(map(bytes_of, tokens[begin:])).decode()
                 again = self._spell(text + probe)
                 same = begin

@@ -31,12 +31,12 @@ class TokenAutomaton:
     """A deterministic automaton over token ids. State 0 is the start; -1 means that the token is not allowed.
 
     Attributes:
-        indptr: int64, shape (states + 1,).
-        token: int32, shape (transitions,): token ids, rising within a state.
+        indptr: int64, shape (states + 1,): where the transitions of each state begin.
+        token: int32, shape (transitions,): token ids, ascending within a state.
         next_state: int32, shape (transitions,).
         accepting: bool, shape (states,): the text may end here, and stop tokens are allowed.
-        vocabulary_size: bits in a mask.
-        stop_token_ids: tokens that end the text; they are no transitions.
+        vocabulary_size: number of bits in a mask.
+        stop_token_ids: tokens that end the text; they have no transitions.
     """
 
     indptr: NDArray[np.int64]
@@ -178,7 +178,7 @@ class TokenAutomaton:
 
 
 class TorchTokenAutomaton:
-    """Pure tensor operations: nothing is copied to the host, so a loop can be compiled or captured."""
+    """The automaton as pure tensor operations: nothing is copied to the host, so a loop can be compiled or captured."""
 
     def __init__(self, automaton: TokenAutomaton, device: Any = "cpu") -> None:
         import torch
@@ -204,7 +204,7 @@ class TorchTokenAutomaton:
         return bits.flatten(1)[:, : self.size].bool()
 
     def step(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """The next states of a batch, -1 where a token is refused (or the state was -1). All int64 (batch,)."""
+        """The next states of a batch, -1 where a token is not allowed (or the state was -1). All int64 (batch,)."""
         import torch
 
         query = states * self.size + tokens

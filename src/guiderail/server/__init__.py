@@ -2,25 +2,25 @@
 
     app.py            routes, limits, keys: from a model and options to an ASGI application
     service.py        what the routes share: from a request's parts to a running generation
-    schemas.py        what requests may hold
-    chat_api.py, completions_api.py, responses_api.py    one interface each: answers whole and as events
+    schemas.py        what requests may contain
+    chat_api.py, completions_api.py, responses_api.py    one interface each: whole answers and events
     constraints.py    response_format, structured_outputs, text.format … → a constraint
-    tools.py          tools and tool_choice → a constraint, and calls read back as they are written
-    thinking.py       reasoning_effort → reasoning of so many tokens before all that
-    reading.py        the bytes of a request → what it says; large ones in another process
-    recipes.py        what a constraint is made of, as plain data
-    compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)
+    tools.py          tools and tool_choice → a constraint and a reader of calls
+    thinking.py       reasoning_effort → bounded reasoning before the text
+    reading.py        the bytes of a request → its contents; large ones in another process
+    recipes.py        the source of a constraint, as plain data
+    compiling.py      constraints → guides, off the event loop, within limits, fair to all clients (fair.py)
     nursery.py, nursery_child.py    the process in which constraints are compiled first
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
-    lending.py, draws.py    the model lent to draws from its own distribution, a pass at a time
-    choices.py        how likely each of some choices is
-    crew.py, asides.py    threads for what may take long
+    lending.py, draws.py    the model lent to draws from its own distribution, one pass at a time
+    choices.py        the probabilities of given choices
+    crew.py, asides.py    threads for work that may take long
     bodies.py, connections.py, problems.py    requests that are large, slow or malformed
-    inspection.py     /inspect: records of texts, for whoever asks why
+    inspection.py     /inspect: records of texts that show why they were written
     metrics.py, errors.py, options.py, http.py, written.py
 
-Made by :func:`create_app`, or ``guiderail serve``. FastAPI, uvicorn and prometheus-client come with the extra
-``server``.
+Made by :func:`create_app`, or ``guiderail serve``. The extra ``server`` installs FastAPI, uvicorn and
+prometheus-client.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NEEDED = ("fastapi", "starlette", "pydantic", "prometheus_client", "jinja2")
 
 
 def create_app(model: Any = None, options: ServerOptions | None = None) -> FastAPI:
-    """The application that serves a model.
+    """Makes the ASGI application that serves a model.
 
     Args:
         model: a :class:`guiderail.generation.models.Model` or whatever :func:`guiderail.load_model` takes; None is the
@@ -52,7 +52,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         :class:`~guiderail.server.service.Service`.
 
     Raises:
-        ModelError: ``missing-package`` without the extra ``server``, or the model cannot be loaded.
+        ModelError: ``missing-package``: the extra ``server`` is not installed; or the model cannot be loaded.
     """
     try:
         from guiderail.server.app import create_app as create

@@ -26,7 +26,7 @@ from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.service import Service, Watches
-from guiderail.server.written import told
+from guiderail.server.written import json_text
 
 __all__ = ["create_app"]
 
@@ -60,7 +60,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     if service.inspections is not None:
         _Inspect(service.inspections, service.name, options).add_to(app)
     app.add_middleware(Gate, api_key=options.api_key, metrics=service.metrics)
-    if options.cors_origins:  # outermost: a browser's question before the request has no key
+    if options.cors_origins:  # outermost: a browser's preflight request has no key
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.cors_origins),
@@ -72,7 +72,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
 
 
 class _Api:
-    """The interfaces that write texts, and what is answered to a request that fails."""
+    """The interfaces that generate text, and their error answers."""
 
     def __init__(self, service: Service, options: ServerOptions) -> None:
         self.service, self.options, self.metrics = service, options, service.metrics
@@ -97,8 +97,8 @@ class _Api:
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
         return self.refuse(ApiError(error.status_code, str(error.detail), code=code))
 
-    def looked_into(self, request: Request) -> tuple[str | None, Watches]:
-        """Whether the texts of a request are to be watched: its name, and the watch."""
+    def watching(self, request: Request) -> tuple[str | None, Watches]:
+        """Whether the texts of a request are recorded for ``/inspect``: returns its name and its watch."""
         wish = request.headers.get(HEADER)
         if wish not in (None, "0", "1"):
             raise ApiError(
@@ -116,7 +116,7 @@ class _Api:
         return None, None
 
     async def answer(self, request: Request, kind: str, start: Callable[..., Awaitable[Any]]) -> Response:
-        """Reads a request, and answers it whole or as events."""
+        """Reads a request and answers it, whole or as events."""
         CLIENT.set("" if request.client is None else request.client.host)
         try:
             body = await read_body(
@@ -124,7 +124,7 @@ class _Api:
             )
             said = await while_listening(request, self.service.said(kind, body))
             del body
-            name, watch = self.looked_into(request)
+            name, watch = self.watching(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 
             async def begin() -> Any:
@@ -143,11 +143,11 @@ class _Api:
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            answered = told(await while_listening(request, whole()))
+            answered = json_text(await while_listening(request, whole()))
             return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             self.metrics.cancelled.inc()
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # nothing reads it
         except ApiError:
             raise
         except Exception as error:
@@ -165,7 +165,7 @@ class _Api:
 
 
 class _About:
-    """What the server says of its model and of itself."""
+    """The routes about the model and the server."""
 
     def __init__(self, service: Service, options: ServerOptions, context: int) -> None:
         self.service, self.options, self.context = service, options, context
@@ -215,7 +215,7 @@ class _About:
 
 
 class _Inspect:
-    """The pages of texts that are kept."""
+    """The routes of recorded texts."""
 
     def __init__(self, inspections: Inspections, model: str, options: ServerOptions) -> None:
         self.inspections, self.model, self.options = inspections, model, options

@@ -1,6 +1,6 @@
-"""Functions that may take long, called off the event loop: each on a thread of its own, within bounds.
+"""Calls functions that may take long off the event loop: each on a thread of its own, within bounds.
 
-A pool of a fixed size would be held up by as many slow calls as it has threads.
+Slow calls would block a pool of fixed size as soon as they hold all its threads.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ __all__ = ["Asides"]
 T = TypeVar("T")
 
 MOST = 64
-"""Calls at once; native ones that nobody waits for any more count until they have ended."""
+"""Maximum number of concurrent calls; abandoned native calls count until they have ended."""
 
 
 class Asides:
-    """Used from one event loop."""
+    """For use from one event loop."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most, self._running = most, 0
 
     async def run(self, function: Callable[[], T], seconds: float) -> T:
-        """What a function returns.
+        """Returns what a function returns.
 
         Raises:
-            Overloaded: too many run already.
-            TimeoutError: it takes longer; its thread runs on until it ends by itself.
+            Overloaded: too many functions are running.
+            TimeoutError: it takes longer; its thread continues until it ends by itself.
         """
         if self._running >= self._most:
             raise Overloaded("too much is being prepared already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
 
         def work() -> None:
             result: Any = None
@@ -49,7 +49,7 @@ class Asides:
             try:
                 loop.call_soon_threadsafe(tell, result, error)
             except RuntimeError:
-                return  # the loop has ended, and with it everyone who could ask
+                return  # the loop has ended, and with it every waiter
 
         def tell(result: T, error: BaseException | None) -> None:
             self._running -= 1

@@ -1,4 +1,4 @@
-"""The body of a request: read within its limits of bytes and time, and checked to be JSON that can be answered."""
+"""Reads the body of a request within limits of size and time, and checks its JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from guiderail.server.errors import ApiError
 __all__ = ["Gone", "LastWord", "calm_collector", "parse_json", "read_body", "uncollected"]
 
 DRAINED_BYTES = 64 << 20
-"""Of a body that nobody wants, which are read and thrown away before the connection is closed."""
+"""Bytes of an unwanted body that are read and discarded before the connection is closed."""
 DRAINED_SECONDS = 5.0
 """For which they are read."""
 
@@ -27,19 +27,19 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of one, alone or of 
 
 
 class Gone(Exception):
-    """The client closed the connection before it had an answer."""
+    """The client closed the connection before it got an answer."""
 
 
 async def read_body(receive: _Receive, headers: Any, limit: int, seconds: float) -> bytes:
-    """All bytes of a body.
+    """Returns all bytes of a body.
 
     Args:
-        headers: of the request.
-        limit: bytes it may have.
-        seconds: for its arrival.
+        headers: the headers of the request.
+        limit: maximum size in bytes.
+        seconds: maximum time for it to arrive.
 
     Raises:
-        ApiError: 413 when it is larger, 408 when it takes longer.
+        ApiError: 413: it is larger; 408: it takes longer.
         Gone: the client left while sending.
     """
     said = headers.get("content-length", "")
@@ -73,14 +73,14 @@ def _too_large(limit: int) -> ApiError:
 class LastWord(Response):
     """An answer to a request whose body is still arriving.
 
-    A connection that is closed with bytes unread is reset, and the client may never see the answer. So what still
-    arrives is read and thrown away, within bounds, before the answer is ended.
+    A connection that is closed with unread bytes is reset, and the client may never see the answer. So the rest of the
+    body is read and discarded, within bounds, before the answer ends.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        with suppress(TimeoutError, asyncio.TimeoutError):  # who has not read the answer by then does not want it
+        with suppress(TimeoutError, asyncio.TimeoutError):  # the client had time to read the answer
             await asyncio.wait_for(_drain(receive), DRAINED_SECONDS)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -99,11 +99,10 @@ SWITCH_SECONDS = 0.0002
 
 
 def calm_collector() -> None:
-    """For a process that is a server.
+    """Tunes garbage collection and thread switching for a process that is a server.
 
-    What is there now is not looked at any more by the collector of cycles, and all of the rest seldom; threads take
-    turns more often than they would by default (5 ms), for a step of the model needs several of them one after the
-    other.
+    Existing objects are exempt from cycle collection, and collections are rare. Threads switch more often than by
+    default (5 ms), because a step of the model needs several of them in sequence.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
@@ -113,7 +112,7 @@ def calm_collector() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it would look at all objects again and again while thousands are made."""
+    """Pauses cycle collection, which would visit all objects again and again while thousands are made."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -124,16 +123,16 @@ def uncollected() -> Iterator[None]:
 
 
 def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
-    """The JSON object of a body.
+    """Returns the JSON object of a body.
 
     Args:
-        most_values: it may hold; while it is read, nobody else is served. Counted are the characters that separate
-            values, also those in texts.
+        most_values: maximum number of values, because nobody else is served while they are parsed. It counts the
+            characters that separate values, also inside strings.
 
     Raises:
-        ApiError: 413: it holds more values.
-        ApiError: 400: it is none (``invalid-json``), or holds half of a surrogate pair, which is no character and
-            cannot be shown to a model (``lone-surrogate``, with its place).
+        ApiError: 413: there are more values.
+        ApiError: 400: it is not a JSON object (``invalid-json``), or contains half of a surrogate pair, which is not a
+            character and cannot be shown to a model (``lone-surrogate``, with its location).
     """
     if sum(map(body.count, (b",", b"[", b"{"))) > most_values:
         raise ApiError(

@@ -26,7 +26,7 @@ __all__ = ["ChatAnswer", "start_chat"]
 
 
 class ChatAnswer:
-    """A chat completion in flight, returned whole or as events."""
+    """A running chat completion, returned whole or as events."""
 
     def __init__(
         self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None, chances: ChoiceLogprobs | None
@@ -41,7 +41,7 @@ class ChatAnswer:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._service.name}
 
     async def whole(self) -> dict[str, Any]:
-        """The answer when all of it is there."""
+        """The complete answer, after all of it is written."""
         texts = await self.run.texts(self._count)
         choices = [self._choice(i, text) for i, text in enumerate(texts)]
         return {**self._head("chat.completion"), "choices": choices, "usage": self.run.usage()}
@@ -99,8 +99,8 @@ class ChatAnswer:
                     parts: list[Part] = [Content(event.text)] if reader is None else reader.feed(event.text)
                     logprobs = None
                     if event.tokens and self._request.logprobs:
-                        told = [_logprob(self._service.vocabulary, info) for info in event.tokens]
-                        logprobs = {"content": told, "refusal": None}
+                        content = [_logprob(self._service.vocabulary, info) for info in event.tokens]
+                        logprobs = {"content": content, "refusal": None}
                     if not parts and logprobs:
                         parts = [Content("")]
                     for part in parts:
@@ -128,7 +128,7 @@ class ChatAnswer:
 
 
 def _delta(part: Part) -> dict[str, Any] | None:
-    """A part of an answer, as an event tells it; None: there is nothing to tell."""
+    """A part of an answer as an event reports it; None if there is nothing to report."""
     if isinstance(part, Content):
         return {"content": part.text}
     if isinstance(part, Reasoning):
@@ -145,7 +145,7 @@ def _delta(part: Part) -> dict[str, Any] | None:
 
 
 def _gather(parts: list[Part]) -> tuple[str, list[dict[str, Any]]]:
-    """The text around the calls, and the calls as a message has them."""
+    """The text outside calls, and the calls as a message contains them."""
     content: list[str] = []
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
@@ -166,13 +166,13 @@ def _logprob(vocabulary: Vocabulary, info: TokenLogprob) -> dict[str, Any]:
 
 
 async def start_chat(service: Service, said: Said, watch: Watches = None) -> ChatAnswer:
-    """Compiles what a request asks for and hands its texts to the engine.
+    """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
-        watch: makes somebody who watches each text.
+        watch: makes an observer of each text.
 
     Raises:
-        ApiError: something in it is wrong, or does not fit.
+        ApiError: the request is wrong, or does not fit.
     """
     request: ChatRequest = said.request
     service.check_model(request.model)

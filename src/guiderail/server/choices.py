@@ -1,4 +1,4 @@
-"""How likely the model is to write each of the texts that a request has it choose from."""
+"""The probability that the model writes each of a request's choices."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from guiderail.server.service import Service, failure
 __all__ = ["ChoiceLogprobs", "choice_logprobs"]
 
 PARAM = "guiderail.choice_logprobs"
-_SHARE = 2  # one in so many tokens of cache may be taken, if one text does not need more
-MAX_PREFIXES = 512  # read in one go, for which other texts wait
+_SHARE = 2  # all texts may take 1/_SHARE of the cache's tokens; a single text may take more
+MAX_PREFIXES = 512  # read at once while other texts wait
 TOLERANCE = 1e-4
 
 ChoiceLogprobs = list[dict[str, Any]]
@@ -31,11 +31,11 @@ ChoiceLogprobs = list[dict[str, Any]]
 async def choice_logprobs(
     service: Service, spellings: Any, ask: Ask | None, prompts: Sequence[list[int]], *, reasons: bool = False
 ) -> list[ChoiceLogprobs] | None:
-    """The log-probabilities of the choices of a request, for each of its prompts; None if it does not ask.
+    """Returns the log-probabilities of a request's choices, for each of its prompts; None if it does not ask for them.
 
     Args:
-        spellings: that count, ``"canonical"`` or ``"all"``; None: the request does not ask.
-        reasons: the text begins with reasoning.
+        spellings: the spellings that count, ``"canonical"`` or ``"all"``; None: the request does not ask.
+        reasons: whether the text begins with reasoning.
 
     Raises:
         ApiError: 400: there are no choices, or too many; 503, 504: the model is too busy.

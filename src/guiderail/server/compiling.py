@@ -1,7 +1,7 @@
-"""Constraints become guides here: off the event loop, once for all who ask at the same time, within limits.
+"""Compiles constraints off the event loop, once for all concurrent equal requests, within limits.
 
-A constraint of a request is compiled in a process of its own first, see :mod:`guiderail.server.nursery`; what that
-found is made again here. What takes longer than ``compile_seconds`` here is interrupted: an exception is raised in its
+A constraint of a request is first compiled in a separate process, see :mod:`guiderail.server.nursery`; its operations
+are then repeated here. If this takes longer than ``compile_seconds``, it is interrupted: an exception is raised in its
 thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and the core when its call returns.
 """
 
@@ -38,17 +38,17 @@ Build = Callable[[], tuple[Any, Constraint]] | Recipe
 
 
 class _Interrupted(BaseException):
-    """Raised in a thread that has taken too long; no ``except Exception`` in between may hold it up."""
+    """Raised in a thread that has taken too long. Not an Exception, so that no ``except Exception`` catches it."""
 
 
 class _Work:
-    """A function on a thread of its own, whose end can be awaited, and which can be interrupted."""
+    """A function on a thread of its own that can be awaited and interrupted."""
 
     def __init__(
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, on_end: Callable[[], None] | None
     ) -> None:
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
         self._function, self._loop, self._on_end = function, loop, on_end
         self._lock = threading.Lock()
         self._over = False
@@ -71,7 +71,7 @@ class _Work:
         try:
             self._loop.call_soon_threadsafe(self._tell, result, error)
         except RuntimeError:
-            return  # the loop has ended, and with it everyone who could ask
+            return  # the loop has ended, and with it every waiter
 
     def _tell(self, result: Any, error: BaseException | None) -> None:
         if self._on_end is not None:
@@ -94,7 +94,7 @@ class _Work:
 
 
 async def interruptible(function: Callable[[], Any], seconds: float, on_end: Callable[[], None] | None = None) -> Any:
-    """What a function returns that runs on a thread of its own, interrupted after so many seconds or on cancellation.
+    """Returns what a function on a thread of its own returns; interrupts it after some seconds or on cancellation.
 
     Args:
         on_end: called on the event loop when the thread has ended, which may be after the interruption.
@@ -127,7 +127,7 @@ class _Elsewhere(Constraint):
 
 
 class _Shared:
-    """One compilation, and how many wait for it."""
+    """One compilation, and the number of requests that wait for it."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -135,7 +135,7 @@ class _Shared:
 
 
 class Compiler:
-    """Compiled constraints by a key of what was asked for; the work of one event loop."""
+    """Compiled constraints by key; for one event loop."""
 
     def __init__(
         self, vocabulary: Vocabulary, options: ServerOptions, metrics: Metrics, manner: Manner | None = None
@@ -153,15 +153,15 @@ class Compiler:
             self._nursery = Nursery(vocabulary, options, manner)
 
     async def guide(self, key: Hashable, build: Build, param: str = "") -> tuple[Any, Guide]:
-        """What ``build`` returns first, with the guide of the constraint that it returns second.
+        """Returns the first result of ``build``, and the guide of the constraint that is its second result.
 
         Args:
-            key: equal keys are the same constraint.
-            build: a recipe, or what runs on another thread; only where the key is new.
-            param: the parameter of the request that asks for it.
+            key: equal keys mean the same constraint.
+            build: a recipe, or a function that runs on another thread; used only if the key is new.
+            param: the parameter of the request that describes the constraint.
 
         Raises:
-            GuiderailError: as ``build`` and :func:`guiderail.compile` raise.
+            GuiderailError: see ``build`` and :func:`guiderail.compile`.
             LimitError: ``compile-timeout``.
         """
         known = self._cache.get(key)
@@ -174,7 +174,7 @@ class Compiler:
         if shared is None:
             shared = self._shared[key] = _Shared()
             shared.task = asyncio.ensure_future(self._compile(key, build, param, shared))
-            shared.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left
+            shared.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
         assert shared.task is not None
         shared.waiting += 1
         try:
@@ -182,7 +182,7 @@ class Compiler:
             return result
         finally:
             shared.waiting -= 1
-            if not shared.waiting and not shared.task.done():  # nobody wants it any more
+            if not shared.waiting and not shared.task.done():  # it is no longer wanted
                 shared.task.cancel()
                 self._forget(key, shared)
 
@@ -200,7 +200,7 @@ class Compiler:
                 started = time.perf_counter()
                 if isinstance(build, Recipe):
                     build = await self._tried(build, param, left())
-                held = False  # from here on, the thread gives the turn back when it ends
+                held = False  # from here on, the thread returns the turn when it ends
                 made: tuple[Any, Guide] = await interruptible(self._work(build), left(), self._turns.give_back)
                 self.metrics.compile_seconds.observe(time.perf_counter() - started)
             finally:
@@ -217,10 +217,10 @@ class Compiler:
         return made
 
     async def _tried(self, recipe: Recipe, param: str, seconds: float) -> Callable[[], tuple[Any, Constraint]]:
-        """A function that makes what the recipe says, after that has been done by a process of its own.
+        """A function that builds a recipe, after a separate process has done so.
 
         Raises:
-            ApiError, LimitError, TimeoutError: it could not be done, or not within its limits.
+            ApiError, LimitError, TimeoutError: it failed there, or exceeded its limits.
         """
         vocabulary = self.vocabulary
         if self._nursery is None or recipe.is_free:
@@ -255,18 +255,18 @@ class Compiler:
             )
             if isinstance(constraint, _Elsewhere) and constraint.inner is not None:
                 guide.constraint = constraint.inner
-            # The first mask of a constraint often costs most: it is made here, where nobody else waits for it.
+            # The first mask of a constraint often costs most. It is made here, where no other request waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
             return plan, guide
 
         return work
 
     async def read(self, kind: str, body: bytes, manner: Manner) -> Said:
-        """What a request says, read by a process of its own.
+        """Reads a request in a separate process.
 
         Raises:
             ApiError, GuiderailError: it cannot be read.
-            Overloaded: too many wait to be read.
+            Overloaded: too many requests wait to be read.
             TimeoutError: it takes longer than ``compile_seconds``.
         """
         seconds = self.options.compile_seconds
@@ -287,7 +287,7 @@ class Compiler:
             self._readings.give_back()
 
     async def start(self) -> None:
-        """Makes ready what the first constraint would wait for."""
+        """Prepares what the first constraint would wait for."""
         if self._nursery is not None:
             try:
                 await self._nursery.start()
@@ -300,14 +300,14 @@ class Compiler:
             self._nursery.close()
 
     def forget_soon(self, guide: Guide) -> None:
-        """Drops a guide from the cache; from any thread."""
+        """Drops a guide from the cache; callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self.forget, guide)
         except RuntimeError:
             return  # the loop has ended
 
     def forget(self, guide: Guide) -> None:
-        """Drops a guide from the cache: its texts have met a limit, and what it holds is large and of no use."""
+        """Drops a guide from the cache because its texts reached a limit: what it holds is large and useless."""
         for key, (_, other) in list(self._cache.items()):
             if other is guide:
                 del self._cache[key]
@@ -317,7 +317,7 @@ class Compiler:
             del self._shared[key]
 
     def tend(self) -> None:
-        """Sees to it that guides, which grow by their texts, are not too large together; call it when a text ends."""
+        """Limits the total size of guides, which grow with their texts; call it when a text ends."""
         if not self._counting:
             self._counting = True
             self._tending = asyncio.ensure_future(self._make_room())

@@ -1,4 +1,4 @@
-"""``POST /v1/completions``: the older interface, a prompt continued as it stands."""
+"""``POST /v1/completions``: the older interface, which continues a prompt without a chat template."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CompletionAnswer", "start_completion"]
 
 
 class CompletionAnswer:
-    """A completion in flight, returned whole or as events."""
+    """A running completion, returned whole or as events."""
 
     def __init__(
         self, service: Service, request: CompletionRequest, run: Run, count: int, chances: list[ChoiceLogprobs] | None
@@ -37,7 +37,7 @@ class CompletionAnswer:
         return {**head, "choices": choices}
 
     async def whole(self) -> dict[str, Any]:
-        """The answer when all of it is there."""
+        """The complete answer, after all of it is written."""
         choices = []
         for i, text in enumerate(await self.run.texts(self._count)):
             assert text.end is not None
@@ -62,12 +62,12 @@ class CompletionAnswer:
         try:
             async for event in self.run.events():
                 if isinstance(event, Delta):
-                    told = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
+                    content = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
                     offsets[event.index] += len(event.text)
                     if not began[event.index]:
                         began[event.index] = True
-                        told = self._with_chances(told, event.index)
-                    yield chunk(event.index, event.text, None, told)
+                        content = self._with_chances(content, event.index)
+                    yield chunk(event.index, event.text, None, content)
                 else:
                     yield chunk(event.index, "", event.reason, None, event.more)
             if with_usage:
@@ -80,23 +80,23 @@ class CompletionAnswer:
             self.run.cancel()
 
     def _with_chances(self, logprobs: dict[str, Any] | None, index: int) -> dict[str, Any] | None:
-        """The same with the log-probabilities of whole choices, where they are asked for."""
+        """The answer with the log-probabilities of whole choices, if requested."""
         if self._chances is None:
             return logprobs
         return {**(logprobs or {}), "choices": self._chances[index // (self._request.n or 1)]}
 
     def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
-        """The older form: lists side by side. ``text_offset`` counts characters."""
+        """Log-probabilities in the older form: parallel lists. ``text_offset`` counts characters."""
         vocabulary = self._service.vocabulary
-        told: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        logprobs: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for info in tokens:
             text = token_text(vocabulary, info.token)["token"]
-            told["tokens"].append(text)
-            told["token_logprobs"].append(info.logprob)
-            told["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
-            told["text_offset"].append(offset)
+            logprobs["tokens"].append(text)
+            logprobs["token_logprobs"].append(info.logprob)
+            logprobs["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
+            logprobs["text_offset"].append(offset)
             offset += len(text)
-        return told
+        return logprobs
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict[str, Any] | None) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict
 
 
 async def start_completion(service: Service, said: Said, watch: Watches = None) -> CompletionAnswer:
-    """Compiles what a request asks for and hands its texts to the engine.
+    """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
-        watch: makes somebody who watches each text.
+        watch: makes an observer of each text.
 
     Raises:
-        ApiError: something in it is wrong, or does not fit.
+        ApiError: the request is wrong, or does not fit.
     """
     request: CompletionRequest = said.request
     service.check_model(request.model)

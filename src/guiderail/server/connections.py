@@ -1,8 +1,8 @@
-"""Connections that are not kept open by those who do not speak, or do not listen.
+"""Closes connections of clients that do not send, or do not read.
 
-uvicorn waits without end for the head of a request and for a client that does not read its answer, and reads all that
-has arrived at one connection before it looks at the others. This protocol, which ``guiderail serve`` uses, does not. In
-a server of your own::
+uvicorn waits forever for the head of a request and for a client to read its answer. It also processes everything that
+has arrived on one connection before it looks at the others. This protocol, which ``guiderail serve`` uses, does not.
+For a server of your own::
 
     uvicorn.run(app, http=guiderail.server.connections.protocol(head_seconds=10, write_seconds=60))
 """
@@ -18,35 +18,35 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["protocol"]
 
-_MOMENT = 0.002  # seconds for which one connection is read before others have their turn
-_PIECE = 256  # bytes, the first of them, that are read without a look at the clock
+_MOMENT = 0.002  # seconds for reading one connection before the others have their turn
+_PIECE = 256  # first bytes that are read without checking the clock
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class _Impatient(H11Protocol):
-    """HTTP/1.1 with a limit of time for the head of a request, and for a client to take what is sent."""
+    """HTTP/1.1 with time limits for the head of a request and for a client to read what is sent."""
 
     head_seconds = 10.0
     write_seconds = 60.0
     _head: asyncio.TimerHandle | None = None
     _write: asyncio.TimerHandle | None = None
-    _rest = b""  # that has arrived and is not looked at yet
+    _rest = b""  # received but not parsed yet
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        if self._rest:  # what came before goes first
+        if self._rest:  # earlier bytes come first
             self._rest += data
             self.transport.pause_reading()
         else:
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        """Looks at what has arrived for a moment, and at the rest when others had their turn.
+        """Processes what has arrived for a moment, and the rest after others have had their turn.
 
-        Chunks of one byte each take some microseconds a byte, and would arrive by tens of thousands at once.
+        Chunks of one byte each take some microseconds per byte, and tens of thousands could arrive at once.
         """
         at, piece = 0, _PIECE
         before = time.perf_counter()
@@ -82,9 +82,10 @@ class _Impatient(H11Protocol):
         super().connection_lost(exc)
 
     def _await_head(self) -> None:
-        """Sets the clock where a head is awaited, without setting it back for each byte; stops it where one is there.
+        """Starts the timer when a head is awaited, without restarting it for each byte, and stops it when the head is
+        complete.
 
-        Between two requests uvicorn waits for ``timeout_keep_alive`` by itself.
+        Between two requests, uvicorn's own ``timeout_keep_alive`` applies.
         """
         idle = self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete)
         if not idle and self._head is not None:
@@ -112,11 +113,11 @@ class _Impatient(H11Protocol):
 
 
 def protocol(*, head_seconds: float, write_seconds: float) -> type[asyncio.Protocol]:
-    """A protocol for uvicorn's option ``http``.
+    """Returns a protocol for uvicorn's option ``http``.
 
     Args:
-        head_seconds: for the head of a request to arrive; beyond: 408.
-        write_seconds: in which a client must take what is waiting to be sent; beyond, its connection is cut.
+        head_seconds: maximum time for the head of a request to arrive; beyond: 408.
+        write_seconds: maximum time for a client to read what is waiting to be sent; beyond: its connection is cut.
     """
     made: type[asyncio.Protocol] = type(
         "Impatient", (_Impatient,), {"head_seconds": head_seconds, "write_seconds": write_seconds}

@@ -1,14 +1,14 @@
-"""From what a request asks the text to be, to a constraint.
+"""Finds the constraint in a request.
 
 | where | what |
 |---|---|
 | ``response_format``, ``text.format`` | ``text``, ``json_object``, ``json_schema``, ``structural_tag`` |
 | ``structured_outputs`` | ``json``, ``regex``, ``choice``, ``grammar``, ``json_object``, ``structural_tag`` |
-| ``guided_json``, ``guided_regex``, ``guided_choice``, ``guided_grammar`` | the same, as older clients send them |
-| ``regex``, ``ebnf`` | the same, as SGLang's clients send them |
+| ``guided_json``, ``guided_regex``, ``guided_choice``, ``guided_grammar`` | the same, from older clients |
+| ``regex``, ``ebnf`` | the same, from SGLang's clients |
 
-A request may ask in one place only. Asking is described by an :class:`Ask`: plain data, so that equal requests share a
-compiled constraint.
+A request may use only one of these. The result is an :class:`Ask`: plain data, so that equal requests share a compiled
+constraint.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["Ask", "ask_of", "ask_of_format", "ask_of_response", "ask_of_structur
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One constraint, as asked for.
+    """One constraint, as requested.
 
     Attributes:
         kind: ``json``, ``regex``, ``choice``, ``grammar``, ``structural_tag``.
         value: JSON of the schema, the tag or the choices; the pattern; the grammar.
-        param: the parameter of the request that says so.
-        compact: no white space in JSON, instead of that of ``json.dumps``.
+        param: the parameter of the request that contains it.
+        compact: write JSON without white space, instead of like ``json.dumps``.
     """
 
     kind: str
@@ -45,13 +45,13 @@ class Ask:
     compact: bool = False
 
     def constraint(self, vocabulary: Vocabulary) -> Constraint:
-        """Builds the constraint; may take long.
+        """Builds the constraint. May take long.
 
         Args:
-            vocabulary: of the model, whose special tokens a structural tag may name.
+            vocabulary: the model's vocabulary, whose special tokens a structural tag may name.
 
         Raises:
-            ApiError: 400 with the code and the place of what is wrong.
+            ApiError: 400 with the code and the location of the fault.
         """
         try:
             return self._build(vocabulary).as_written()
@@ -77,7 +77,7 @@ class Ask:
 
 
 def grammar_of(text: str, syntax: str | None) -> Constraint:
-    """The constraint of a grammar; without a syntax it is GBNF where it holds ``::=``, else Lark.
+    """Returns the constraint of a grammar. Without a syntax it is GBNF if it contains ``::=``, otherwise Lark.
 
     Raises:
         GuiderailError: the grammar is malformed.
@@ -109,9 +109,9 @@ _ANY_OBJECT = _json({"type": "object"})
 
 
 def ask_of_format(given: Any, param: str) -> Ask | None:
-    """What ``response_format`` or ``text.format`` asks for; None for plain text.
+    """Returns the constraint in ``response_format`` or ``text.format``; None for plain text.
 
-    The Responses interface has the members of ``json_schema`` beside ``type``, which is accepted for both.
+    The Responses interface has the members of ``json_schema`` beside ``type``; both forms are accepted everywhere.
     """
     if given is None:
         return None
@@ -156,7 +156,7 @@ def _refuse_others(given: dict[str, Any], known: set[str], param: str) -> None:
 
 
 def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
-    """What ``structured_outputs`` asks for."""
+    """Returns the constraint in ``structured_outputs``."""
     if given is None:
         return None
     fields = {
@@ -190,7 +190,7 @@ def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
 
 
 def ask_of(request: Sampled) -> Ask | None:
-    """The one constraint on the text of a request, or None.
+    """Returns the constraint on the text of a request, or None.
 
     Raises:
         ApiError: 400: there are several, or one is malformed.
@@ -219,7 +219,7 @@ def ask_of(request: Sampled) -> Ask | None:
 
 
 def ask_of_response(request: ResponsesRequest) -> Ask | None:
-    """The same for the Responses interface."""
+    """Like :func:`ask_of`, for the Responses interface."""
     text = request.text or {}
     _refuse_others(text, {"format", "verbosity"}, "text")
     if text.get("verbosity") not in (None, "medium"):

@@ -1,11 +1,10 @@
-"""Threads for the small works of texts, among which one may turn out to take long.
+"""Threads for small pieces of work, any of which may turn out to take long.
 
-What a text needs between two steps of the model (reading a token, its mask, a draw) takes microseconds as a rule, and
-seconds where somebody has asked for a hard constraint. Which it will be cannot be told before, and a native call
-cannot be interrupted. So a worker does one work after the other, and whoever waits for them stops waiting for one that
-takes longer than ``patience``: its worker is left alone with it and ends when the work ends, and another worker takes
-up the rest. The crew is as large as the number of works that take long, and one. All have the same priority: a thread
-with a lower one, put off while it holds the interpreter's lock, would hold up everybody.
+What a text needs between two steps of the model (reading a token, its mask, sampling) usually takes microseconds, but
+seconds under a hard constraint. That cannot be predicted, and a native call cannot be interrupted. So a worker does one
+piece of work after another. When one takes longer than ``patience``, its waiters stop waiting: the worker keeps it and
+ends with it, and a new worker takes over the rest. So there is one worker for each long piece of work, plus one. All
+have the same priority: a thread with a lower one, suspended while it holds the interpreter lock, would block everyone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterable
 __all__ = ["PATIENCE", "Crew", "Work"]
 
 PATIENCE = 0.005
-"""Seconds after which nobody waits for a work any more."""
+"""Seconds after which waiters give up on a piece of work."""
 _IDLE = 5.0  # seconds after which a worker without work ends
 _log = logging.getLogger("guiderail.server")
 
@@ -28,9 +27,9 @@ class Work:
     """A function to be called once, on some thread.
 
     Attributes:
-        over: it has returned.
-        late: it took longer than others could wait.
-        seconds: that it took.
+        over: whether it has returned.
+        late: whether it took longer than others could wait.
+        seconds: how long it took.
     """
 
     __slots__ = ("began", "function", "late", "over", "seconds")
@@ -54,21 +53,21 @@ class Crew:
         self.patience = patience
         self._changed = threading.Condition()
         self._waiting: deque[Work] = deque()
-        self._worker: _Worker | None = None  # the one that takes up works in turn
+        self._worker: _Worker | None = None  # the worker that takes the next work
         self._idle = False
         self._late = 0
         self._closed = False
 
     @property
     def late(self) -> int:
-        """Works that take long and have not ended."""
+        """The long-running work that has not ended."""
         return self._late
 
     def put(self, function: Callable[[], None], *, aside: bool = False) -> Work:
-        """Has a function called soon.
+        """Schedules a function to be called soon.
 
         Args:
-            aside: it is known to take long: on a thread of its own at once.
+            aside: it is known to take long: run it at once on a thread of its own.
         """
         work = Work(function)
         with self._changed:
@@ -86,7 +85,7 @@ class Crew:
         return work
 
     def settle(self, works: Iterable[Work]) -> None:
-        """Waits until each work is over or takes too long."""
+        """Waits until each piece of work is over or takes too long."""
         open_ = list(works)
         with self._changed:
             while open_ := [work for work in open_ if not (work.over or work.late)]:
@@ -101,13 +100,13 @@ class Crew:
                 self._changed.wait(left)
 
     def wait(self, seconds: float) -> None:
-        """Waits until some work that takes long is over, at most so long."""
+        """Waits until some long-running work is over, up to a time limit."""
         with self._changed:
             if self._late:
                 self._changed.wait(seconds)
 
     def close(self) -> None:
-        """Drops what has not begun, and ends the threads when they are done."""
+        """Drops work that has not begun, and ends the threads when they are done."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -115,7 +114,7 @@ class Crew:
 
     # -- with the lock held ------------------------------------------------------------------------------------
     def _leave_alone(self) -> None:
-        """The worker keeps its work, and another one takes its place."""
+        """Lets a worker keep its work, and starts another in its place."""
         worker = self._worker
         assert worker is not None and worker.work is not None
         worker.work.late = True
@@ -143,7 +142,7 @@ class Crew:
         with self._changed:
             worker.work = None
             if self._worker is not worker:
-                return None  # it was left alone, and its place is taken
+                return None  # this worker was replaced
             if not self._waiting and not self._closed:
                 self._idle = True
                 self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE)
@@ -159,7 +158,7 @@ class Crew:
         began = time.perf_counter()
         try:
             work.function()
-        except Exception:  # whoever puts a work sees to its errors
+        except Exception:  # the caller of put handles errors
             _log.exception("a work failed")
         with self._changed:
             work.seconds = time.perf_counter() - began

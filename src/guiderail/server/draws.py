@@ -1,4 +1,4 @@
-"""Requests whose texts are drawn from the model's own distribution under the constraint, instead of under masks."""
+"""Requests for draws from the model's own distribution under the constraint, instead of under masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from guiderail.server.rows import Delta, Failed, Finished, Job, finite, token_by
 __all__ = ["Drawing", "drawing_of", "loan_for"]
 
 _EXACT_ROWS = 4
-_SHARE = 2  # one in so many tokens of cache may be reserved for one draw
+_SHARE = 2  # one draw may reserve 1/_SHARE of the cache's tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,23 @@ class Drawing:
 
     @property
     def rows(self) -> int:
-        """Texts that are read at once."""
+        """The number of texts read at once."""
         return _EXACT_ROWS if self.distribution == "exact" else self.particles
 
 
 def drawing_of(
     request: Any, options: ServerOptions, *, calls: bool = False, reasons: bool = False, watched: bool = False
 ) -> Drawing | None:
-    """How a request wants its texts to be drawn; None: under masks.
+    """Returns how a request wants its texts drawn; None: under masks.
 
     Args:
-        request: of a chat or a completion.
-        calls: the text may be calls of tools.
-        reasons: the text begins with reasoning.
-        watched: it is to be looked into.
+        request: a chat or completion request.
+        calls: whether the text may contain tool calls.
+        reasons: whether the text begins with reasoning.
+        watched: whether it is recorded for ``/inspect``.
 
     Raises:
-        ApiError: 400: what it asks for beside that has no meaning for such draws, or is more than the server allows.
+        ApiError: 400: another option has no meaning for such draws, or exceeds what the server allows.
     """
     asked = request.guiderail
     kind = asked.distribution
@@ -102,7 +102,8 @@ def _wrong(param: str, message: str) -> ApiError:
 
 
 def loan_for(job: Job, drawing: Drawing, model: Model, options: ServerOptions, metrics: Metrics) -> Loan:
-    """What has the texts of a job drawn when the engine lends the model for it; they are told as those of a row are.
+    """Returns a loan that draws the texts of a job when the engine lends the model; events are the same as those of a
+    row.
 
     Raises:
         ModelError: ``bad-option``.
@@ -128,12 +129,12 @@ def loan_for(job: Job, drawing: Drawing, model: Model, options: ServerOptions, m
 
 
 class _Drawn:
-    """The texts of a job, on their way."""
+    """The texts of a job while they are drawn."""
 
     def __init__(self, job: Job, chosen: Options, model: Model, options: ServerOptions, metrics: Metrics) -> None:
         self._job, self._chosen, self._model, self._options, self._metrics = job, chosen, model, options, metrics
         self._done = 0  # texts
-        self._spent = 0.0  # seconds of work that texts before this one took
+        self._spent = 0.0  # seconds of work for the texts before this one
         self._failed = False
 
     def work(self, loan: Loan) -> None:
@@ -150,7 +151,7 @@ class _Drawn:
             self.fail(error)
 
     def given_up(self, loan: Loan) -> bool:
-        """Whether nobody wants the texts any more, or they take too long; that is told."""
+        """Whether the texts are no longer wanted, or take too long; reports it."""
         if self._job.cancelled or self._failed:
             return True
         if time.monotonic() > self._job.deadline:
@@ -167,7 +168,7 @@ class _Drawn:
         return self._failed
 
     def fail(self, error: Exception) -> None:
-        """Tells that the next text was not drawn."""
+        """Reports that the next text could not be drawn."""
         if not self._failed:
             self._failed = True
             self._job.push(Failed(self._job.first_index + self._done, error))

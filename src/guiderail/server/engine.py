@@ -1,18 +1,18 @@
 """The thread that runs the model.
 
-Texts that wait are taken up in the order in which they came, as many at once as there is room for, and share a
-session of the model: each step of a session is one forward pass over all of its texts. Sessions take steps in turn.
-So a text that arrives while others are written waits for one step, not for their end, and what arrives together
-runs together. Where a session can clear a row (``clear_row(row)``), a text that waits takes the row of one that has
-ended; and a session that is opened beside others has rows to spare, for what comes later: with a session for each
-text, every text would wait for a step of all others.
+Waiting texts start in the order of arrival, as many at once as there is room for, and share a session of the model:
+each step of a session is one forward pass over all its texts. Sessions take steps in turn. So a text that arrives while
+others are written waits for one step, not for their end, and texts that arrive together run together. If a session can
+clear a row (``clear_row(row)``), a waiting text takes the row of one that has ended. A session that is opened beside
+others has spare rows for later texts: if each text had a session of its own, every text would wait for a step of all
+others.
 
-Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``; when
-there has been nothing to do for a second, what is free goes back to the system.
+Memory is bounded by what sessions reserve, rows times tokens per row, in total at most ``max_cached_tokens``. After a
+second without work, free memory goes back to the system.
 
-What a text itself needs between two steps, and its mask while the model computes, is the work of a :class:`Crew`. One
-that takes long holds up nobody else: its text sits out the steps until the work is over, and from then on has its works
-done by a thread of its own, until they are quick again.
+What a text needs between two steps, and its mask while the model computes, is the work of a :class:`Crew`. Work that
+takes long blocks nobody else: its text skips steps until the work is over. From then on its work runs on a thread of
+its own, until it is quick again.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from guiderail.server.rows import Job, Row
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
-_QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts as quick again
-_ROOMY = 8  # rows of a session that is opened beside others
-_SPARED = 8  # one in so many tokens of the room that is left may be reserved by rows to spare
-_LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
-_REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
+_QUICK_SECONDS = 0.002  # if one work of a slow text takes less, the text counts as fast again
+_ROOMY = 8  # rows of a session that is opened next to others
+_SPARED = 8  # spare rows may reserve 1/_SPARED of the remaining tokens
+_LEAST_LENGTH = 256  # minimum length of spare rows; otherwise a power of two, if there is room
+_REST_SECONDS = 1.0  # idle time after which the heap returns its free memory
 _log = logging.getLogger("guiderail.server")
 T = TypeVar("T")
 
 
 class Overloaded(ModelError):
-    """More texts wait than may."""
+    """Too many texts are waiting."""
 
     code = "overloaded"
 
@@ -74,7 +74,7 @@ class _Team:
 
     @property
     def cost(self) -> int:
-        """Tokens of cache."""
+        """The number of cache tokens reserved."""
         return len(self.rows) * self.length
 
     def running(self) -> list[tuple[int, Row]]:
@@ -96,7 +96,7 @@ class Engine:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.crew = Crew()
-        self.on_hard: Callable[[Guide], None] = lambda _: None  # told of guides whose works outlast their texts
+        self.on_hard: Callable[[Guide], None] = lambda _: None  # called with guides whose work outlasts their texts
 
     # -- from any thread ---------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -106,7 +106,7 @@ class Engine:
             self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Gives up all texts and ends the thread."""
+        """Abandons all texts and ends the thread."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -120,14 +120,14 @@ class Engine:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Texts being written, and texts that wait."""
+        """The numbers of texts being written and of texts that wait."""
         return self._running(), len(self._queue)
 
     def _running(self) -> int:
         return sum(len(team.running()) for team in list(self._teams))
 
     def submit(self, job: Job) -> None:
-        """Puts the texts of a job in the queue.
+        """Queues the texts of a job.
 
         Raises:
             ModelError: ``context-full``: the prompt with its ``limit`` of tokens can never fit.
@@ -156,14 +156,14 @@ class Engine:
             self._wake.notify_all()
 
     def ask(self, function: Callable[[], T], cost: int = 0) -> Future[T]:
-        """Has something else asked of the model, between two steps of the texts: it should not take long.
+        """Runs another query of the model between two steps of the texts. It should not take long.
 
         Args:
-            cost: tokens of cache that it takes while it runs; it waits for room, and later texts wait for it.
+            cost: cache tokens that it needs while it runs. It waits for room, and later texts wait for it.
 
         Raises:
-            ModelError: ``context-full``: there can never be so much room.
-            Overloaded: too much waits.
+            ModelError: ``context-full``: there can never be that much room.
+            Overloaded: too much is waiting.
         """
         if cost > self.options.max_cached_tokens:
             raise context_full(self.model.name, cost, self.options.max_cached_tokens)
@@ -178,10 +178,10 @@ class Engine:
         return future
 
     def lend(self, loan: Loan) -> None:
-        """Lends the model, in turn with texts that wait.
+        """Lends the model, in turn with waiting texts.
 
         Raises:
-            ModelError: ``context-full``: it can never have so much room.
+            ModelError: ``context-full``: there can never be that much room.
             Overloaded: too many wait for it.
         """
         room = min(self.model.context_length, self.options.max_cached_tokens)
@@ -217,8 +217,8 @@ class Engine:
                 elif not moved and self._lent:
                     with self._wake:
                         if not self._is_wanted():
-                            self._wake.wait(0.02)  # who was lent the model works on what it said
-            except Exception as error:  # whatever it is, others must be served after it
+                            self._wake.wait(0.02)  # the borrower is processing the model's answer
+            except Exception as error:  # any exception: other requests must still be served
                 _log.exception("a step failed")
                 for team in list(self._teams):
                     self._disband(team, error)
@@ -252,11 +252,11 @@ class Engine:
             self._wake.wait_for(some)
 
     def _is_wanted(self) -> bool:
-        """Whether somebody asks for something that need not wait for others."""
+        """Whether a query or loan can be served without waiting for others."""
         return self._stopping or any(loan.wants for loan in self._lent)
 
     def _answer(self) -> None:
-        """The next of what is asked of the model beside texts, if it need not wait for them."""
+        """Returns the next query of the model that need not wait for texts."""
         if not self._tasks or self._tasks_wait():
             return
         future, function, _ = self._tasks.popleft()
@@ -268,7 +268,7 @@ class Engine:
             future.set_exception(error)
 
     def _tasks_wait(self) -> bool:
-        """Whether the next task waits: for room, or until no text is written where the model has one row only."""
+        """Whether the next query waits: for room, or, if the model has only one row, for texts to end."""
         if not self._tasks:
             return False
         if self.model.max_batch == 1:
@@ -279,7 +279,7 @@ class Engine:
         return self._reserved > room
 
     def _close_idle(self) -> bool:
-        """Closes sessions without texts, and says whether no session is left."""
+        """Closes sessions without texts, and returns whether none is left."""
         for team in list(self._teams):
             if not team.running():
                 self._close(team)
@@ -292,12 +292,12 @@ class Engine:
 
     @property
     def _reserved(self) -> int:
-        """Tokens of cache."""
+        """The number of cache tokens reserved."""
         return sum(team.cost for team in self._teams) + sum(loan.cost for loan in self._lent)
 
-    # -- what is lent ------------------------------------------------------------------------------------------
+    # -- loans of the model -----------------------------------------------------------------------------------
     def _lend(self) -> None:
-        """Lends the model to those who wait for it, in the order of all who wait, as far as there is room."""
+        """Lends the model to those who wait for it, in order of arrival, as far as there is room."""
         with self._wake:
             self._loans = deque(loan for loan in self._loans if not loan.is_given_up())
         alone = self.model.max_batch == 1
@@ -314,7 +314,7 @@ class Engine:
             loan.begin()
 
     def _serve_loans(self) -> bool:
-        """One question of each; returns whether there was one."""
+        """Serves one request of each loan; returns whether there was any."""
         moved = False
         for loan in list(self._lent):
             started = time.perf_counter()
@@ -327,7 +327,7 @@ class Engine:
         return moved
 
     def _must_wait(self, row: Row) -> bool:
-        """Whether a text has to wait for who was lent the model, or will be before it; with the lock held."""
+        """Whether a text must wait for a current or earlier loan; called with the lock held."""
         if self._lent and self.model.max_batch == 1:
             return True
         is_next = bool(self._loans) and len(self._lent) < self.options.max_draws
@@ -335,7 +335,7 @@ class Engine:
 
     # -- who may run -------------------------------------------------------------------------------------------
     def _admit(self) -> None:
-        """Takes up texts that wait, in their order, as far as there is room."""
+        """Starts waiting texts in order, as far as there is room."""
         with self._wake:
             stays = deque(row for row in self._queue if not self._given_up(row))
             self._queue = stays
@@ -353,11 +353,11 @@ class Engine:
         try:
             session = self.model.new_session(*shape)
         except ModelError as error:
-            if self._teams:  # room may come: they wait, in their order
+            if self._teams:  # wait in order until there is room
                 with self._wake:
                     self._queue.extendleft(reversed(rows))
                 return
-            if len(rows) > 1:  # less at a time
+            if len(rows) > 1:  # fewer rows at a time
                 with self._wake:
                     self._queue.extendleft(reversed(rows[1:]))
                 rows = rows[:1]
@@ -377,7 +377,7 @@ class Engine:
             self._enter(row)
 
     def _shape(self, count: int, length: int) -> tuple[int, int]:
-        """Rows and length of a session for so many texts; beside others, with room for what comes later."""
+        """Rows and length of a session for a number of texts; beside other sessions, with room for later ones."""
         if not self._teams or not self._clears:
             return count, length
         room = self.options.max_cached_tokens - self._reserved - count * length
@@ -408,7 +408,7 @@ class Engine:
             self._enter(new)
 
     def _next_rows(self) -> list[Row]:
-        """The first of the queue that fit together into a session beside those that are open."""
+        """The first texts of the queue that fit together into a session beside the open ones."""
         most = self.options.max_rows - self._running()
         if self.model.max_batch is not None:
             most = min(most, self.model.max_batch)
@@ -424,7 +424,7 @@ class Engine:
         return rows
 
     def _given_up(self, row: Row) -> bool:
-        """Whether a text is no longer wanted; it is told so."""
+        """Whether a text is no longer wanted; reports it."""
         if row.done:
             return True
         if row.job.cancelled:
@@ -450,7 +450,7 @@ class Engine:
 
     # -- one step of a session ---------------------------------------------------------------------------------
     def _turn(self, team: _Team) -> bool:
-        """One step; returns whether anything was done."""
+        """Makes one step; returns whether anything was done."""
         self._settle(team)
         for _, row in team.running():
             if row.work is None and not row.done:
@@ -487,7 +487,7 @@ class Engine:
         return True
 
     def _put(self, row: Row, function: Callable[[], None]) -> None:
-        """Has something done about a text; an error ends that text alone."""
+        """Schedules work for a text; an error ends only that text."""
 
         def work() -> None:
             before = row.mask_seconds
@@ -502,13 +502,13 @@ class Engine:
         row.work = self.crew.put(work, aside=row.slow)
 
     def _draw(self, row: Row, logits: NDArray[np.float32]) -> None:
-        """Has the next token drawn and read, and what must come after it."""
+        """Schedules sampling and reading the next token, and what it forces."""
         row.held = None
 
         self._put(row, partial(row.advance, logits))
 
     def _settle(self, team: _Team) -> None:
-        """Waits for the works of a team that do not take long."""
+        """Waits for the quick work of a team."""
         working = [row for _, row in team.running() if row.work is not None]
         self.crew.settle([row.work for row in working if row.work is not None])
         for row in working:
@@ -521,7 +521,9 @@ class Engine:
                     row.slow = False
 
     def _portions(self, team: _Team) -> tuple[list[list[int]], list[tuple[int, Row]]]:
-        """What each row is fed, prompts in portions, and the rows whose logits then are those of their next token."""
+        """What each row is fed, with prompts in portions, and the rows whose logits are then those of their next
+        token.
+        """
         left = self.options.prefill_tokens
         feed: list[list[int]] = [[] for _ in team.rows]
         wanted = []
@@ -537,7 +539,7 @@ class Engine:
 
     # -- ends ----------------------------------------------------------------------------------------------------
     def _leave(self, team: _Team) -> None:
-        """Lets go of the texts that have ended or are not wanted any more; a work that takes long ends by itself."""
+        """Removes texts that have ended or are no longer wanted; long-running work ends by itself."""
         self._settle(team)
         for i, row in team.running():
             if self._given_up(row) or row.done:

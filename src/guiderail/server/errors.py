@@ -1,10 +1,10 @@
-"""What goes wrong, in the shape that OpenAI's clients read.
+"""Errors in the form that OpenAI's clients read.
 
     {"error": {"message": …, "type": "invalid_request_error", "param": "response_format", "code": "invalid-schema",
                "pointer": "#/properties/age", "span": [3, 7]}}
 
-``code`` is the stable code of a guiderail error; ``pointer`` and ``span`` say where in the schema or the pattern, or
-where in the request, if its form is wrong.
+``code`` is the stable code of a guiderail error. ``pointer`` and ``span`` give the location in the schema or the
+pattern, or in the request if that is malformed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class ApiError(Exception):
     """An answer other than success.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
         message: what is wrong and what to do about it.
-        code: machine-readable, stable.
+        code: machine-readable and stable.
         param: the parameter of the request at fault, or None.
         place: more members of the error object (``pointer``, ``span``).
     """
@@ -61,12 +61,12 @@ class ApiError(Exception):
         return {"Retry-After": "1"} if self.status == 503 else {}
 
 
-_BUDGET = {"budget-too-small", "budget-unknown"}  # of LimitError: the limit is the request's own
-_BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # of ModelError: not what the request got wrong
+_BUDGET = {"budget-too-small", "budget-unknown"}  # LimitErrors caused by the request's own limit
+_BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # ModelErrors that are not the request's fault
 
 
 def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:
-    """The answer to what guiderail refuses: 400 with its code and place, 500 where the model itself fails."""
+    """The answer to a guiderail error: 400 with its code and location, or 500 if the model itself fails."""
     place: dict[str, Any] = {}
     pointer = getattr(error, "pointer", None) or getattr(error.__cause__, "pointer", None)
     if pointer is not None:

@@ -1,4 +1,4 @@
-"""Turns: a bounded number at once, shared fairly between clients, and a bounded number who wait."""
+"""Turns: a bounded number at once, shared fairly among clients, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ CLIENT: ContextVar[str] = ContextVar("guiderail-client", default="")
 
 
 class Turns:
-    """Clients take turns, each with what it has asked for first: one with many waits does not hold up one with few.
+    """Clients take turns, each in the order of its own requests. A client with many requests does not delay one with
+    few.
 
-    Used from one event loop.
+    For use from one event loop.
     """
 
     def __init__(self, most: int, most_waiting: int, what: str = "constraints are waiting to be compiled") -> None:
@@ -32,7 +33,7 @@ class Turns:
         """Waits for a turn, which must be given back.
 
         Raises:
-            Overloaded: too many wait.
+            Overloaded: too many are waiting.
         """
         if self._free > 0:
             self._free -= 1
@@ -53,7 +54,7 @@ class Turns:
             client, queue = self._waiting.popitem(last=False)
             future = queue.popleft()
             if queue:
-                self._waiting[client] = queue  # at the end: the others go first
+                self._waiting[client] = queue  # at the end, so that the others come first
             if not future.done():
                 future.set_result(None)
                 return

@@ -1,4 +1,4 @@
-"""Who may ask, and answers as events, with an eye on clients that leave."""
+"""Access control, and answers as events that notice when clients leave."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ async def _left(receive: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which is cancelled at once when the client leaves.
+    """Returns the result of ``work``, which is cancelled at once if the client leaves.
 
     Raises:
-        Gone: it left.
+        Gone: the client left.
     """
     task = asyncio.ensure_future(work)
     left = asyncio.ensure_future(_left(request.receive))
@@ -51,13 +51,13 @@ async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 class Gate:
-    """Asks for the API key under ``/v1`` and ``/inspect``, and counts answers by path and status.
+    """Requires the API key under ``/v1`` and ``/inspect``, and counts answers by path and status.
 
-    Under ``/inspect`` a browser may give the key as the password of HTTP's Basic scheme, with any user name. Without a
-    key, only this machine may look there, by its own name: a page of another origin that has its name lead here
-    (DNS rebinding) is kept out.
+    Under ``/inspect``, a browser may send the key as the password of HTTP's Basic scheme, with any user name. Without a
+    key, only requests from this machine, by its own name, have access. This keeps out pages of other origins whose name
+    resolves to this machine (DNS rebinding).
 
-    Plain ASGI: what wraps ``receive`` and ``send`` would keep a response from seeing that its client has left.
+    It is plain ASGI: a wrapper around ``receive`` and ``send`` would hide from a response that its client has left.
     """
 
     def __init__(self, app: Any, api_key: str | None, metrics: Metrics) -> None:
@@ -108,7 +108,7 @@ class Gate:
 
 
 def _is_local(scope: Any) -> bool:
-    """Whether a request comes from this machine and calls it by its own name."""
+    """Whether a request comes from this machine and addresses it by its own name."""
     said = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     peer = scope.get("client")
     try:
@@ -123,8 +123,8 @@ def _is_local(scope: Any) -> bool:
 class Events(Response):
     """A response of server-sent events, closed as soon as the client leaves.
 
-    ``events`` is closed in any case, so that its ``finally`` frees what it holds; ``on_end`` is called last, and
-    also if the response never began.
+    ``events`` is always closed, so that its ``finally`` frees what it holds. ``on_end`` is called last, even if the
+    response never began.
     """
 
     media_type = "text/event-stream"

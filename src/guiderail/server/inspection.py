@@ -1,8 +1,8 @@
-"""``/inspect``: why the model wrote what it wrote, for the texts that were asked about or for the last ones.
+"""``/inspect``: shows why the model wrote what it wrote, for requested or for recent texts.
 
-While a text is written, a :class:`Watch` notes its tokens and what the model thought of their rivals; the logits are
-not kept. When it has ended, a thread feeds the tokens to the constraint again and makes the record, which is kept
-as compressed JSON, in memory only. What a server keeps is bounded: in texts, and in tokens of a text.
+While a text is written, a :class:`Watch` records its tokens and the probabilities of their rivals, but not the logits.
+When it has ended, a thread feeds the tokens to the constraint again and makes the record, which is kept in memory as
+compressed JSON. The number of texts, and of tokens per text, is bounded.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ HEADER = "X-Guiderail-Inspect"
 """Of a request: ``1`` to be looked into, ``0`` not to be. Of an answer: the path of the page."""
 
 _TOP = 8  # tokens kept of those that were allowed, and of those that were not
-_BUILD_SECONDS = 20.0  # that making one record may take; what is not read by then is left out
+_BUILD_SECONDS = 20.0  # maximum time for making one record; the rest is left out
 _PROMPT = 4000  # characters of a prompt that are kept, the last ones
 _log = logging.getLogger("guiderail.server")
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A record that is kept.
+    """A stored record.
 
     Attributes:
-        request, number: which text of which request.
-        path: of the request.
-        time: when the text had ended, as ``time.time`` has it.
+        request, number: the request, and the index of the text in it.
+        path: the path of the request.
+        time: when the text ended, as ``time.time`` gives it.
         begins: the first characters of the text.
-        tokens, overruled: how many, and at how many the model wanted what it could not have.
+        tokens, overruled: the number of tokens, and at how many the model's choice was forbidden.
         removed: the mean of the probability removed, or None.
-        data: the record, JSON, compressed.
+        data: the record as compressed JSON.
     """
 
     request: str
@@ -70,7 +70,7 @@ class Kept:
 
 
 class Watch:
-    """Notes what happens in one text. Used by one thread at a time."""
+    """Records what happens in one text. For one thread at a time."""
 
     def __init__(self, limit: int, done: Callable[[Watch], None]) -> None:
         self.tokens: list[int] = []
@@ -81,29 +81,29 @@ class Watch:
         self._limit, self._done = limit, done
 
     def chosen(self, token: int, mask: NDArray[np.int32], logits: NDArray[np.float32], size: int) -> None:
-        """A token was drawn.
+        """Called when a token was sampled.
 
         Args:
-            mask: of the state before it, shape ``(1, words)``.
-            logits: before the mask.
-            size: of the vocabulary.
+            mask: the mask of the state before it, shape ``(1, words)``.
+            logits: the logits before the mask.
+            size: the size of the vocabulary.
         """
         kept = len(self.weights) < self._limit
         self.weights.append(weigh(token, bitmask_to_bool(mask, size)[0], logits, _TOP) if kept else None)
         self.tokens.append(token)
 
     def forced(self, token: int) -> None:
-        """A token was written without asking the model."""
+        """Called when a token was written without asking the model."""
         self.weights.append(None)
         self.tokens.append(token)
 
     def end(self, guide: Guide, prompt: list[int], finish: str, matched: bool) -> None:
-        """The text has ended."""
+        """Called when the text has ended."""
         self.guide, self.prompt, self.finish, self.matched = guide, prompt, finish, matched
         self._done(self)
 
     def record(self, model: str) -> Record:
-        """The record, made by feeding the tokens to the constraint again."""
+        """Makes the record by feeding the tokens to the constraint again."""
         guide = self.guide
         assert guide is not None
         vocabulary = guide.vocabulary
@@ -144,7 +144,7 @@ class Inspections:
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guiderail-inspect")
 
     def begin(self, path: str) -> tuple[str, Callable[[int], Watch]]:
-        """A request whose texts are to be watched: its name, which cannot be guessed, and a watch for each text."""
+        """Starts recording a request: returns its name, which cannot be guessed, and a watch for each text."""
         request = secrets.token_hex(12)
 
         def watch(number: int) -> Watch:
@@ -175,14 +175,14 @@ class Inspections:
                     self._kept[key] = kept
                     while len(self._kept) > self._texts:
                         self._kept.popitem(last=False)
-            except Exception:  # a page less; the text itself has long been answered
+            except Exception:  # only the page is lost; the text has been sent long before
                 _log.exception("a record could not be made")
             finally:
                 with self._lock:
                     self._pending.pop(key, None)
 
         with self._lock:
-            if len(self._pending) >= 2 * self._texts:  # more than can be kept wait already
+            if len(self._pending) >= 2 * self._texts:  # the queue is full
                 return
             try:
                 self._pending[key] = self._maker.submit(make)
@@ -190,10 +190,10 @@ class Inspections:
                 return
 
     def of(self, request: str, *, seconds: float = 0.0) -> list[Kept]:
-        """The records of a request, in the order of its texts.
+        """Returns the records of a request, in the order of its texts.
 
         Args:
-            seconds: to wait for those that are being made.
+            seconds: how long to wait for records that are being made.
         """
         with self._lock:
             waiting = [future for (name, _), future in self._pending.items() if name == request]
@@ -203,7 +203,7 @@ class Inspections:
             return sorted((k for k in self._kept.values() if k.request == request), key=lambda kept: kept.number)
 
     def recent(self) -> list[Kept]:
-        """All records, the last first."""
+        """All records, the latest first."""
         with self._lock:
             return list(self._kept.values())[::-1]
 
@@ -229,7 +229,7 @@ _ENDS = {"complete": "complete", "stop": "ended", "stop-text": "stop text", "len
 
 
 def index_page(title: str, texts: list[Kept], note: str) -> tuple[str, dict[str, str]]:
-    """A list of records as an HTML document, and the headers to send it with."""
+    """Returns a list of records as an HTML document, and the headers to send it with."""
     rows = []
     for kept in texts:
         place = f"/inspect/{kept.request}/{kept.number}"
@@ -259,6 +259,6 @@ def index_page(title: str, texts: list[Kept], note: str) -> tuple[str, dict[str,
 
 
 def _shown(text: str) -> str:
-    """The beginning of a text on one line; what acts unseen is shown as a question mark."""
+    """The beginning of a text on one line, with invisible control characters as question marks."""
     plain = "".join(c if c.isprintable() else "↵" if c == "\n" else "?" for c in text)
     return html.escape(plain) or "(no text)"

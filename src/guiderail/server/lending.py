@@ -1,8 +1,8 @@
-"""A model lent by the engine to who asks it for texts in an order of his own.
+"""A model lent by the engine to code that reads texts in its own order.
 
-What is lent is used on another thread, and the model is not: each of its passes, no longer than one of the texts that
-are written, is made by the engine's thread between two steps of the texts. So others wait for a pass, and not for masks
-or for what is made of the logits. What it reserves of the cache counts with what texts reserve.
+The borrower runs on another thread, but the model does not: the engine's thread makes each of its passes between two
+steps of the texts, and none is longer than one of theirs. So others wait for a pass, but not for masks or for work on
+the logits. The cache that a loan reserves counts together with that of texts.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 
 class Loan:
-    """The right to use the model, asked for with ``Engine.lend``.
+    """The right to use the model, requested with ``Engine.lend``.
 
     Attributes:
-        length: tokens that a row may hold.
-        cost: tokens of cache that are reserved.
-        arrived: of ``time.monotonic``.
-        wake: of the engine, which sets it.
-        over: it was given back.
-        busy: seconds for which who has it worked on what the model had said.
+        length: the number of tokens that a row may hold.
+        cost: the number of cache tokens reserved.
+        arrived: when it was requested, as ``time.monotonic`` gives it.
+        wake: wakes the engine, which sets it.
+        over: whether it was given back.
+        busy: how many seconds the borrower worked on the model's results.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Loan:
         """Nothing is lent yet.
 
         Args:
-            rows: of a session at most.
-            work: is called on a thread of its own when it is lent.
-            given_up: whether it is not wanted any more, or must not be; whoever waits for it was told then.
-            failed: told if the engine ends before it is lent.
+            rows: maximum number of rows of a session.
+            work: called on a thread of its own when the model is lent.
+            given_up: returns whether the loan is no longer wanted or allowed; it has then informed whoever waits.
+            failed: called if the engine ends before the model is lent.
         """
         self.rows, self.length, self.cost = rows, length, rows * length
         self.arrived = time.monotonic()
@@ -69,24 +69,24 @@ class Loan:
     # -- the engine's thread -----------------------------------------------------------------------------------
     @property
     def wants(self) -> bool:
-        """Whether there is something to do for the engine."""
+        """Whether the engine has something to do for it."""
         return self._task is not None or self.over
 
     def is_given_up(self) -> bool:
         return self._given_up(self)
 
     def begin(self) -> None:
-        """It is lent from now on."""
+        """Starts the loan."""
         self._begun = True
         self._since = time.perf_counter()
         try:
             threading.Thread(target=self._run, name="guiderail-draw", daemon=True).start()
-        except RuntimeError as error:  # the system has no more threads
+        except RuntimeError as error:  # the system cannot start more threads
             self.over = True
             self._failed(error)
 
     def serve(self) -> bool:
-        """Does what was asked; returns whether there was anything."""
+        """Serves a request of the borrower; returns whether there was any."""
         with self.wake:
             task, self._task = self._task, None
         if task is None:
@@ -99,7 +99,7 @@ class Loan:
         return True
 
     def end(self, error: Exception) -> None:
-        """The engine ends: nothing more can be asked."""
+        """Called when the engine ends: no more requests are possible."""
         with self.wake:
             task, self._task, self._gone = self._task, None, error
         for session in self._sessions:
@@ -138,7 +138,7 @@ class Loan:
             self._since = time.perf_counter()
 
     def working(self) -> float:
-        """Seconds for which it was worked on what the model said, until now."""
+        """How many seconds the borrower has worked on the model's results so far."""
         return self.busy + (time.perf_counter() - self._since if self._begun else 0.0)
 
     def open(self, model: Model, batch: int, length: int) -> Session:
@@ -150,7 +150,7 @@ class Loan:
         return self.ask(opened)
 
     def close(self, session: Session) -> None:
-        """Closes a session, if the engine has not done so at its end."""
+        """Closes a session, unless the engine has done so at its end."""
 
         def closed() -> None:
             if session in self._sessions:
@@ -165,13 +165,13 @@ class Loan:
 
 
 class LentModel:
-    """A model as who was lent it sees it."""
+    """A lent model, as its borrower sees it."""
 
     def __init__(self, model: Model, loan: Loan, portion: int) -> None:
-        """Nothing is asked yet.
+        """Queries nothing yet.
 
         Args:
-            portion: tokens that are read in one pass at most.
+            portion: maximum number of tokens to read in one pass.
         """
         self._model, self._loan, self._portion = model, loan, portion
         self.name: str = model.name
@@ -187,7 +187,7 @@ class LentModel:
         return _LentSession(self._loan, self._loan.open(self._model, batch, length), self.logits_size, self._portion)
 
     def close(self) -> None:
-        """It stays open: it is the server's."""
+        """Does nothing: the model belongs to the server."""
 
 
 class _LentSession:

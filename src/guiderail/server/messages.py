@@ -1,4 +1,4 @@
-"""Messages as clients send them, made into what a chat template reads."""
+"""Converts messages as clients send them into what a chat template reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WITH_CONTENT = ("system", "developer", "user", "tool")  # others may be calls a
 
 
 def text_of(content: Any, param: str) -> str:
-    """The text of a message's content, whose parts must all be text.
+    """Returns the text of a message's content, whose parts must all be text.
 
     Raises:
         ApiError: 400 ``unsupported-content`` for images, sounds, files.
@@ -51,7 +51,7 @@ def text_of(content: Any, param: str) -> str:
 
 
 def messages_of(request: ResponsesRequest) -> list[Message]:
-    """The items of the input as messages."""
+    """Returns the items of the input as messages."""
     messages = [] if request.instructions is None else [Message(role="system", content=request.instructions)]
     if isinstance(request.input, str):
         return [*messages, Message(role="user", content=request.input)]
@@ -63,7 +63,7 @@ def messages_of(request: ResponsesRequest) -> list[Message]:
 
 
 def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
-    """Takes an item of the input: a message, or a part of the turn of the model that is the last message."""
+    """Adds an item of the input: a message, or a part of the model's turn that is the last message."""
     kind = item.get("type", "message")
     last = messages[-1] if messages and messages[-1].role == "assistant" else None
     begun = last is not None and not last.content and not last.tool_calls  # it has reasoning only
@@ -105,7 +105,7 @@ def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
 
 
 def _thought(item: dict[str, Any], param: str) -> str:
-    """The reasoning of an earlier turn: as this server told it, or its summary where another did."""
+    """The reasoning of an earlier turn: as this server returned it, or another server's summary of it."""
     said = item.get("content") or item.get("summary") or []
     texts = (
         [part.get("text") if isinstance(part, dict) else None for part in said] if isinstance(said, list) else [None]
@@ -119,10 +119,9 @@ def _thought(item: dict[str, Any], param: str) -> str:
 
 
 def conversation(messages: Sequence[Message], tools: ToolSet | None, template: Renderer) -> list[dict[str, Any]]:
-    """Messages for a template: contents are texts, arguments of calls are objects.
+    """Returns messages for a template: contents are texts, arguments of calls are objects.
 
-    For a template that knows no tools, they are described in the system message, and calls and their results are put
-    into words.
+    If the template does not support tools, the system message describes them, and calls and their results become text.
     """
     shown: list[dict[str, Any]] = []
     plain = not template.knows_tools
@@ -155,7 +154,7 @@ def conversation(messages: Sequence[Message], tools: ToolSet | None, template: R
 
 
 def _describe(shown: list[dict[str, Any]], text: str) -> None:
-    """Puts the description of tools into the system message."""
+    """Adds the description of tools to the system message."""
     if shown and shown[0]["role"] == "system":
         shown[0] = {**shown[0], "content": f"{shown[0]['content']}\n\n{text}".strip()}
     else:
@@ -163,7 +162,7 @@ def _describe(shown: list[dict[str, Any]], text: str) -> None:
 
 
 def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
-    """A call of an earlier turn, its arguments read."""
+    """A call of an earlier turn, with its arguments parsed."""
     kind = call.get("type", "function")
     inner = call.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):

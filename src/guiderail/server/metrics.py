@@ -1,4 +1,4 @@
-"""What a server counts, in Prometheus' terms. One registry a server, so that two in a process do not mix."""
+"""The server's Prometheus metrics. Each server has its own registry, so that two in a process do not mix."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Metrics:
         self.reserved_tokens = gauge("reserved_cache_tokens", "Tokens of key-value cache that are reserved.")
 
     def render(self) -> tuple[bytes, str]:
-        """The text that a scraper reads, and its content type."""
+        """Returns the text for a scraper, and its content type."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -1,11 +1,11 @@
-"""Constraints are compiled in a process of their own first, and only what has shown to be harmless in this one.
+"""Compiles constraints in a separate process first, so that only harmless ones are compiled in this one.
 
 Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
 constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
 memory that the system keeps. The child sends back the program, as in a file. Reading that here takes a fraction of the
 time, and no more memory than was seen there. Large requests are read by a child, too.
 
-Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are kept as well as
+Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are enforced as well as
 threads can.
 """
 
@@ -53,7 +53,7 @@ class _Frames:
 
 
 class Nursery:
-    """Used from one event loop."""
+    """For use from one event loop."""
 
     available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
 
@@ -65,7 +65,7 @@ class Nursery:
         self._starting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Starts the process, or again where it has ended."""
+        """Starts the process, or restarts it if it has ended."""
         async with self._starting:
             if self._process is None or self._process.poll() is not None:
                 self._drop()
@@ -93,8 +93,8 @@ class Nursery:
             ours.settimeout(_START_SECONDS)
             restore, (kind, state, rest, _) = self._vocabulary.__reduce__()
             bare = restore, (kind, state, {**rest, "encode": None, "decode": None}, None)  # tokenizers are not needed
-            told = pickle.dumps((bare, self._manner), pickle.HIGHEST_PROTOCOL)
-            ours.sendall(LENGTH.pack(len(told)) + told)
+            message = pickle.dumps((bare, self._manner), pickle.HIGHEST_PROTOCOL)
+            ours.sendall(LENGTH.pack(len(message)) + message)
             if ours.recv(1) != b"+":
                 raise OSError("it ended at once")
         except OSError as error:
@@ -124,7 +124,7 @@ class Nursery:
         """See :func:`guiderail.server.reading.read_light`.
 
         Raises:
-            ApiError: it is wrong.
+            ApiError: the request is wrong.
             LimitError, TimeoutError: as in :meth:`compile`.
         """
         job = {"kind": kind, "body": body, "seconds": seconds, "memory": self._options.compile_bytes, "param": None}
@@ -132,7 +132,7 @@ class Nursery:
         return said
 
     async def _done(self, job: dict[str, Any], what: str, seconds: float) -> Any:
-        """What a child makes of a job."""
+        """Returns the result of a job in a child."""
         await self.start()
         assert self._control is not None
         from guiderail.server.nursery_child import CONTROL, KILL, LENGTH, START
@@ -146,20 +146,20 @@ class Nursery:
         began = time.monotonic()
 
         async def talk() -> bytes:
-            told = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-            writer.write(LENGTH.pack(len(told)))
-            for start in range(0, len(told), _PIECE):  # a write that finds room is done at once
-                writer.write(told[start : start + _PIECE])
+            packed = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+            writer.write(LENGTH.pack(len(packed)))
+            for start in range(0, len(packed), _PIECE):  # a write that finds room is done at once
+                writer.write(packed[start : start + _PIECE])
                 await writer.drain()
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
             return await reader.readexactly(length)
 
         try:
-            told = await asyncio.wait_for(talk(), seconds)
-            if len(told) < _LARGE:
-                status, made = pickle.loads(told)
+            answer = await asyncio.wait_for(talk(), seconds)
+            if len(answer) < _LARGE:
+                status, made = pickle.loads(answer)
             else:  # thousands of messages, which would hold up the loop
-                status, made = await asyncio.to_thread(pickle.load, _Frames(told))
+                status, made = await asyncio.to_thread(pickle.load, _Frames(answer))
         except (asyncio.IncompleteReadError, ConnectionError):
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None
@@ -172,7 +172,7 @@ class Nursery:
             writer.close()
             if self._control is not None:
                 try:
-                    self._control.send(CONTROL.pack(KILL, number))  # nothing happens where it has ended
+                    self._control.send(CONTROL.pack(KILL, number))  # no effect if the child has ended
                 except OSError:
                     self._drop()
         if status == "made":
@@ -185,7 +185,7 @@ class Nursery:
     def _drop(self) -> None:
         control, self._control = self._control, None
         if control is not None:
-            control.close()  # the process ends by that
+            control.close()  # this ends the process
         process, self._process = self._process, None
         if process is not None:
             try:
@@ -195,5 +195,5 @@ class Nursery:
                 process.wait()
 
     def close(self) -> None:
-        """Ends the process and what it is compiling."""
+        """Ends the process and its compilations."""
         self._drop()

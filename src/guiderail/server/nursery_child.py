@@ -1,7 +1,7 @@
-"""The process in which constraints of strangers are compiled first; run by :mod:`guiderail.server.nursery`.
+"""The process in which untrusted constraints are compiled first; run by :mod:`guiderail.server.nursery`.
 
-It loads the vocabulary once, and forks for each constraint: the child inherits everything, has limits of time and
-memory of its own that the system keeps, whatever the child is in the middle of, and leaves nothing behind.
+It loads the vocabulary once and forks for each constraint. The child inherits everything, has its own limits of time
+and memory, which the system enforces at any point, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def _read(connection: socket.socket) -> bytes:
 
 
 def _limit(seconds: float, memory: int) -> None:
-    """Limits that hold inside of native code: the process is ended by the system."""
+    """Sets limits that also apply inside native code: the system ends the process."""
     signal.setitimer(signal.ITIMER_REAL, seconds)  # its signal ends the process
     with open("/proc/self/statm", "rb") if os.path.exists("/proc/self/statm") else open(os.devnull, "rb") as file:
-        told = file.read().split()
-    if told:
-        size = int(told[0]) * resource.getpagesize() + memory
+        fields = file.read().split()
+    if fields:
+        size = int(fields[0]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -114,10 +114,10 @@ def _child(connection: socket.socket, vocabulary: Any, manner: Any) -> None:
         job = pickle.loads(_read(connection))
         _limit(job["seconds"], job["memory"])
         try:
-            told = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # a fault of ours: told as such, by its kind alone
-            told = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
-        connection.sendall(LENGTH.pack(len(told)) + told)
+            answer = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # a bug in guiderail: reported as such, with its type
+            answer = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
+        connection.sendall(LENGTH.pack(len(answer)) + answer)
         status = 0
     finally:
         os._exit(status)
@@ -136,7 +136,7 @@ _USUAL = [
 
 
 def _warm_up(vocabulary: Any) -> None:
-    """Does once what each child would do: modules, tables and masks of classes are made, and inherited."""
+    """Does once what each child would do: makes modules, tables and class masks, which children inherit."""
     for kind, value in _USUAL:
         try:
             compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, Options())
@@ -154,7 +154,7 @@ def main() -> None:
     import guiderail.frontends.tools
     import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
 
-    os.nice(5)  # texts on their way go first
+    os.nice(5)  # running texts have priority
     _warm_up(vocabulary)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
     ended, tell = os.pipe()
@@ -163,7 +163,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(tell)
     gc.collect()
-    gc.freeze()  # what is not touched stays shared
+    gc.freeze()  # pages that are not written stay shared
     control.sendall(b"+")
     children: dict[int, int] = {}
     while True:

@@ -1,4 +1,4 @@
-"""The limits of a server, in one place: each with its unit, its default and what happens beyond it."""
+"""The options of a server: each with its unit, its default and what happens beyond it."""
 
 from __future__ import annotations
 
@@ -40,57 +40,60 @@ _SECONDS = ("body_seconds", "head_seconds", "write_seconds", "compile_seconds", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """How a server behaves.
+    """Options of a server.
 
     Attributes:
-        served_name: what clients call the model; by default its own name. Other names are answered with 404.
+        served_name: the model's name for clients; by default its own name. Other names are answered with 404.
         api_key: what clients must send as ``Authorization: Bearer …`` to paths under ``/v1``; None: nothing.
         cors_origins: origins whose pages may call the server from a browser; none by default. ``*`` means all.
         chat_template: a Jinja template to use instead of the model's own.
-        tool_format: how the model writes tool calls, a format of :func:`guiderail.tool_calls`; None: found out from
+        tool_format: the format of the model's tool calls, as for :func:`guiderail.tool_calls`; None: recognized from
             the chat template.
-        max_body_bytes: of a request; beyond: 413.
-        max_json_values: values in a request, more or less (its commas and brackets); beyond: 413. Bodies of
-            32 KiB and more are read by the process that compiles; without it, while they are read nobody else is
-            served, some 50 ms for the default.
-        body_seconds: for the body of a request to arrive; beyond: 408.
-        head_seconds: for the head of a request to arrive; beyond: 408. This and the next one are kept by ``guiderail
-            serve``, and by other servers with :func:`guiderail.server.connections.protocol`.
-        write_seconds: in which a client must take what is waiting to be sent to it; beyond, its connection is cut.
-        max_connections: open at once; beyond: 503. Kept by ``guiderail serve``.
-        compile_seconds: for one constraint; beyond: 400 ``compile-timeout``.
-        compile_isolated: constraints are compiled in a process of their own first, which costs some milliseconds and
-            keeps what is pathological away from all others. Not on Windows and macOS, where processes cannot be forked
-            safely.
-        compile_bytes: of memory for one compilation there; beyond: 400 ``compile-memory``.
-        max_compile_queue: constraints that may wait to be compiled; beyond: 503 ``overloaded``. Clients, told apart by
-            their addresses, take turns.
-        max_nodes: expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
-        fuel: states that one emptiness test may visit; beyond: 400 ``fuel``.
-        max_work: steps that reading one constraint may take, some 0.1 µs each; beyond: 400 ``work``.
-        max_step_work: the same steps, for one mask of a text, or one token that it reads; beyond: 400 ``step-work``,
-            or an error event in a stream.
-        compile_workers: constraints compiled at once; others wait, their waiting counts to ``compile_seconds``.
-        max_cached_guides: compiled constraints kept for later requests.
-        max_cached_bytes: that they may hold together; the longest unused go first.
-        max_rows: texts being written at once; others wait in turn.
-        max_queue: texts that may wait; beyond: 503 ``overloaded``.
-        max_cached_tokens: tokens of key-value cache that all running texts may reserve together; what does not fit
-            waits. A single text that needs more: 400 ``context-full``.
-        max_n: texts that one request may ask for; beyond: 400.
-        max_draws: requests with the distribution ``exact`` or ``weighted`` that are answered at once, each with up to
-            256 MB of what it has learned; others wait in turn, at most ``max_queue``. 0: such requests are refused.
-        max_passes: forward passes that a request may allow an exact draw; beyond: 400.
-        max_particles: texts that a request may have a weighted population have; beyond: 400.
-        default_max_tokens: tokens to write where a request does not say (at most what the context has room for).
-        prefill_tokens: tokens of prompts read in one step of the model, between which others get their turn.
-        request_seconds: from the end of compilation; beyond: 504 ``timeout``, or an error event in a stream.
-        mask_seconds: that the masks of one text may take altogether; beyond: 400 ``mask-timeout``.
-        inspect: which texts can be looked into at ``/inspect``: ``"off"``, none; ``"asked"``, those of requests that
-            have the header ``X-Guiderail-Inspect: 1``, by whoever knows the address in the answer; ``"all"``, also all
-            others, in a list, unless the header says ``0``. Prompts and texts are kept in memory for that.
-        inspect_texts: that are kept, the last ones.
-        inspect_tokens: of a text that are looked into, the first ones (about 3 KB each while it is written).
+        max_body_bytes: maximum size of a request; beyond: 413.
+        max_json_values: approximate maximum number of values in a request (its commas and brackets); beyond: 413.
+            Bodies of 32 KiB and more are read by the process that compiles. Without that process, nobody else is served
+            while they are read, some 50 ms for the default.
+        body_seconds: maximum time for the body of a request to arrive; beyond: 408.
+        head_seconds: maximum time for the head of a request to arrive; beyond: 408. ``guiderail serve`` enforces this
+            option and the next; other servers do with :func:`guiderail.server.connections.protocol`.
+        write_seconds: maximum time for a client to read what is waiting to be sent; beyond: its connection is cut.
+        max_connections: maximum number of open connections; beyond: 503. Enforced by ``guiderail serve``.
+        compile_seconds: maximum time for one constraint; beyond: 400 ``compile-timeout``.
+        compile_isolated: compile constraints in a separate process first, which costs some milliseconds and protects
+            everyone else from pathological ones. Not on Windows and macOS, where processes cannot be forked safely.
+        compile_bytes: maximum memory of one compilation there; beyond: 400 ``compile-memory``.
+        max_compile_queue: maximum number of constraints that wait to be compiled; beyond: 503 ``overloaded``. Clients,
+            distinguished by address, take turns.
+        max_nodes: maximum number of expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
+        fuel: maximum number of states that one emptiness test may visit; beyond: 400 ``fuel``.
+        max_work: maximum number of steps to read one constraint, some 0.1 µs each; beyond: 400 ``work``.
+        max_step_work: maximum number of steps for one mask of a text, or for reading one token; beyond: 400
+            ``step-work``, or an error event in a stream.
+        compile_workers: number of constraints compiled at once. Others wait, and the wait counts towards
+            ``compile_seconds``.
+        max_cached_guides: maximum number of compiled constraints kept for later requests.
+        max_cached_bytes: maximum number of bytes that they hold together; the least recently used are dropped.
+        max_rows: maximum number of texts being written at once; others wait in turn.
+        max_queue: maximum number of texts that wait; beyond: 503 ``overloaded``.
+        max_cached_tokens: maximum number of tokens of key-value cache that all running texts reserve together; others
+            wait. A single text that needs more: 400 ``context-full``.
+        max_n: maximum number of texts of one request; beyond: 400.
+        max_draws: maximum number of requests with the distribution ``exact`` or ``weighted`` that are answered at once,
+            each with up to 256 MB of what it has learned. Others wait in turn, at most ``max_queue``. 0: such requests
+            are rejected.
+        max_passes: maximum number of forward passes that a request may allow an exact draw; beyond: 400.
+        max_particles: maximum size of a weighted population in a request; beyond: 400.
+        default_max_tokens: maximum number of tokens to write if a request does not say; never more than the context has
+            room for.
+        prefill_tokens: number of prompt tokens read in one step of the model; others get their turn between steps.
+        request_seconds: maximum time from the end of compilation; beyond: 504 ``timeout``, or an error event in a
+            stream.
+        mask_seconds: maximum time for all masks of one text; beyond: 400 ``mask-timeout``.
+        inspect: which texts ``/inspect`` shows: ``"off"``: none; ``"asked"``: those of requests with the header
+            ``X-Guiderail-Inspect: 1``, to whoever knows the address in the answer; ``"all"``: also all others, in a
+            list, unless the header says ``0``. Their prompts and texts are kept in memory.
+        inspect_texts: number of texts kept, the latest ones.
+        inspect_tokens: number of tokens recorded per text, the first ones (about 3 KB each while the text is written).
 
     Raises:
         ModelError: ``bad-option``.

@@ -1,4 +1,4 @@
-"""What an answer consists of: text, and calls of tools."""
+"""The parts of an answer: text and tool calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["CallEnd", "CallInput", "CallStart", "Content", "Part", "Reader", "Re
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Text outside of calls."""
+    """Text outside calls."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Text that the model wrote for itself."""
+    """Text of the model's reasoning."""
 
     text: str
 
@@ -44,7 +44,7 @@ class CallInput:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """Call ``number`` is complete, or the text ends in it."""
+    """Call ``number`` is complete, or the text ended inside it."""
 
     number: int
 
@@ -60,5 +60,5 @@ class Reader(Protocol):
 
 
 def call_id() -> str:
-    """A fresh identifier of a call."""
+    """Returns a new identifier of a call."""
     return f"call_{secrets.token_hex(12)}"

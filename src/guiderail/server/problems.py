@@ -1,6 +1,6 @@
-"""What is wrong with the form of a request, in plain words: the place, what stands there, and what may.
+"""Describes what is wrong with the form of a request: the location, what it found there, and what is allowed.
 
-Pydantic tells of each way that a value might have been read; here they become one sentence about the value.
+Pydantic reports each way in which a value might have been read. Here these become one sentence about the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guiderail.server.errors import ApiError
 __all__ = ["from_validation"]
 
 _LONGEST = 60  # characters of what a request says, shown in a message
-_MOST_TOLD = 8  # of the ways in which a value might have been right
+_MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "string_type": "a text",
@@ -39,10 +39,10 @@ _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
 
 
 def from_validation(problems: list[Any], said: dict[str, Any], known: Iterable[str]) -> ApiError:
-    """The answer to a request that does not have the form of one, by the first place that is wrong.
+    """The answer to a malformed request, about the first location that is wrong.
 
     Args:
-        problems: as pydantic found them.
+        problems: the problems as pydantic found them.
         said: the request.
         known: the names that a request may have.
     """
@@ -84,7 +84,7 @@ def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) ->
 
 
 def _place(problem: Any, said: dict[str, Any]) -> tuple[list[str | int], Any]:
-    """Where in the request a problem is, and what stands there: pydantic puts names of types in between."""
+    """The location of a problem in the request, and the value there. Pydantic puts names of types into locations."""
     place: list[str | int] = []
     value: Any = said
     for part in problem["loc"]:
@@ -106,12 +106,12 @@ def _way(problem: Any) -> str:
 
 
 def _choices(expected: str) -> str:
-    """The values of a ``Literal`` as JSON has them."""
+    """The values of a ``Literal`` as JSON."""
     return {"False": "false", "True": "true", "''": "an empty text"}.get(expected, expected.replace("'", '"'))
 
 
 def _told(value: Any) -> str:
-    """A value of JSON, for a message."""
+    """A JSON value, for a message."""
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
     if isinstance(value, list):

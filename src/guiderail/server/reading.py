@@ -1,8 +1,8 @@
-"""From the bytes of a request to what it says: a function of plain data, which another process can call.
+"""Reads the bytes of a request: a function of plain data, which another process can call.
 
-Reading a large body holds the interpreter's lock from its first byte to its last: JSON is parsed, checked, and what it
-asks for is written anew as the key of caches. So what is large is read by a child of the process that compiles (see
-:mod:`guiderail.server.nursery`). What comes back has few objects: texts, however long, and numbers.
+Reading a large body holds the interpreter lock from its first byte to its last: JSON is parsed and checked, and its
+constraint is serialized again as a cache key. So a child of the process that compiles reads large requests (see
+:mod:`guiderail.server.nursery`). The result has few objects: texts, however long, and numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guiderail.server.messages import conversation, messages_of
 from guiderail.server.problems import from_validation
 from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
 from guiderail.server.tools import ToolSet, chat_tools, response_tools
-from guiderail.server.written import Raw, told
+from guiderail.server.written import Raw, json_text
 
 __all__ = ["LARGE", "Manner", "Said", "read_light", "read_said", "show"]
 
@@ -44,9 +44,9 @@ class Manner:
     """How requests are read.
 
     Attributes:
-        tool_format: in which the model writes calls of tools.
-        renderer: of conversations.
-        most_values: of JSON in a request.
+        tool_format: the format of the model's tool calls.
+        renderer: renders conversations.
+        most_values: maximum number of JSON values in a request.
     """
 
     tool_format: str
@@ -56,13 +56,13 @@ class Manner:
 
 @dataclass(slots=True)
 class Said:
-    """What a request says.
+    """The contents of a request.
 
     Attributes:
-        request: in its form; what the other attributes tell may be missing in it.
-        ask: what the text must be.
-        tools: that may be called.
-        shown: the conversation; None: it is still in the request, or there is none.
+        request: the request; what the other attributes contain may be missing in it.
+        ask: the constraint on the text.
+        tools: the tools that may be called.
+        shown: the rendered conversation; None: it is still in the request, or there is none.
     """
 
     request: Any
@@ -72,13 +72,13 @@ class Said:
 
 
 def read_said(kind: str, body: bytes, manner: Manner) -> Said:
-    """What a request says.
+    """Reads a request.
 
     Args:
-        kind: of interface: ``chat``, ``completions``, ``responses``.
+        kind: the kind of interface: ``chat``, ``completions``, ``responses``.
 
     Raises:
-        ApiError: 400 where it is not JSON or not of the form, 413 where it holds too many values.
+        ApiError: 400: it is malformed; 413: it has too many values.
     """
     with uncollected():
         request: Any = _parsed(body, _FORMS[kind], manner.most_values)
@@ -92,7 +92,7 @@ def read_said(kind: str, body: bytes, manner: Manner) -> Said:
 
 
 def show(said: Said, renderer: Renderer) -> Shown:
-    """The conversation of a request, as texts.
+    """Renders the conversation of a request.
 
     Raises:
         ApiError, ModelError: it cannot be shown to the model.
@@ -105,14 +105,14 @@ def show(said: Said, renderer: Renderer) -> Shown:
 
 
 def read_light(kind: str, body: bytes, manner: Manner) -> Said:
-    """The same with all that is made of it, and the request without what is not needed any more."""
+    """Reads and renders a request, and drops from it what is no longer needed."""
     said = read_said(kind, body, manner)
     if kind != "completions":
         said.shown = show(said, manner.renderer)
     request = said.request
     rest: dict[str, Any] = {name: None for name in _DONE_WITH if name in type(request).model_fields}
     if kind == "responses":
-        rest |= {name: Raw(told(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
+        rest |= {name: Raw(json_text(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
     said.request = request.model_copy(update=rest)
     return said
 

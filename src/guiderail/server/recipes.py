@@ -1,4 +1,4 @@
-"""What a request wants a constraint of, as plain data: a key of caches, and what another process can build from."""
+"""The source of a request's constraint as plain data: a cache key, and enough for another process to build it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Recipe"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A constraint of a request.
+    """The source of a constraint.
 
     Attributes:
-        ask: what the text must be where no tool is called; None: any text.
-        tools: that may be called.
-        thinking: that comes before; None: none.
+        ask: the constraint on text without tool calls; None: any text.
+        tools: the tools that may be called.
+        thinking: the reasoning before it, or None.
     """
 
     ask: Ask | None
@@ -32,11 +32,11 @@ class Recipe:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is requested."""
+        """Whether the request has no constraint."""
         return self.ask is None and self.tools is None and self.thinking is None
 
     def build(self, vocabulary: Vocabulary) -> tuple[ToolPlan | None, Constraint]:
-        """How texts are read, where tools may be called, and the constraint; may take long.
+        """Returns the plan for reading texts, if tools may be called, and the constraint. May take long.
 
         Raises:
             ApiError, GuiderailError: it cannot be built.

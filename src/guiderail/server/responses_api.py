@@ -1,4 +1,4 @@
-"""``POST /v1/responses``. Nothing is stored, so ``previous_response_id`` is refused."""
+"""``POST /v1/responses``. Nothing is stored, so ``previous_response_id`` is rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _id(kind: str) -> str:
 
 
 class _Output:
-    """The items of a response as they grow, and the events that tell of it."""
+    """The items of a response as they grow, and their events."""
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ class _Output:
         return next(i for i, known in enumerate(self.items) if known is item)
 
     def add(self, part: Part) -> list[dict[str, Any]]:
-        """Takes a part; returns its events."""
+        """Adds a part; returns its events."""
         if isinstance(part, Content | Reasoning):
             return self._write("message" if isinstance(part, Content) else "reasoning", part.text) if part.text else []
         if isinstance(part, CallStart):
@@ -74,7 +74,7 @@ class _Output:
         return [{"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": dict(item)}]
 
     def _write(self, kind: str, text: str) -> list[dict[str, Any]]:
-        """More of a message or of reasoning, which begins where it is not what is being written."""
+        """Continues a message or reasoning, or begins it if something else was being written."""
         events = []
         if self._open is None or self._open["type"] != kind:
             events = [*self._close_text("completed"), *self._begin(kind)]
@@ -119,7 +119,7 @@ class _Output:
         ]
 
     def close(self, status: str) -> list[dict[str, Any]]:
-        """Ends what is open; a response always has an item."""
+        """Ends the open item; a response always has at least one."""
         events = [] if self.items else self._write("message", "")
         events += self._close_text(status)
         if status != "completed":
@@ -130,7 +130,7 @@ class _Output:
 
 
 class ResponseAnswer:
-    """A response in flight, returned whole or as events."""
+    """A running response, returned whole or as events."""
 
     def __init__(self, service: Service, request: ResponsesRequest, run: Run, plan: ToolPlan | None) -> None:
         self._service, self._request, self.run = service, request, run
@@ -185,7 +185,7 @@ class ResponseAnswer:
         return self._body("completed", usage=usage, completed_at=int(time.time()))
 
     async def _parts(self) -> AsyncIterator[tuple[list[Part], str | None]]:
-        """Parts as they come; with the last, why the text ended."""
+        """Yields parts as they arrive; the last one comes with the reason why the text ended."""
         reader = self._reader
         before = 0  # tokens of the events before
         async for event in self.run.events():
@@ -203,7 +203,7 @@ class ResponseAnswer:
                 yield parts, event.reason
 
     async def whole(self) -> dict[str, Any]:
-        """The answer when all of it is there."""
+        """The complete answer, after all of it is written."""
         reason = "stop"
         async for parts, end in self._parts():
             for part in parts:
@@ -236,20 +236,20 @@ class ResponseAnswer:
             yield tell({"type": f"response.{final['status']}", "response": final})
         except ApiError as error:
             self._service.metrics.errors.labels(error.code).inc()
-            told = {"code": error.code, "message": error.message}
-            yield tell({"type": "response.failed", "response": self._body("failed", error=told)})
+            failure = {"code": error.code, "message": error.message}
+            yield tell({"type": "response.failed", "response": self._body("failed", error=failure)})
         finally:
             self.run.cancel()
 
 
 async def start_response(service: Service, said: Said, watch: Watches = None) -> ResponseAnswer:
-    """Compiles what a request asks for and hands its text to the engine.
+    """Compiles the constraint of a request and submits its text to the engine.
 
     Args:
-        watch: makes somebody who watches each text.
+        watch: makes an observer of each text.
 
     Raises:
-        ApiError: something in it is wrong, or does not fit.
+        ApiError: the request is wrong, or does not fit.
     """
     request: ResponsesRequest = said.request
     service.check_model(request.model)

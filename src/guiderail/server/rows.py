@@ -1,4 +1,4 @@
-"""An in-flight generation: what it may be, what was written, and what of that may be shown."""
+"""A running generation: its constraint, what was written, and what of that may be shown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAY_OUT = "leave guiderail.on_incomplete out"
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More of text ``index``; ``text`` may be empty where only tokens are known yet. ``count``: its tokens so far."""
+    """More of text ``index``. ``text`` may be empty while only tokens are known. ``count``: its tokens so far."""
 
     index: int
     text: str
@@ -61,10 +61,10 @@ class Finished:
     """Text ``index`` has ended.
 
     Attributes:
-        reason: ``"length"``: the tokens ran out; it was cut, or steered to its end (``matched``). ``"stop"``: it ended
-            by itself, or at a stop text.
+        reason: ``"length"``: the tokens ran out, and it was cut or steered to its end (``matched``). ``"stop"``: it
+            ended by itself, or at a stop text.
         matched: whether the constraint allows it as it stands.
-        more: what the request asked to be told of the text beside it, as JSON: its ``log_weight``, how it was drawn.
+        more: further results that the request asked for, as JSON: its ``log_weight``, how it was drawn.
     """
 
     index: int
@@ -89,18 +89,18 @@ Event = Delta | Finished | Failed
 
 @dataclass(slots=True)
 class Job:
-    """What one request asks the engine for: ``count`` texts after one prompt.
+    """What one request asks of the engine: ``count`` texts after one prompt.
 
     Attributes:
-        on_incomplete: None: the texts are complete within ``limit`` tokens where that is possible; ``"finish"``: they
-            are, or fail at once; ``"return"``: nothing is done about it.
-        deadline: of ``time.monotonic``.
-        logprobs: how many of the likeliest tokens to tell with each token, of the model's own distribution, before the
-            constraint; None: nothing is told.
-        log_weight: tell what the masks left, see ``Generation.log_weight``; each token is then asked of the model.
+        on_incomplete: None: texts are complete within ``limit`` tokens if possible; ``"finish"``: they are complete, or
+            fail at once; ``"return"``: they may be incomplete.
+        deadline: the latest end, as ``time.monotonic`` gives it.
+        logprobs: how many of the most likely tokens to report with each token, from the model's own distribution before
+            the constraint; None: no log-probabilities.
+        log_weight: report the importance weight, see ``Generation.log_weight``; the model is then asked at each token.
         push: receives the events, from any thread.
-        watch: makes somebody who watches the text of this index.
-        cancelled: set by the receiver; the texts are given up before their next step.
+        watch: makes an observer of the text with this index.
+        cancelled: set by the receiver; the texts are abandoned before their next step.
     """
 
     prompt: list[int]
@@ -136,23 +136,23 @@ class Row(TextRow):
             spell=partial(token_bytes, self.vocabulary),
             stops=job.stops,
             penalties=job.penalties,
-            ask_always=job.logprobs is not None or job.log_weight,  # each token's probability is wanted
+            ask_always=job.logprobs is not None or job.log_weight,  # every token's probability is needed
         )
-        self.work: Work | None = None  # that is being done about it
+        self.work: Work | None = None  # the work in progress for this row
         self.slow = False  # the last work took long
-        self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
+        self.held: NDArray[np.float32] | None = None  # logits waiting for the mask
         self._info: TokenLogprob | None = None  # of the token being taken
         self._weight = LogWeight(job.sampling, job.penalties, job.prompt) if job.log_weight else None
-        self._ending = False  # nothing but a stop token can follow, and what that weighs is to be told
+        self._ending = False  # only a stop token can follow, and its weight must be reported
         self._watch = None if job.watch is None else job.watch(self.index)
 
     @property
     def need(self) -> int:
-        """Tokens of cache that it may need."""
+        """The number of cache tokens that it may need."""
         return len(self.job.prompt) + self.job.limit
 
     def start(self) -> None:
-        """Begins; where the job promises to finish, a text that cannot be finished fails."""
+        """Begins the text; if the job promises complete texts, one that cannot be completed fails."""
         try:
             self.begin(self.job.on_incomplete or "try", way_out=WAY_OUT)
         except LimitError as error:
@@ -163,7 +163,7 @@ class Row(TextRow):
             super().write_forced(fill=fill)
 
     def advance(self, logits: NDArray[np.float32]) -> None:
-        """Takes what the model says after all that is written: draws the next token, or learns what the end weighs.
+        """Takes the logits after all that is written: samples the next token, or computes the weight of the end.
 
         Args:
             logits: shape ``(logits_size,)``; changed.
@@ -181,7 +181,7 @@ class Row(TextRow):
         if self.done or end != "complete" or weight is None or weight.closed:
             super()._finish(end, matched=matched)
             return
-        self._ending = self.ready = self.filled = True  # the model is asked once more, and no mask is needed
+        self._ending = self.ready = self.filled = True  # one more query of the model, without a mask
 
     def _weigh_end(self, logits: NDArray[np.float32]) -> None:
         assert self._weight is not None
@@ -195,7 +195,7 @@ class Row(TextRow):
             logits[list(bias)] += np.fromiter(bias.values(), np.float32)
 
     def write(self, token: int, info: TokenLogprob | None) -> None:
-        """Takes a token that was drawn; ``info`` is told with it."""
+        """Takes a sampled token; ``info`` is reported with it."""
         self._info = info
         self.take(token)
 
@@ -210,7 +210,7 @@ class Row(TextRow):
             self.job.push(Delta(self.index, text, () if info is None else (info,), len(self.tokens)))
 
     def on_end(self) -> None:
-        if self._watch is not None:  # before the end is told: who asks then finds it
+        if self._watch is not None:  # before the end is reported, so that the record exists by then
             said = "shortened" if self.shortened else self.end or "complete"
             self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
         reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
@@ -223,9 +223,9 @@ class Row(TextRow):
             self.job.push(Failed(self.index, error))
 
     def sample(self, logits: NDArray[np.float32]) -> tuple[int, TokenLogprob | None]:
-        """Draws the next token.
+        """Samples the next token.
 
-        Where it would leave too few tokens to finish, it is drawn again from what leaves enough.
+        If the token would leave too few to finish, another one is sampled from those that leave enough.
 
         Args:
             logits: shape ``(logits_size,)``; changed.
@@ -250,7 +250,7 @@ class Row(TextRow):
 
 
 def finite(value: float | None) -> float | None:
-    """JSON has no infinity; OpenAI says -9999 for what is out of sight."""
+    """JSON has no infinity; OpenAI uses -9999 for tokens beyond the reported ones."""
     return value if value is None or math.isfinite(value) else -9999.0
 
 
@@ -260,12 +260,12 @@ def _special_names(vocabulary: Vocabulary) -> dict[int, bytes]:
 
 
 def token_bytes(vocabulary: Vocabulary, token: int) -> bytes:
-    """The bytes of a token; of a special one, which only a constraint that names it allows, its name."""
+    """The bytes of a token; for a special token, those of its name."""
     name = _special_names(vocabulary).get(token)
     return vocabulary.token_bytes(token) if name is None else name
 
 
 def token_text(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
-    """A token as OpenAI's logprobs tell it: its text, and its bytes for where that is no whole text."""
+    """A token in OpenAI's logprobs: its text, and its bytes in case the text is incomplete."""
     data = token_bytes(vocabulary, token)
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}

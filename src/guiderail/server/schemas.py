@@ -1,7 +1,7 @@
-"""What requests may hold. What is not listed here is refused by name: nothing that a client asks for is ignored.
+"""What requests may contain. Any other member is rejected by name: nothing that a client asks for is ignored.
 
-Members that change nothing about the text (``user``, ``metadata`` …) are accepted. Members that ask for what this
-server cannot do are accepted with the values that ask for nothing, and refused otherwise.
+Members that do not affect the text (``user``, ``metadata`` …) are accepted. Members for features that this server lacks
+are accepted only with values that ask for nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Json = dict[str, Any]
 
 
 class _First(FailFast):
-    """The first wrong item of a list is told, and not a million of them."""
+    """Reports only the first wrong item of a list, not a million of them."""
 
     def __hash__(self) -> int:  # unions of types are sets
         return hash(_First)
@@ -75,13 +75,13 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Extras(_Closed):
-    """What no other server knows, under the name ``guiderail``."""
+    """Parameters that no other server has, under the name ``guiderail``."""
 
     on_incomplete: Literal["finish", "return"] | None = None
 
 
 class SampledExtras(Extras):
-    """Those of completions of both kinds."""
+    """Extras of both kinds of completions."""
 
     choice_logprobs: Literal["canonical", "all"] | None = None
     log_weight: StrictBool = False
@@ -91,17 +91,17 @@ class SampledExtras(Extras):
 
 
 class ThinkingExtras(Extras):
-    """Those of interfaces that know reasoning."""
+    """Extras of interfaces with reasoning."""
 
     max_reasoning_tokens: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = None
 
 
 class ChatExtras(SampledExtras, ThinkingExtras):
-    """Those of chat completions."""
+    """Extras of chat completions."""
 
 
 class Sampled(_Closed):
-    """What every interface knows: how to sample, how to stop, and constraints by the names of vLLM and SGLang."""
+    """Parameters of every interface: sampling, stop texts, and constraints by the names of vLLM and SGLang."""
 
     model: StrictStr | None = None
     temperature: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] | None = None
@@ -142,7 +142,7 @@ class Sampled(_Closed):
 
 
 class Message(BaseModel):
-    """One turn of a conversation. A template may look at members that are not listed here."""
+    """One turn of a conversation. It may have more members, which a template may use."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -216,7 +216,7 @@ class CompletionRequest(Sampled):
 
 
 class ReasoningOptions(_Closed):
-    """``reasoning`` of a response. It is told whole; nobody here sums it up, so ``auto`` gives no summary."""
+    """``reasoning`` of a response. Reasoning is returned whole and never summarized, so ``auto`` gives no summary."""
 
     effort: Effort | None = None
     summary: Literal["auto"] | None = None
@@ -244,7 +244,7 @@ class ResponsesRequest(_Closed):
     structured_outputs: StructuredOutputs | None = None
     guiderail: ThinkingExtras = ThinkingExtras()
 
-    include: _List[Literal["reasoning.encrypted_content"]] | None = None  # it is told in the clear
+    include: _List[Literal["reasoning.encrypted_content"]] | None = None  # the reasoning is sent unencrypted anyway
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
     store: Literal[False] | None = None

@@ -1,4 +1,4 @@
-"""What the interfaces share: from the parts of a request to texts on their way."""
+"""What the interfaces share: from the parts of a request to running generations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Text:
-    """One text of a run, as far as it has come."""
+    """One text of a run, as far as it is written."""
 
     pieces: list[str] = field(default_factory=list)
     tokens: list[TokenLogprob] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Text:
 
 
 class Run:
-    """The texts of one request. Cancel it when nobody listens any more."""
+    """The texts of one request. Cancel it when the client has left."""
 
     def __init__(self, metrics: Metrics, forget: Callable[[Guide], None], ended: Callable[[], None]) -> None:
         self._metrics, self._forget, self._ended = metrics, forget, ended
@@ -80,16 +80,16 @@ class Run:
         """Takes an event of the engine, on any thread."""
         try:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
-        except RuntimeError:  # the loop has ended: there is no one to tell
+        except RuntimeError:  # the loop has ended: there is no waiter
             self.cancel()
 
     def cancel(self) -> None:
-        """Gives up what is not finished; the engine does so before its next step."""
+        """Abandons what is not finished; takes effect before the engine's next step."""
         for job in self._jobs:
             job.cancelled = True
 
     async def events(self) -> AsyncIterator[Delta | Finished]:
-        """What happens, until all texts have ended.
+        """Yields events until all texts have ended.
 
         Raises:
             ApiError: a text could not be written.
@@ -103,7 +103,7 @@ class Run:
                     self._first = False
                     self._metrics.first_token_seconds.observe(time.perf_counter() - self._began)
                 if isinstance(event, Failed):
-                    if isinstance(event.error, LimitError):  # what it left behind helps nobody
+                    if isinstance(event.error, LimitError):  # its states cannot be used any more
                         for job in self._jobs:
                             self._forget(job.guide)
                     raise failure(event.error)
@@ -118,7 +118,7 @@ class Run:
             self._ended()
 
     async def texts(self, count: int) -> list[Text]:
-        """All texts, when they have ended."""
+        """Returns all texts after they have ended."""
         found = [Text() for _ in range(count)]
         async for event in self.events():
             text = found[event.index]
@@ -174,19 +174,19 @@ class Service:
 
     @property
     def compiler(self) -> Compiler:
-        """Belongs to the event loop in which it is first used."""
+        """The compiler; it belongs to the event loop in which it is first used."""
         if self._compiler is None:
             self._compiler = Compiler(self.vocabulary, self.options, self.metrics, self.manner)
         return self._compiler
 
     def _forget(self, guide: Guide) -> None:
-        """Lets go of a guide that is too hard, from any thread."""
+        """Drops a guide that is too hard; callable from any thread."""
         compiler = self._compiler
         if compiler is not None:
             compiler.forget_soon(guide)
 
     def check_model(self, name: str | None) -> None:
-        """Refuses a request for another model."""
+        """Raises an error if a request names another model."""
         if name is not None and name != self.name:
             raise ApiError(
                 404, f"there is no model {name!r} here; this server has {self.name!r}", code="model-not-found",
@@ -194,10 +194,10 @@ class Service:
             )  # fmt: skip
 
     async def guide(self, recipe: Recipe, param: str) -> tuple[Any, Guide]:
-        """A plan and the guide of its constraint; see :meth:`Compiler.guide`.
+        """Returns a plan and the guide of its constraint; see :meth:`Compiler.guide`.
 
         Raises:
-            ApiError: 400 with the code and the place of what is wrong.
+            ApiError: 400 with the code and the location of the fault.
         """
         try:
             return await self.compiler.guide(recipe, recipe, param)
@@ -207,10 +207,10 @@ class Service:
             raise from_guiderail(error, param) from error
 
     async def threaded(self, function: Callable[[], T], param: str) -> T:
-        """The result of a function that may take a while, such as tokenising a long prompt.
+        """Returns the result of a function that may take a while, such as tokenizing a long prompt.
 
         Raises:
-            ApiError: what it raises, or 400 ``preparation-timeout``: it took longer than ``compile_seconds``.
+            ApiError: what the function raises, or 400 ``preparation-timeout``: it took longer than ``compile_seconds``.
         """
         try:
             return await self.asides.run(function, self.options.compile_seconds)
@@ -222,7 +222,7 @@ class Service:
             raise from_guiderail(error, param) from error
 
     async def said(self, kind: str, body: bytes) -> Said:
-        """What a request says; a large one is read by another process, see :mod:`guiderail.server.reading`.
+        """Reads a request; another process reads large ones, see :mod:`guiderail.server.reading`.
 
         Raises:
             ApiError: 400, 413: what is wrong with it; 503: too many are being read.
@@ -239,10 +239,10 @@ class Service:
             raise from_guiderail(error) from error
 
     async def prompt(self, said: Said, param: str) -> list[int]:
-        """The token ids of a conversation.
+        """Returns the token ids of a conversation.
 
         Raises:
-            ApiError: as :meth:`threaded`, and 400 where it cannot be shown to the model.
+            ApiError: as :meth:`threaded`, and 400 if it cannot be shown to the model.
         """
         return await self.threaded(lambda: self.template.tokens(show(said, self.manner.renderer)), param)
 
@@ -255,7 +255,7 @@ class Service:
         )
 
     def bias(self, given: Mapping[str, float] | None) -> dict[int, float]:
-        """``logit_bias`` by token id."""
+        """Returns ``logit_bias`` by token id."""
         found = {}
         for name, value in (given or {}).items():
             if not name.isdecimal() or int(name) >= self.vocabulary.size:
@@ -266,7 +266,7 @@ class Service:
         return found
 
     def sampling(self, request: Any) -> Sampling:
-        """How to draw tokens; temperature 1 where the request does not say."""
+        """Returns how to sample tokens; temperature 1 if the request does not say."""
         top_k = getattr(request, "top_k", None)
         seed = getattr(request, "seed", None)
         try:
@@ -281,15 +281,15 @@ class Service:
 
     @staticmethod
     def penalties(request: Any) -> Penalties:
-        """What tokens lose that the text has already."""
+        """Returns the penalties for tokens that the text already contains."""
         presence, frequency = (float(value or 0) for value in (request.presence_penalty, request.frequency_penalty))
         return Penalties(presence, frequency, float(request.repetition_penalty or 1))
 
     async def _check_promise(self, guide: Guide, limit: int, param: str) -> None:
-        """Looks for a way to finish within so many tokens, which was promised.
+        """Checks that the text can be completed within the limit, if that was promised.
 
         Raises:
-            ApiError: 400: there is none, or the search takes too long.
+            ApiError: 400: it cannot, or the search takes too long.
         """
         needed = await self.threaded(lambda: least_tokens(guide.matcher(), limit), param)
         try:
@@ -314,21 +314,21 @@ class Service:
         drawing: Drawing | None = None,
         **more: Any,
     ) -> Run:
-        """Hands texts to the engine.
+        """Submits texts to the engine.
 
         Args:
-            limit: tokens to write at most; None: the default, as far as there is room.
-            limit_param: the parameter of the request that says so.
-            count: texts for each prompt.
+            limit: maximum number of tokens to write; None: the default, as far as there is room.
+            limit_param: the parameter of the request with the limit.
+            count: the number of texts for each prompt.
             param: the parameter of the request with the prompts.
             on_incomplete: see :class:`Job`.
-            drawing: from the model's own distribution; None: under masks.
-            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``log_weight``, ``bias``, ``penalties``,
+            drawing: how to draw from the model's own distribution; None: under masks.
+            **more: options of a :class:`Job`: ``stops``, ``logprobs``, ``log_weight``, ``bias``, ``penalties``,
                 ``watch``.
 
         Raises:
-            ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
-                the request asks for that.
+            ApiError: the prompt does not fit, too many texts wait, or a text that must be complete cannot be completed
+                within the limit.
         """
         run = Run(self.metrics, self._forget, self.compiler.tend)
         deadline = time.monotonic() + self.options.request_seconds

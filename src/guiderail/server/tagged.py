@@ -1,4 +1,4 @@
-"""Tool calls between tags, for what formats of models have no words for: custom tools, whose input is no JSON.
+"""Tool calls between tags, for what the formats of models cannot express: custom tools, whose input is not JSON.
 
     <tool_call>
     {"name": "weather", "arguments": {"city": "Paris"}}
@@ -7,7 +7,7 @@
     SELECT 1
     </custom_tool_call>
 
-Tags and text are told apart inside the automaton; :class:`TaggedReader` reads the calls while they are written.
+The automaton itself distinguishes tags from text; :class:`TaggedReader` reads the calls while they are written.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def tagged_constraint(
     required: bool,
     parallel: bool,
 ) -> Constraint:
-    """The texts with calls of these tools. Tags that are special tokens of a vocabulary may be written as such.
+    """Returns the constraint of texts with calls of these tools. Tags that are special tokens may be written as such.
 
     Args:
-        functions: with ``name`` and ``parameters``.
-        customs: with ``name`` and perhaps ``format``, as OpenAI has it.
-        required: calls and nothing else; otherwise text, and calls if the model wants.
-        parallel: there may be more than one call.
+        functions: tools with ``name`` and ``parameters``.
+        customs: tools with ``name`` and optionally ``format``, as in OpenAI's API.
+        required: calls only; otherwise text, and calls if the model wants.
+        parallel: allow more than one call.
 
     Raises:
         ToolError: a schema, pattern or grammar cannot be used; the message names the tool.
@@ -64,7 +64,7 @@ def tagged_constraint(
         with _named(function["name"]):
             schema = function.get("parameters") or {"type": "object", "properties": {}}
             arguments = json_schema(schema).as_written()
-            build_program(arguments)  # what is wrong with it has the name of the tool then
+            build_program(arguments)  # so that its errors name the tool
         rules.append((_function_head(function["name"]), sequence(arguments, Marker(_CALL_END))))
     for custom in customs:
         with _named(custom["name"]):
@@ -82,7 +82,7 @@ def tagged_constraint(
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Says which tool it is that an error is about."""
+    """Adds the name of the tool to an error."""
     try:
         yield
     except GuiderailError as error:
@@ -100,7 +100,7 @@ def _input(custom: Mapping[str, Any]) -> Constraint:
 
 
 class TaggedReader:
-    """Reads text with calls in it, piece by piece."""
+    """Reads text with calls in it, in pieces."""
 
     def __init__(self, functions: Sequence[str], customs: Sequence[str]) -> None:
         self._heads = [(_function_head(name), name, False) for name in functions]
@@ -112,7 +112,7 @@ class TaggedReader:
         self._valued = False  # the arguments are complete, the end of the tag is not
 
     def feed(self, text: str) -> list[Part]:
-        """The parts that more text brings."""
+        """Returns the parts of more text."""
         self._text += text
         parts: list[Part] = []
         while self._step(parts):
@@ -120,7 +120,7 @@ class TaggedReader:
         return parts
 
     def close(self) -> list[Part]:
-        """What is left at the end of the text."""
+        """Returns what is left at the end of the text."""
         parts: list[Part] = []
         rest, self._text = self._text, ""
         if self._custom is None:
@@ -186,7 +186,7 @@ class TaggedReader:
         return True
 
     def _value_end(self) -> int:
-        """How much of the text belongs to the JSON value of the arguments, an object."""
+        """How much of the text belongs to the JSON object of the arguments."""
         for i, c in enumerate(self._text):
             if self._quoted:
                 if self._escaped:
@@ -208,5 +208,5 @@ class TaggedReader:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """Characters at the end of a text with which the tag may begin."""
+    """The number of characters at the end of a text that may begin the tag."""
     return next((n for n in range(min(len(text), len(tag) - 1), 0, -1) if text.endswith(tag[:n])), 0)

@@ -1,4 +1,4 @@
-"""Reasoning that a request asks for: how much, and between which markers."""
+"""Reasoning in a request: how much, and between which markers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Thinking:
     """Reasoning before a text; plain data, so that equal requests share a compiled constraint.
 
     Attributes:
-        mode: ``"required"``, or ``"open"`` where the prompt ends with the marker that begins it.
-        tokens: that it may have at most.
-        format: of the family of models, which has the markers.
+        mode: ``"required"``, or ``"open"`` if the prompt already ends with the opening marker.
+        tokens: maximum number of reasoning tokens.
+        format: the format of the model family, which has the markers.
     """
 
     mode: str
@@ -50,11 +50,11 @@ def wants_thinking(request: ChatRequest | ResponsesRequest) -> bool:
 
 
 def thinking_of(request: ChatRequest | ResponsesRequest, shown: Shown, format: str) -> Thinking:
-    """What a request that asks for reasoning is given.
+    """Returns the reasoning for a request that asks for it.
 
     Args:
-        shown: its conversation, up to where the answer begins.
-        format: of tool calls, which knows how the model writes reasoning.
+        shown: its rendered conversation, up to the start of the answer.
+        format: the tool-call format, which knows how the model writes reasoning.
 
     Raises:
         ApiError: 400: the model has no markers for it.

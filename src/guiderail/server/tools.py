@@ -1,4 +1,4 @@
-"""Tools that a request offers, and how the model must or may call them."""
+"""The tools of a request, and how the model must or may call them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _log = logging.getLogger("guiderail.server")
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _MODES = ("auto", "required", "none")
 _DESCRIBED = "hermes"  # the format in which ToolSet.description asks for calls
-_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}  # what leaving them out means
+# The meaning of missing parameters.
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,12 @@ class ToolSet:
     """The tools of a request; plain data, so that equal requests share a compiled constraint.
 
     Attributes:
-        text: JSON of the tools, as chat completions have them.
+        text: JSON of the tools, in the form of chat completions.
         choice: ``auto`` or ``required``.
         only: the one tool that must be called, or None.
-        parallel: several calls may be made at once.
-        format: how calls are written, a format of :func:`guiderail.tool_calls`. Where there are custom tools, calls
-            are written as in :mod:`guiderail.server.tagged` instead.
+        parallel: whether several calls are allowed.
+        format: the format of calls, as for :func:`guiderail.tool_calls`. If there are custom tools, calls are written
+            as in :mod:`guiderail.server.tagged` instead.
     """
 
     text: str
@@ -71,7 +72,7 @@ class ToolSet:
         return [tool for tool in self.all if tool["type"] == "custom"]
 
     def description(self, *, with_functions: bool) -> str:
-        """The tools in words, for models whose template does not show them."""
+        """A description of the tools for models whose template does not show them."""
         lines = []
         functions = [tool["function"] for tool in self.functions]
         if functions and with_functions:
@@ -90,17 +91,17 @@ class ToolSet:
 
 
 class ToolPlan:
-    """The constraint of some tools and of reasoning, and how texts under it are read.
+    """The constraint of tools and reasoning, and how texts under it are read.
 
     Args:
-        tools: of a request; None: there are none.
-        text: what the text must be where no tool is called; None: any text.
-        vocabulary: of the model.
-        thinking: that comes before; None: none.
+        tools: the tools of a request, or None.
+        text: the constraint on text without tool calls; None: any text.
+        vocabulary: the model's vocabulary.
+        thinking: the reasoning before the text, or None.
 
     Raises:
         GuiderailError: a tool cannot be used; the message names it.
-        ApiError: 400: there are custom tools, for which models have no format, and reasoning.
+        ApiError: 400: there are both reasoning and custom tools, for which models have no format.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class ToolPlan:
                 content=text,
                 vocabulary=vocabulary,
                 on_bad_tool="error",
-                extra_arguments=True,  # a schema is meant as it stands
+                extra_arguments=True,  # the schema means exactly what it says
             )
             return
         assert tools is not None
@@ -148,14 +149,14 @@ class ToolPlan:
         self.constraint = calls if text is None or must else calls | text
 
     def reader(self) -> Reader:
-        """A reader of one text."""
+        """Returns a reader of one text."""
         if self._calls is not None:
             return _FormatReader(self._calls.reader())
         return TaggedReader(self._functions, self._customs)
 
 
 class _FormatReader:
-    """What the reader of a format finds, as parts of an answer."""
+    """Turns the results of a format's reader into parts of an answer."""
 
     def __init__(self, reader: ToolCallReader) -> None:
         self._reader = reader
@@ -166,7 +167,7 @@ class _FormatReader:
     def close(self) -> list[Part]:
         try:
             return self._parts(self._reader.close())
-        except ToolTextError:  # tokens ran out inside a call; what there was of it has been told
+        except ToolTextError:  # the tokens ran out inside a call, whose beginning has been sent
             return []
 
     def _parts(self, deltas: Sequence[ToolDelta]) -> list[Part]:
@@ -185,9 +186,9 @@ class _FormatReader:
 
 
 def tool_format_of(renderer: Renderer) -> str:
-    """The format in which a model writes calls: the one that reads what its chat template makes of calls.
+    """Returns the format of a model's calls: the one that can read the calls that its chat template renders.
 
-    Where a template shows no tools, the server describes them itself, and asks for calls in the format ``hermes``.
+    If the template does not show tools, the server describes them itself and asks for calls in the format ``hermes``.
     """
     if not renderer.knows_tools:
         return _DESCRIBED
@@ -217,7 +218,7 @@ def chat_tools(
     parallel: bool | None,
     format: str,
 ) -> ToolSet | None:
-    """The tools of a chat request; None where there are none or none may be called.
+    """Returns the tools of a chat request; None if there are none or none may be called.
 
     Raises:
         ApiError: 400: a tool or the choice is malformed; ``param`` says which.
@@ -274,7 +275,7 @@ def _allowed(choice: Mapping[str, Any], names: Sequence[str]) -> tuple[str, set[
 
 
 def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
-    """A tool, checked."""
+    """Returns a tool after checking it."""
     kind = tool.get("type")
     inner = tool.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, Mapping):
@@ -327,7 +328,7 @@ def response_tools(
     parallel: bool | None,
     format: str,
 ) -> ToolSet | None:
-    """The tools of a request of the Responses interface, where they are flat."""
+    """Returns the tools of a request to the Responses interface, which has a flat form."""
     nested = []
     for i, tool in enumerate(tools or []):
         kind = tool.get("type")

@@ -1,4 +1,4 @@
-"""Answers as JSON, in which a part may have been written before."""
+"""Answers as JSON, which may contain parts that are already serialized."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Raw", "sse", "told"]
+__all__ = ["Raw", "json_text", "sse"]
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """JSON that has been written already."""
+    """JSON that is already serialized."""
 
     text: str
 
 
-def told(data: Any) -> str:
-    """JSON without white space."""
+def json_text(data: Any) -> str:
+    """Returns JSON without white space."""
     mark = ""
     raws: list[str] = []
 
@@ -42,6 +42,6 @@ _LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
 
 
 def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
-    """One server-sent event, on one line for every client."""
-    text = data if isinstance(data, str) else told(data).translate(_LINE_ENDS)
+    """Returns one server-sent event, on one line for every client."""
+    text = data if isinstance(data, str) else json_text(data).translate(_LINE_ENDS)
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()

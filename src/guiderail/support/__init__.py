@@ -1,1 +1,1 @@
-"""The ground floor: texts, nesting, counted work, caches. It knows nothing of constraints."""
+"""The ground floor: texts, nesting, counted work, caches. It does not know constraints."""

@@ -1,4 +1,4 @@
-"""Errors for arguments of other types than a function takes: looked for only where a call has failed."""
+"""Errors for arguments of the wrong type, which are checked only after a call has failed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ C = TypeVar("C", bound=type)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; where it fails with an error of Python's, its arguments are held against their annotations.
+    """Wraps a function. If it fails with a Python error, its arguments are compared with their annotations.
 
-    What no annotation explains is raised as it is: it may be the fault of somebody's callback, or ours.
+    An error that no annotation explains is raised as it is: its cause may be a callback, or a bug here.
     """
 
     @wraps(function)
@@ -54,7 +54,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return None  # Python says what is missing
+        return None  # raises Python's message for missing arguments
     for name, value in bound.arguments.items():
         parameter = inspect.signature(function).parameters[name]
         wanted = parameter.annotation
@@ -68,7 +68,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def _fits(value: object, annotation: str) -> bool:
-    """Whether a value may be meant by an annotation, as far as its outermost type tells."""
+    """Whether a value may fit an annotation, judged by its outermost type."""
     if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
         return False  # no text
     return any(_is(value, one) for one in _alternatives(annotation))

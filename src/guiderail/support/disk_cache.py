@@ -30,7 +30,7 @@ MAX_BYTES = 64 << 20
 _SUFFIX = ".rail"
 _lock = threading.Lock()
 _chosen: Path | None = None
-_set = False  # whether set_cache_dir was called: it goes before the environment
+_set = False  # whether set_cache_dir was called, which overrides the environment
 
 
 @checked
@@ -38,17 +38,17 @@ def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
     """Turns the disk cache of grammars on or off.
 
     A grammar in Lark, GBNF or EBNF that took more than 20 ms to read is stored when it is first compiled. Later runs
-    build it from there without reading it. Grammars that import files of yours or contain constraints are not
-    stored. The directory holds at most 256 entries and 64 MiB; the ones unused for longest go first. Processes may
-    share it, and you may delete it at any time.
+    build it from there without reading it. Grammars that import your own files or contain constraints are not stored.
+    The directory holds at most 256 entries and 64 MiB; the least recently used are removed. Processes may share it, and
+    you may delete it at any time.
 
     Args:
-        directory: where; made with access for its owner only. True: ``guiderail`` in ``$XDG_CACHE_HOME``, by default
-            ``~/.cache/guiderail``. False: off, the default. None: what the environment variable
-            ``GUIDERAIL_CACHE_DIR`` says (a directory; ``1`` for the usual one; empty or ``0`` for none).
+        directory: the directory, created with access for its owner only. True: ``guiderail`` in ``$XDG_CACHE_HOME``, by
+            default ``~/.cache/guiderail``. False: off, the default. None: the value of the environment variable
+            ``GUIDERAIL_CACHE_DIR`` (a directory; ``1`` for the default one; empty or ``0`` for none).
 
     Raises:
-        CompileError: ``cache-dir``: the directory cannot be made, belongs to somebody else, or others may write to it.
+        CompileError: ``cache-dir``: the directory cannot be made, belongs to another user, or others may write to it.
     """
     global _chosen, _set
     chosen = None
@@ -73,7 +73,7 @@ def cache_dir() -> Path | None:
 
 
 def usual_dir() -> Path:
-    """The user's directory for what can be made again (XDG Base Directory Specification)."""
+    """The user's cache directory (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "guiderail"
@@ -148,7 +148,7 @@ class DiskCache:
     def _touch(self, path: Path) -> None:
         try:
             os.utime(path)
-        except OSError:  # a directory that may only be read: nothing is removed from there either
+        except OSError:  # a read-only directory: nothing can be removed from it either
             return
 
     def _make_room(self) -> None:

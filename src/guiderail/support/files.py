@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: nobody reads half of one."""
+"""Replaces files atomically, so that a reader never sees half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are kept for whoever asks again: those used last, as long as they weigh no more than a bound.
+"""A cache of the most recently used results, bounded by their total weight.
 
 What users write decides how large an entry is (a schema, a pattern), so that a number of entries bounds nothing.
 """
@@ -18,12 +18,12 @@ R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_ENTRY = 500  # bytes of an entry, its key and its place in the order, about
+_ENTRY = 500  # approximate bytes of an entry, its key and its place in the order
 _all: list[Kept[Any, Any]] = []
 
 
 class Kept(Generic[K, V]):
-    """Values by key, of which the longest unused go first. Safe to use from many threads at once."""
+    """Values by key; the least recently used are dropped. Safe to use from many threads at once."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -41,10 +41,10 @@ class Kept(Generic[K, V]):
             return known[0]
 
     def put(self, key: K, value: V, weight: int) -> V:
-        """Keeps a value that weighs so many bytes, if it is not heavier than all that may be kept.
+        """Stores a value of a weight in bytes, unless it is heavier than the whole cache may be.
 
         Returns:
-            The value that is kept for the key: another thread may have been sooner.
+            The cached value of the key: another thread may have been sooner.
         """
         weight += _ENTRY
         dropped = []  # freed without the lock
@@ -71,11 +71,11 @@ class Kept(Generic[K, V]):
 
 
 def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Keeps what a function returned, by its arguments, which are given by position and hashable.
+    """Caches the results of a function by its arguments, which are positional and hashable.
 
     Args:
-        most_bytes: what all of it may weigh.
-        weigh: the bytes of an entry, from the arguments.
+        most_bytes: maximum total weight.
+        weigh: returns the weight of an entry in bytes, from the arguments.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -94,7 +94,7 @@ def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]
 
 
 def text_weight(text: str, *_: Any) -> int:
-    """About what the tree of a pattern takes."""
+    """The approximate size of a pattern's tree."""
     return 200 * len(text)
 
 

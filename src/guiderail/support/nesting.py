@@ -1,11 +1,11 @@
-"""What is nested deeper than the interpreter can follow is refused with an error of our own.
+"""Turns nesting that is too deep for the interpreter into guiderail's own error.
 
-Readers of texts keep their own stacks. What walks values of Python (schemas, types, constraints made of constraints)
-recurses, as deep as the interpreter's stack allows at the place of the call. Each public entry to such a walk stands
-under :func:`nested`; state that lives longer than the call must not depend on the walk having ended.
+Parsers of texts keep their own stacks. Code that walks Python values (schemas, types, constraints made of constraints)
+recurses, as deep as the interpreter's stack allows at that point. Each public entry to such a walk is wrapped in
+:func:`nested`. State that outlives the call must not depend on the walk having ended.
 
-A value of Python may also hold itself, or hold one list twice on each of forty levels: written out, it has no end, or
-2^40 parts. :func:`too_large` tells before anybody writes it out.
+A Python value may also contain itself, or contain one list twice on each of forty levels: written out, it is infinite,
+or has 2^40 parts. :func:`too_large` finds this in advance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class nested:
     """Turns the interpreter's RecursionError into a LimitError.
 
     Args:
-        what: the thing that is read, for the message: ``"the tag"``.
+        what: what is being read, for the message: ``"the tag"``.
 
     Raises:
         LimitError: ``depth``.
@@ -44,15 +44,16 @@ class nested:
 
 
 def is_plain_json(value: Any) -> bool:
-    """Whether a value holds only what JSON reads into, and is not too large, shared parts counted each time.
+    """Whether a value has only types that ``json.loads`` returns, and is not too large, counting shared parts each
+    time.
 
-    False says nothing: ``too_large`` tells more.
+    False is not conclusive: ask ``too_large``.
     """
     return _core.is_plain_json(value, MOST_PARTS)
 
 
 def too_large(value: Any) -> str | None:
-    """What is wrong with a value of dicts and lists that nobody can write out, to follow its name; None: nothing."""
+    """Why a value of dicts and lists cannot be written out, as the end of a sentence; None if it can."""
     size = _written_out(value)
     if size is None:
         return "contains itself"
@@ -60,9 +61,9 @@ def too_large(value: Any) -> str | None:
 
 
 def _written_out(value: Any) -> int | None:
-    """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end.
+    """The number of parts of a value of dicts and lists when written out; None: it contains itself, and is infinite.
 
-    Beyond ``MOST_PARTS`` nobody counts on.
+    Counting stops at ``MOST_PARTS``.
     """
     parts = _core.unshared_parts(value, MOST_PARTS)
     return _shared(value) if parts < 0 else parts

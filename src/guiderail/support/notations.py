@@ -17,15 +17,15 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re
 
 
 def parse(text: str | bytes, notation: str) -> Tree:
-    """The tree of a text in a notation other than JSON.
+    """Parses a text in a notation other than JSON into a tree.
 
     Args:
         text: the text; bytes are UTF-8.
         notation: ``"yaml"`` (read by PyYAML, which must be installed) or ``"python"`` (read by ``ast``).
 
     Raises:
-        ReadError: the text is not of the notation, or holds what JSON has no value for.
-        CompileError: the notation is none of these, or PyYAML is not installed.
+        ReadError: the text is not in the notation, or contains something that is not JSON.
+        CompileError: the notation is neither of these, or PyYAML is not installed.
     """
     if isinstance(text, bytes):
         try:

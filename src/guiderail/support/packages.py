@@ -1,4 +1,4 @@
-"""Optional packages: what to say where one is missing."""
+"""Messages for missing optional packages."""
 
 from __future__ import annotations
 

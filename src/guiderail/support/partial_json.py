@@ -33,7 +33,7 @@ from guiderail.errors import LimitError, PatternError
 __all__ = ["PartialJson", "pointer"]
 
 # A path is a linked list from the leaf to the root: (path of the parent, key or index). None is the root. Pointers
-# are spelled out only when somebody asks: a document nested n deep has n² characters of them.
+# are spelled out only on request: a document nested n deep has n² characters of them.
 Path = tuple[Any, "str | int"] | None
 
 
@@ -68,13 +68,13 @@ _WORDS: dict[str, tuple[str, bool | None]] = {"t": ("true", True), "f": ("false"
 
 
 class Frame:
-    """A container that is not closed yet.
+    """An open container.
 
     Attributes:
         container: a list or a dict, filled in place.
         key: the key or index of the member that was begun last.
-        path: of the container itself.
-        typed: room for :mod:`guiderail.frontends.python_types.partial`: what it has made of the finished members.
+        path: the path of the container itself.
+        typed: for :mod:`guiderail.frontends.python_types.partial`: the typed values of the finished members.
     """
 
     __slots__ = ("container", "key", "path", "typed")
@@ -89,13 +89,13 @@ class Frame:
 class PartialJson:
     """Reads one JSON text in pieces of any size.
 
-    Reading takes time linear in the text. ``value`` is free, except that a string which is still growing is put
-    together anew (one copy of that string) when it is asked for after it has grown.
+    Reading takes time linear in the text. ``value`` is free, except that a growing string is joined again (one copy of
+    that string) when it is requested after it has grown.
 
     Args:
-        growing_strings: show strings that are not finished (keys never are).
-        parse_int: makes the value of a number without fraction and exponent out of its text.
-        parse_float: of any other number; ``Decimal`` keeps every digit.
+        growing_strings: show unfinished strings (keys never are).
+        parse_int: converts the text of a number without fraction and exponent.
+        parse_float: converts the text of any other number; ``Decimal`` keeps every digit.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class PartialJson:
         self._offset = 0  # characters before the chunk at hand
         # the string at hand
         self._is_key = False
-        self._text = ""  # what `value` has shown of it
-        self._parts: list[str] = []  # what came after that
+        self._text = ""  # the part of the string that `value` has shown
+        self._parts: list[str] = []  # the pieces after that part
         self._escape = ""  # an unfinished escape, with its backslash
         self._high = ""  # the first half of a surrogate pair, which waits for the second
         # the number or the word at hand
@@ -152,7 +152,7 @@ class PartialJson:
 
     @property
     def path(self) -> str | None:
-        """JSON pointer of the innermost value that is begun and not finished; None where there is none.
+        """JSON pointer of the innermost unfinished value, or None.
 
         After ``{"a": [1, 2`` it is ``/a/1``, after ``{"a": [1, `` it is ``/a``.
         """
@@ -162,12 +162,12 @@ class PartialJson:
 
     @property
     def place(self) -> tuple[Path, str]:
-        """The path of what comes next, and what that is.
+        """The path of what comes next, and what it is.
 
         ``"value"``: the first character of that value; ``"item"``: that, or the end of its array; ``"key"``: a key of
-        that object (in it, or its first character); ``"first-key"``: that, or the end of the object; ``"colon"``:
-        what stands before that value; ``"after"``: what stands after a member or item of that container;
-        ``"string"``, ``"number"``, ``"word"``: the rest of that value; ``"end"``: only white space.
+        that object (in it, or its first character); ``"first-key"``: that, or the end of the object; ``"colon"``: what
+        precedes that value; ``"after"``: what follows a member or item of that container; ``"string"``, ``"number"``,
+        ``"word"``: the rest of that value; ``"end"``: only white space.
         """
         state = self._state
         top = self.frames[-1] if self.frames else None
@@ -195,7 +195,7 @@ class PartialJson:
     def snapshot(self) -> Any:
         """The value so far, as it will stay.
 
-        Open containers are copied, one level each; what is finished is shared between snapshots.
+        Open containers are copied, one level each; finished parts are shared between snapshots.
         """
         value = self.value
         inner: Any = None
@@ -322,7 +322,7 @@ class PartialJson:
         return (self.frames[-1].path, self.frames[-1].key) if self.frames else None
 
     def _place(self, value: Any) -> None:
-        """Puts the value at hand where it belongs, or replaces what was shown of it."""
+        """Puts the current value where it belongs, or replaces what was shown of it."""
         if not self.frames:
             self._root, self._has_root = value, True
             return
@@ -452,7 +452,7 @@ class PartialJson:
         )
 
     def _flush_half(self) -> None:
-        """Half a surrogate pair turns out to stand alone: it stays as it is, as for json.loads."""
+        """Half a surrogate pair stands alone after all: it stays as it is, as in json.loads."""
         if self._high:
             self._parts.append(self._high)
             self._high = ""

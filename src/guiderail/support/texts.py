@@ -1,4 +1,4 @@
-"""Texts as the core reads them: Python's ``str`` may hold halves of surrogate pairs, UTF-8 may not."""
+"""Texts as the core reads them: Python's ``str`` may contain halves of surrogate pairs, UTF-8 may not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether a text holds half of a surrogate pair, and so has no UTF-8 form."""
+    """Whether a text contains half of a surrogate pair, and so has no UTF-8 form."""
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 

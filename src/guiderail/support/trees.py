@@ -1,7 +1,7 @@
-"""Texts of values as trees: JSON as ``json`` reads it, but numbers keep their spelling.
+"""Texts of values as trees: JSON as ``json`` reads it, except that numbers keep their spelling.
 
-A tree is None, a bool, a str, a :class:`Number`, a list or a dict of trees. Nothing is rounded before the type
-has said what a number is to become: ``1.10`` is exact as a ``Decimal``.
+A tree is None, a bool, a str, a :class:`Number`, a list or a dict of trees. Nothing is rounded before the type decides
+what a number becomes: ``1.10`` is exact as a ``Decimal``.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Number:
             raise Mismatch(f"is beyond the exponents of a Decimal ({self.text[:40]})") from None
 
     def plain(self) -> int | float:
-        """An int if it is spelled as one, a float otherwise: what ``json.loads`` gives."""
+        """An int if it is spelled as one, otherwise a float: what ``json.loads`` returns."""
         return _integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
 
 
 def _integer(text: str) -> int:
-    """An int of any length: ``int`` reads 4,300 digits at most unless told otherwise, and quadratically."""
+    """An int of any length: by default, ``int`` reads at most 4,300 digits, and in quadratic time."""
     if len(text) <= 600:
         return int(text)
     if text[0] == "-":
@@ -86,7 +86,7 @@ class Called(dict[str, Any]):
     """The arguments of a call, by name, as the members of an object.
 
     Attributes:
-        function: what is called.
+        function: the name of the function.
     """
 
     def __init__(self, function: str, members: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def plain(tree: Tree) -> Any:
 
 
 def dump(tree: Tree) -> str:
-    """A tree as JSON text, numbers as they were spelled."""
+    """A tree as JSON text, with numbers as they were spelled."""
     if isinstance(tree, Number):
         return tree.text
     if isinstance(tree, list):

@@ -1,9 +1,9 @@
-"""What compiling may cost, counted in steps and not in seconds.
+"""The cost of compiling, counted in steps, not in seconds.
 
-A step is an elementary one of the core: an expression made, an operand handled; some 0.1 µs. What a front end
-does in Python counts for as many steps as it takes time, roughly. The count depends on the request alone: not on the
-machine, on what others compiled before, or on what is in a cache. So a request that is refused for its work is refused
-everywhere and always. The core counts for each thread.
+A step is an elementary operation of the core (an expression made, an operand processed) and takes some 0.1 µs. Python
+code in front ends counts for roughly as many steps as it takes time. The count depends on the request alone: not on the
+machine, on what others compiled before, or on caches. So a request that exceeds its limit does so everywhere and
+always. The core counts separately for each thread.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ spend = _core.spend_work
 spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
-_MOST = 1 << 60  # no sum of counts comes near the end of 64 bits
+_MOST = 1 << 60  # far below the limit of 64 bits, even for sums
 _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
 
 
 def check_steps(name: str, steps: Any) -> None:
-    """Refuses what is no number of steps.
+    """Checks that a limit is a number of steps.
 
     Raises:
-        CompileError: the limit is no number above 0.
+        CompileError: the limit is not a number above 0.
     """
     if type(steps) is not int or not 0 < steps < _MOST:
         raise CompileError(f"{name} must be a number of steps above 0, not {shown(steps)}", code="bad-bound")
 
 
 class limited:
-    """Within, this thread may spend so many steps, and no more than a limit around allows.
+    """Limits the steps of this thread inside a ``with`` block; an outer limit still applies.
 
     Raises:
-        CompileError: the limit is no number above 0.
+        CompileError: the limit is not a number above 0.
     """
 
     __slots__ = ("_before", "_most", "_outermost")
@@ -72,7 +72,7 @@ class limited:
 
 
 def out_of_work(error: LimitError) -> bool:
-    """Whether a limit was that of the whole compilation, so that there is no other way to try."""
+    """Whether the limit of the whole compilation was reached, so that trying another way is pointless."""
     return error.code == "work"
 
 
@@ -96,7 +96,7 @@ class _Result:
 
 
 class _Here(threading.local):
-    """What this thread's compilation has paid for, what it makes, and what it made last."""
+    """What this thread's compilation has paid for, what it is making, and what it made last."""
 
     paid: set[_Result] | None = None
     making: _Result | None = None
@@ -107,7 +107,7 @@ _here = _Here()
 
 
 def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
-    """Keeps the results of a function. Each compilation pays once for a result, whoever made it."""
+    """Caches the results of a function. Each compilation pays once for a result, even if another made it."""
 
     def decorate(make: Callable[[_Argument], _Value]) -> Callable[[_Argument], _Value]:
         @lru_cache(maxsize=size)

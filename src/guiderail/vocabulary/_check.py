@@ -1,7 +1,7 @@
-"""The round trip: what we believe a token spells against what the tokenizer's own ``decode`` says.
+"""The round trip: compares the bytes of a token with the tokenizer's own ``decode``.
 
-A token alone does not tell: many tokenizers drop a space at the start of a text, or add one at its end. So
-each token is decoded between two copies of an *anchor*, a token that spells one plain letter:
+A token alone is not enough: many tokenizers drop a space at the start of a text, or add one at its end. So each token
+is decoded between two copies of an *anchor*, a token that spells one plain letter:
 
     decode([anchor, token, anchor]) == decode([anchor]) + token + the rest of decode([anchor, anchor])
 """
@@ -28,9 +28,9 @@ class Mismatch:
     """A token whose bytes and decoded text differ.
 
     Attributes:
-        token: its id.
-        expected: the bytes that the vocabulary holds.
-        decoded: what the tokenizer decodes in a context, or None where the context itself was changed.
+        token: the token id.
+        expected: the bytes in the vocabulary.
+        decoded: what the tokenizer decodes between anchors, or None if the anchors themselves changed.
     """
 
     token: int
@@ -43,11 +43,11 @@ class Mismatch:
 
 
 def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[str | bytes | None]:
-    """What each token adds between two anchors; None where the anchors are not left as they are."""
+    """What each token adds between two anchors; None if the anchors changed."""
     before, pair = decode([[anchor], [anchor, anchor]])
     after = pair[len(before) :]
     if not _starts(pair, before) or not before.strip() or after.strip() != before.strip():
-        return [None] * len(tokens)  # a decoder that drops repetitions, or tidies even this
+        return [None] * len(tokens)  # a decoder that drops repetitions or cleans up even this text
     found: list[str | bytes | None] = []
     for text in decode([[anchor, token, anchor] for token in tokens]):
         whole = len(text) >= len(pair) and _starts(text, before) and _ends(text, after)
@@ -70,7 +70,7 @@ def find_anchors(table: TokenTable) -> list[int]:
 
 
 def find_mismatches(table: TokenTable, tokens: Sequence[int], decode: DecodeBatch) -> list[Mismatch]:
-    """The tokens whose bytes the tokenizer's ``decode`` denies; none where no anchor can be found."""
+    """The tokens whose bytes disagree with the tokenizer's ``decode``; none if no anchor is found."""
     mismatches: list[Mismatch] = []
     for anchor in find_anchors(table):
         mismatches = []

@@ -1,9 +1,9 @@
-"""Which tokens end a turn.
+"""Finds the tokens that end a turn.
 
-A tokenizer names one end-of-sequence token; chat models end their turns with another one that the tokenizer
-only lists among its special tokens. An adapter takes, in this order: what it was told, the declared end of
-sequence, the model's generation settings if they lie beside the tokenizer, and then those of the well-known
-texts below that the tokenizer itself declares as special (or added) tokens.
+A tokenizer names one end-of-sequence token. Chat models end their turns with another one, which the tokenizer only
+lists among its special tokens. An adapter uses, in this order: what the caller passed, the declared end of sequence,
+the model's generation settings if they lie beside the tokenizer, and those well-known texts below that the tokenizer
+itself declares as special (or added) tokens.
 """
 
 from __future__ import annotations

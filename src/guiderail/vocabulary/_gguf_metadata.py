@@ -1,4 +1,4 @@
-"""The key-value part of a GGUF file, read without touching the tensors behind it.
+"""The key-value part of a GGUF file, read without touching the tensors that follow it.
 
     "GGUF"  uint32 version  uint64 tensors  uint64 pairs
     pair    key: string, uint32 type, value
@@ -40,12 +40,12 @@ _LENGTH = struct.Struct("<Q")
 
 
 def read_metadata(path: str, wanted: Callable[[str], bool]) -> dict[str, Any]:
-    """The pairs whose key is ``wanted``.
+    """Returns the pairs whose key is ``wanted``.
 
-    Values are scalars and strings, NumPy arrays of numbers, lists of bytes for arrays of strings.
+    Values are scalars and strings, NumPy arrays of numbers, and lists of bytes for arrays of strings.
 
     Raises:
-        VocabularyError: ``bad-tokenizer-file``, not a GGUF file, of an unknown version, or cut off.
+        VocabularyError: ``bad-tokenizer-file``: it is not a GGUF file, has an unknown version, or is truncated.
     """
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
@@ -144,12 +144,12 @@ class _Reader:
         view, at, unpack = self.view, self.at, _LENGTH.unpack_from
         for _ in range(self.possible(count, 8)):
             at += 8 + unpack(view, at)[0]
-            if at > self.end:  # asked each time, for no offset may pass what a number of C holds
+            if at > self.end:  # checked at each step, because an offset must fit into a C integer
                 raise ValueError(f"it is cut off at byte {self.end}")
         self.at = at
 
     def possible(self, count: int, least: int) -> int:
-        """``count``, unless the file is too short for so many values of at least ``least`` bytes."""
+        """``count``, unless the file is too short for that many values of at least ``least`` bytes."""
         if count * least > self.end - self.at:
             raise ValueError(f"it is cut off at byte {self.end}")
         return count

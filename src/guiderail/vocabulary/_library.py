@@ -52,7 +52,7 @@ def choose_stops(
     special: Mapping[str, int],
     others: Mapping[str, int] = MappingProxyType({}),
 ) -> Sequence[int] | int:
-    """What the caller said, or else what the tokenizer declares; it is an error if that is nothing."""
+    """What the caller passed, or else what the tokenizer declares; an error if that is nothing."""
     if given is not None:
         return given
     found = end_tokens(declared, special, others)

@@ -17,13 +17,13 @@ class ReadTokenizer:
 
     Attributes:
         table: the bytes of the tokens.
-        special_tokens: special tokens as text → id, or their ids.
+        special_tokens: a mapping from text to id, or just ids.
         stop_token_ids: the tokens that end the text.
         size: the width of the logits; None: the number of tokens.
-        encode: how the tokenizer spells a text.
-        bos_token_id: the token that begins a text.
-        name: what the tokenizer is called.
-        oracle: the tokenizer's own ``decode``, against which the table is checked.
+        encode: encodes a text as the tokenizer does.
+        bos_token_id: the beginning-of-text token.
+        name: the name of the tokenizer.
+        oracle: the tokenizer's own ``decode``, with which the table is checked.
         verify: whether every token is checked; otherwise a sample.
     """
 

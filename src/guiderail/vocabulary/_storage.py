@@ -1,7 +1,7 @@
 """Saved vocabularies: one binary file that C reads, too (``docs/program_format.md``).
 
-The fingerprint in it is compared with that of what was read, so a damaged file is never used. Files of earlier
-versions, ``.npz`` archives, are still read.
+The fingerprint in the file is compared with that of the result, so a damaged file is never used. Files of earlier
+versions, ``.npz`` archives, can still be read.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
 
 
 class _Reader:
-    """Reads numbers and texts up to an end; a ValueError where there are none."""
+    """Reads numbers and texts up to an end; raises ValueError beyond it."""
 
     def __init__(self, file: bytes, at: int, end: int) -> None:
         self.file, self.at, self.end = file, at, end

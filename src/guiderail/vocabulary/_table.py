@@ -1,10 +1,10 @@
-"""How tokens are laid out: one buffer of bytes, offsets into it, and which tokens are no text.
+"""The layout of tokens: one buffer of bytes, offsets into it, and flags of tokens that are not text.
 
     data     b"hello wor..."
     offsets  [0, 5, 5, 9, ...]   token i is data[offsets[i]:offsets[i + 1]]; token 1 is empty
     special  [0, 1, 0, ...]      1: never matched as text (control token, unplaced, empty)
 
-Everything here is vectorised: 128 k tokens take a few milliseconds.
+Everything here is vectorized: 128 k tokens take a few milliseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TokenTable:
     """Token bytes in one buffer.
 
     Attributes:
-        data: the bytes of all tokens, one after the other.
+        data: the bytes of all tokens, concatenated.
         offsets: shape (tokens + 1,), uint32; token ``i`` is ``data[offsets[i]:offsets[i + 1]]``.
         special: shape (tokens,), uint8; 1 = never matched as text.
         unplaced: id → reason, for tokens that are neither text nor a special token. They are ``special`` too.
@@ -59,7 +59,7 @@ class TokenTable:
 
     @classmethod
     def from_lengths(cls, data: bytes, lengths: NDArray[np.int64]) -> TokenTable:
-        """A table of tokens that lie one after the other in ``data``."""
+        """A table of tokens that are concatenated in ``data``."""
         if len(data) > _MAX_BYTES:
             raise VocabularyError("the tokens together exceed 4 GiB", code="bad-token")
         offsets = np.zeros(len(lengths) + 1, np.uint32)
@@ -105,7 +105,7 @@ class TokenTable:
         return TokenTable(self.data, offsets, special, unplaced)
 
     def close(self, special: Iterable[int]) -> None:
-        """Marks what is no text: special tokens, unplaced ones, and empty ones (which become unplaced)."""
+        """Marks tokens that are not text: special tokens, unplaced ones, and empty ones (which become unplaced)."""
         for token in special:
             self.special[token] = 1
             self.unplaced.pop(token, None)
@@ -119,9 +119,9 @@ class TokenTable:
 
 @lru_cache(maxsize=1)
 def gpt2_characters() -> dict[str, int]:
-    """Character → byte of byte-level BPE: printable Latin-1 stands for itself, the rest for U+0100 and on.
+    """Character → byte of byte-level BPE: printable Latin-1 stands for itself, the rest is U+0100 and following.
 
-    The table of GPT-2 (Radford et al. 2019), which every byte-level tokenizer since has kept.
+    This is the table of GPT-2 (Radford et al. 2019), which every byte-level tokenizer since then uses.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     table = {chr(b): b for b in printable}
@@ -132,7 +132,7 @@ def gpt2_characters() -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def _gpt2_lookup() -> NDArray[np.int16]:
-    """Code point → byte, -1 where there is none; code points past the table are clipped to its last entry."""
+    """Code point → byte, or -1; code points past the table are clipped to its last entry."""
     table = gpt2_characters()
     lookup = np.full(max(map(ord, table)) + 2, -1, np.int16)
     for character, byte in table.items():
@@ -143,7 +143,7 @@ def _gpt2_lookup() -> NDArray[np.int16]:
 def byte_level_table(tokens: Sequence[str | None]) -> TokenTable:
     """The table of tokens spelled in GPT-2's byte alphabet.
 
-    A token with a character outside of that alphabet is its own UTF-8: so do the libraries decode it.
+    A token with a character outside that alphabet is its own UTF-8, as the libraries decode it.
     """
     texts = [token or "" for token in tokens]
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")

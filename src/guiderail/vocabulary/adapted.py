@@ -12,22 +12,21 @@ from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["forget_vocabularies", "vocabulary_of"]
 
-_MOST = 8  # tokenizers whose vocabularies are kept, the ones used last
+_MOST = 8  # most recently used tokenizers whose vocabularies are kept
 _NONE = (type(None), bool, int, float, complex, bytes, bytearray, list, tuple, dict, set, frozenset)
 _kept: OrderedDict[tuple[Any, ...], tuple[Any, Vocabulary]] = OrderedDict()
 _lock = threading.Lock()
 
 
 def vocabulary_of(source: Any) -> Vocabulary:
-    """A vocabulary of what a user passes: itself, or that of a model of :func:`guiderail.load_model`, of a tokenizer of
-    any library with an adapter, or of the path of one.
+    """Returns the vocabulary of what a user passes.
 
-    Vocabularies are kept with the tokenizers that they were made of, the last 8 of them; tokens that are added to a
-    tokenizer later make another.
+    That is a vocabulary, a model of :func:`guiderail.load_model`, a tokenizer of any library with an adapter, or the
+    path of one. The vocabularies of the last 8 tokenizers are cached; adding tokens to a tokenizer makes a new one.
 
     Raises:
-        ArgumentError: this is no tokenizer.
-        VocabularyError: it is one, but no adapter can tell the bytes of its tokens.
+        ArgumentError: it is not a tokenizer.
+        VocabularyError: it is one, but no adapter can determine the bytes of its tokens.
     """
     if isinstance(source, Vocabulary):
         return source

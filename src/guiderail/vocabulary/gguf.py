@@ -1,8 +1,8 @@
-"""GGUF: the tokens, their types and the end tokens stand in the metadata of the model file.
+"""GGUF: the tokens, their types and the end tokens are in the metadata of the model file.
 
-What a token spells is decided as llama.cpp does in ``token_to_piece``: a *normal* token through the alphabet
-of its kind (GPT-2's bytes, or ``▁`` for a space), a *byte* token is that byte, a *user-defined* one is its
-text as it stands, *control* and *unknown* tokens are special, *unused* ones spell nothing.
+The bytes of a token are decided as in llama.cpp's ``token_to_piece``. A *normal* token is decoded by the alphabet of
+its kind (GPT-2's bytes, or ``▁`` for a space). A *byte* token is that byte, and a *user-defined* one is its text.
+*Control* and *unknown* tokens are special, and *unused* ones are empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BYTE_LEVEL = {"gpt2"}
 _WHITESPACE = {"llama", "bert", "t5"}
 _SCALARS = ("model", "bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id")
 
-# What llama.cpp cuts texts by, by the name that a file gives. What no pattern matches is a piece, too.
+# How llama.cpp splits texts, by the name in the file. Text between matches is a piece, too.
 _LLAMA3 = (
     r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -1,11 +1,10 @@
-"""Hugging Face tokenizers: the bytes of a token are read off the tokenizer's own decoder.
+"""Hugging Face tokenizers: reads the bytes of tokens off the tokenizer's own decoder.
 
-A fast tokenizer decodes by a chain of small steps (replace ``▁`` by a space, turn ``<0x0A>`` into a byte,
-map the characters of byte-level BPE to bytes, put a space before what does not begin with ``##`` …). The
-same steps are done here to all tokens at once, as for a token in the middle of a text: what a decoder does
-at the very start or end of a text (dropping the leading space) is left out. A step that cannot be done token
-by token makes the adapter ask the library's ``decode`` for every token in context. In either case the result
-is then held against ``decode``.
+A fast tokenizer decodes by a chain of small steps (replace ``▁`` by a space, turn ``<0x0A>`` into a byte, map the
+characters of byte-level BPE to bytes, put a space before what does not begin with ``##`` …). This module applies the
+same steps to all tokens at once, as for a token in the middle of a text. It leaves out what a decoder does only at the
+very start or end of a text (dropping the leading space). If a step cannot be done token by token, the adapter asks the
+library's ``decode`` for every token in context. In both cases the result is then compared with ``decode``.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ def _read_path(path: str) -> tuple[Any, str, dict[str, Any]]:
 
 
 def _unwrap(tokenizer: Any) -> Any:
-    """A processor (text and images) holds its tokenizer as an attribute."""
+    """A processor (text and images) has its tokenizer as an attribute."""
     inner = getattr(tokenizer, "tokenizer", None)
     if inner is not None and not hasattr(tokenizer, "get_vocab") and hasattr(inner, "get_vocab"):
         return inner
@@ -200,7 +199,7 @@ def _spellings(backend: Any) -> list[str | None]:
     count = backend.get_vocab_size(with_added_tokens=True)
     spellings: list[str | None] = list(map(backend.id_to_token, range(count)))
     if None not in spellings:
-        return spellings  # as many as there are: the numbering has no holes
+        return spellings  # the count equals the size, so there are no holes
     vocabulary = backend.get_vocab(with_added_tokens=True)
     spellings = [None] * (max(vocabulary.values(), default=-1) + 1)
     for text, token in vocabulary.items():
@@ -233,7 +232,7 @@ def _flatten(step: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _interpret(steps: list[dict[str, Any]], spellings: list[str | None]) -> TokenTable | None:
-    """Does the decoder's steps to all tokens at once; None where a step does not work token by token."""
+    """Applies the decoder's steps to all tokens at once; None if a step does not work token by token."""
     texts = [text or "" for text in spellings]
     raw: dict[int, bytes] = {}  # tokens that stand for one byte
     fused = False  # after "Fuse" a step sees the whole text, not a token

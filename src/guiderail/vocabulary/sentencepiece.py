@@ -1,9 +1,8 @@
 """SentencePiece models: ``▁`` is a space, ``<0x0A>`` a byte, control pieces are special.
 
-``decode`` of the library drops the first space of a text (the *dummy prefix* that encoding has put there).
-Generated text continues a prompt, so here the space belongs to the token, also to the first one. A
-constraint that must not begin with a space is met by the pieces without ``▁``; one that follows ``Answer:``
-usually wants ``" ?"`` in front.
+The library's ``decode`` drops the first space of a text (the *dummy prefix* that encoding has added). Generated text
+continues a prompt, so here the space belongs to the token, even to the first one. If a constraint must not begin with a
+space, pieces without ``▁`` match it; one that follows ``Answer:`` usually needs ``" ?"`` in front.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def from_sentencepiece(
         tokens: list[bytes | None] = [piece.replace("▁", " ").encode() for piece in pieces]
         for token in _where(processor.is_byte(ids)):
             tokens[token] = bytes([int(pieces[token][3:5], 16)])
-    except ValueError as error:  # not UTF-8 (UnicodeDecodeError is one), or a byte that is none
+    except ValueError as error:  # not UTF-8 (UnicodeDecodeError is one), or not a byte
         raise VocabularyError(
             f"a piece of the SentencePiece model is malformed: {error}", code="bad-tokenizer-file"
         ) from error

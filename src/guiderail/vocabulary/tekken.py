@@ -112,7 +112,7 @@ def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | i
 
 
 def _file_encoder(pattern: Any, spelled: list[bytes], special_count: int) -> TekkenFileEncoder | None:
-    """An encoder over a file alone, where tiktoken, which runs its byte-pair encoding, is installed."""
+    """An encoder from a file alone, if tiktoken, which runs its byte-pair encoding, is installed."""
     if not isinstance(pattern, str) or importlib.util.find_spec("tiktoken") is None:
         return None
     return TekkenFileEncoder(pattern, spelled, special_count)
@@ -123,7 +123,7 @@ def _from_tekkenizer(
 ) -> ReadTokenizer:
     special_count = int(tokenizer.num_special_tokens)
     special = {str(tokenizer.id_to_piece(token)): token for token in range(special_count)}
-    # The ranks of the text tokens, through the encoding that mistral-common itself uses where it can be had.
+    # The ranks of the text tokens, through the encoding that mistral-common itself uses if it is installed.
     model = getattr(tokenizer, "_model", None)
     spell = getattr(model, "decode_single_token_bytes", None)
     if spell is None:
@@ -149,7 +149,7 @@ def _table(special: dict[str, int], special_count: int, spelled: list[bytes]) ->
 
 
 class TekkenFileEncoder:
-    """A tekken file → ids of a text; tiktoken's encoding is built when the first text is spelled."""
+    """Encodes texts with a tekken file; tiktoken's encoding is built when the first text is encoded."""
 
     def __init__(self, pattern: str, spelled: list[bytes], special_count: int) -> None:
         self.pattern = pattern

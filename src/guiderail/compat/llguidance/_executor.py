@@ -50,7 +50,7 @@ class LLExecutor:
         try:
             if running:
                 fill_next_token_bitmasks(running, whole, rows=rows, threads=self._threads)
-        except LimitError:  # of one of them: each is asked by itself, so that the others are not held up
+        except LimitError:  # an error of one matcher: call each by itself, so that the others continue
             left = list(interpreters)
         for matcher, place in left:
             matcher._fill(whole[place])

@@ -126,8 +126,8 @@ class LLMatcher:
         """Returns what is wrong with a grammar: an empty text if nothing is, ``"WARNING: …"`` if there are only
         warnings.
         """
-        wrong, told = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
-        return told[0] if wrong else f"WARNING: {'; '.join(told)}" if told else ""
+        wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
+        return messages[0] if wrong else f"WARNING: {'; '.join(messages)}" if messages else ""
 
     @staticmethod
     def validate_grammar_with_warnings(
@@ -135,14 +135,14 @@ class LLMatcher:
     ) -> tuple[bool, list[str]]:
         """Returns whether a grammar is faulty, and the error, or else the warnings about it."""
         try:
-            constraint, told = _grammars.read_grammar(grammar)
+            constraint, messages = _grammars.read_grammar(grammar)
             if tokenizer is None:
                 constraint.program()
             else:
                 compile(constraint, tokenizer.vocabulary)
         except GuiderailError as error:
             return True, [str(error)]
-        return False, told
+        return False, messages
 
     # -- state ---------------------------------------------------------------------------------------------------
     def is_error(self) -> bool:
@@ -278,7 +278,7 @@ class LLMatcher:
                 if not (fits and twin.accept_token(int(token))):
                     break
                 good += 1
-        except LimitError:  # told when the token itself is read
+        except LimitError:  # reported when the token itself is read
             pass
         return good
 
@@ -299,7 +299,7 @@ class LLMatcher:
             return none
         try:
             return ask(self.matcher)
-        except LimitError:  # told where the text needs it
+        except LimitError:  # reported where the text needs it
             return none
 
     # -- masks ---------------------------------------------------------------------------------------------------

@@ -183,9 +183,9 @@ class RegexCompiler:
 
 def _checked(grammar: str, check: bool) -> str:
     if check:
-        wrong, told = LLMatcher.validate_grammar_with_warnings(grammar)
+        wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar)
         if wrong:
-            raise ValueError(told[0])
+            raise ValueError(messages[0])
     return grammar
 
 

@@ -32,7 +32,7 @@ class TokenizerWrapper:
         try:
             gtokenizer(b"test")
             self._accepts_bytes = True
-        except Exception:  # whatever it raises, it wants text
+        except Exception:  # any exception: it expects text
             self._accepts_bytes = False
 
     def __call__(self, text: str) -> list[int]:

@@ -61,7 +61,7 @@ __all__ = [
     "set_max_recursion_depth",
 ]
 
-_LATER = {  # what needs torch, transformers or pydantic, or is seldom used
+_LATER = {  # needs torch, transformers or pydantic, or is rarely used
     "StructuralTag": "structural_tag",
     "StructuralTagItem": "structural_tag",
     "contrib": "",

@@ -203,7 +203,7 @@ def _strict_tag(spec: Any) -> Any:
 def _layout(options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``json_schema`` with the same meaning."""
     said: dict[str, Any] = {"property_order": "any" if options["any_order"] else "declared"}
-    if options["any_whitespace"]:  # indent and separators say nothing then, in XGrammar too: any layout is allowed
+    if options["any_whitespace"]:  # any layout is allowed, so indent and separators have no effect, as in XGrammar
         bound = options["max_whitespace_cnt"]
         return {**said, "layout": "free", "max_whitespace": NO_BOUND if bound is None else bound}
     indent, separators = options["indent"], options["separators"]

@@ -57,7 +57,7 @@ class GrammarMatcher:
         with raised_as():
             self.matcher: Matcher = guide.matcher(stops)
         self._grammar = compiled_grammar
-        self._strings: dict[int, bytes] = {}  # what was read as text, by the step
+        self._strings: dict[int, bytes] = {}  # step → the text that was accepted as a string
         self._open_end = bool(terminate_without_stop_token)
         self._default_temperature = None if default_temperature is None else float(default_temperature)
 

@@ -20,7 +20,7 @@ _STOPS = frozenset(
         "<｜end▁of▁sentence｜>".encode(),
     )
 )  # fmt: skip
-_NO_TEXT = b"\x00"  # stands in a vocabulary without any text, so that strings can still be matched
+_NO_TEXT = b"\x00"  # the text of tokens in a vocabulary without texts, so that strings can still be matched
 
 
 class VocabType(Enum):

@@ -1,7 +1,7 @@
-"""What holds of the rules of a grammar: which are defined, nullable, productive, reachable, left-recursive.
+"""Properties of a grammar's rules: which are defined, nullable, productive, reachable, left-recursive.
 
 Nullable and productive are least fixed points over the rules (Hopcroft & Ullman 1979, section 4.4), computed with a
-list of the rules whose operands changed, so that a grammar of thousands of rules costs little more than its size.
+worklist of the rules whose operands changed, so that thousands of rules cost little more than their size.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ConstraintFacts:
         return known
 
     def productive(self, constraint: Constraint) -> bool:
-        """Whether it has any text; assumed where that is too hard to decide."""
+        """Whether it has any text; True if that is too hard to decide."""
         if isinstance(constraint, Literal | SpecialToken | AnyText | TextUntil | SubstringOf | TextChoice):
             return True
         if not _plain(constraint):
@@ -126,7 +126,7 @@ class ConstraintFacts:
         try:
             return handle != builder.EMPTY and not builder.is_empty(handle)
         except LimitError:
-            return True  # the guide finds out, with the fuel that it was given
+            return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:
         if self._builder is None:
@@ -159,13 +159,13 @@ def _always_some(constraint: Constraint) -> bool:
 
 
 class Decision:
-    """Whether expressions have a property that a sequence has if all its parts have it, and a choice if one has it.
+    """Decides a property that a sequence has if all its parts have it, and a choice if one has it.
 
-    Answers are kept for parts that were looked into, so it holds for good: names must not change what they are.
+    Answers for parts are cached forever: what names mean must not change.
 
     Args:
-        of_name: whether a name has it.
-        of_leaf: whether what has no parts and is no name has it.
+        of_name: whether a name has the property.
+        of_leaf: whether an expression without parts that is not a name has it.
     """
 
     def __init__(self, of_name: Callable[[str], bool], of_leaf: Callable[[Expression], bool]) -> None:
@@ -211,9 +211,9 @@ class Decision:
 def _least(
     rules: Mapping[str, Expression], holds: Callable[[Expression, set[str]], bool], order: list[str] | None
 ) -> set[str]:
-    """The smallest set of names for which ``holds`` of each body says whether the name is in the set.
+    """The smallest set of names such that ``holds`` of a body says whether its name is in the set.
 
-    ``order``: the names, best each after those that it needs.
+    ``order``: the names, preferably each after those that it needs.
     """
     found: set[str] = set()
     place: dict[str, int] = {}
@@ -259,7 +259,7 @@ def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, orde
     def holds(body: Expression, found: set[str]) -> bool:
         if not decisions:
             decisions.append(nullable_by(found, facts))
-        decisions[0].known.clear()  # what is found may have changed
+        decisions[0].known.clear()  # the answers may have changed
         return decisions[0](body)
 
     return _least(rules, holds, order)
@@ -272,7 +272,7 @@ def nullable_by(found: set[str], facts: ConstraintFacts) -> Decision:
 
 
 def nullable_leaf(e: Expression, facts: ConstraintFacts) -> bool:
-    """Whether what has no parts and is no name has the empty text."""
+    """Whether an expression without parts that is not a name matches the empty text."""
     if isinstance(e, Text):
         return not e.text
     return isinstance(e, Embedded) and facts.nullable(e.constraint)
@@ -306,10 +306,10 @@ def _productive_by(rules: Mapping[str, Expression], found: set[str], facts: Cons
 
 
 def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps: bool = False) -> Rules:
-    """The productive rules without the alternatives that can never finish.
+    """The productive rules, without the alternatives that can never finish.
 
-    With ``traps`` such alternatives are kept, as far as they lead, and end in ``TRAP``: to a lexer that knows
-    what may come next, what they begin with may.
+    With ``traps``, such alternatives are kept as far as they go and end in ``TRAP``: for a lexer that knows what may
+    come next, their beginnings are allowed.
     """
     alive = _productive_by(rules, productive, facts)
     inside: set[str] = set()  # rules that can never finish, being put in the place of their names
@@ -352,7 +352,7 @@ def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps:
 
 
 def barren(e: Expression) -> bool:
-    """Whether every way through ``e`` ends in ``TRAP``."""
+    """Whether every path through ``e`` ends in ``TRAP``."""
     kind = type(e)
     if kind is Name:
         return e.name == TRAP.name  # type: ignore[union-attr]
@@ -380,7 +380,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 
 # -- what comes first ------------------------------------------------------------------------------------------------
 def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str]:
-    """The names that can stand at the very left of ``e``, behind parts that may be empty too."""
+    """The names that can stand at the left end of ``e``, also after parts that may be empty."""
     found: set[str] = set()
     stack, seen = [e], set()
     while stack:

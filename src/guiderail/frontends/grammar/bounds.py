@@ -1,4 +1,4 @@
-"""Texts that are bounded in tokens or characters, or end where they first may: what attributes of rules ask for."""
+"""Texts bounded in tokens or characters, or ending at the first chance: what attributes of rules require."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAY_OUT = "bound only the regular parts, or put bounds into the JSON Schema (max
 
 @dataclass(frozen=True, slots=True)
 class Counted(Constraint):
-    """Texts of at most so many tokens: when they are spent, a text continues to the next place where it may end."""
+    """Texts of a limited number of tokens. Once these are spent, a text continues to the next possible end."""
 
     item: Constraint
     most: int
@@ -58,7 +58,7 @@ def within(texts: Constraint, max_tokens: int | None, max_chars: int | None) -> 
     """Texts of at most so many characters, then of at most so many tokens; None: any number.
 
     Raises:
-        CompileError: the texts are those of a recursive grammar, or hold special tokens (``grammar-bound``).
+        CompileError: ``grammar-bound``: the texts are those of a recursive grammar, or contain special tokens.
     """
     if max_chars is not None:
         texts = AllOf((texts, Repetition(any_character(), 0, max_chars)))

@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def sequence(parts: Iterable[Expression]) -> Expression:
-    """The parts one after the other; without empty texts, and without a node where there is one part."""
+    """The parts in sequence, without empty texts; a single part needs no node."""
     kept = []
     for part in parts:
         if isinstance(part, Choice) and not part.parts:
@@ -91,7 +91,7 @@ def children(e: Expression) -> tuple[Expression, ...]:
 
 
 def names(e: Expression) -> Iterator[Name]:
-    """Every name in an expression, from the left, as often as it stands there; shared parts are read once."""
+    """Every name in an expression, from the left, as often as it occurs; shared parts are read once."""
     stack: list[Expression] = [e]
     seen: set[int] = set()
     while stack:
@@ -105,7 +105,7 @@ def names(e: Expression) -> Iterator[Name]:
 
 
 def leaves(e: Expression) -> Leaves:
-    """The names in an expression, and whether all else in it are texts; a choice without alternatives is none."""
+    """The names in an expression, and whether all else in it is text (not if a choice has no alternatives)."""
     root: Any = e
     kind = type(root)
     if kind is Name:
@@ -139,9 +139,9 @@ def leaves(e: Expression) -> Leaves:
 
 
 class Fold(Generic[T]):
-    """A value for every part of an expression, made from the values of its operands; each part is asked once.
+    """Computes a value for every part of an expression from the values of its operands, once for each part.
 
-    Values are kept by identity, so a fold holds on to what it has seen.
+    Values are kept by identity, so a fold keeps alive what it has seen.
     """
 
     def __init__(self, combine: Callable[[Expression, list[T]], T]) -> None:

@@ -1,8 +1,8 @@
-"""What a text's captured rules are, found again in the finished text.
+"""Finds what captured rules matched, in the finished text.
 
-The grammar is built a second time with marks around each captured rule: symbols that no text holds. A path through
-its states that reads the text, and marks where it may, says where each rule begins and ends. A rule begins as early as
-it can, and is as long as it can be.
+The grammar is built a second time with marks around each captured rule: symbols that no text contains. A path through
+its states, which reads the text and marks where allowed, says where each rule begins and ends. A rule begins as early
+as possible, and is as long as possible.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _inner(tree: Grammar) -> Iterator[Grammar]:
 
 
 class _Step(NamedTuple):
-    """A place on a path: after which mark of which rule, and the step before it."""
+    """A position on a path: after which mark of which rule, and the previous step."""
 
     mark: str
     at: int
@@ -56,7 +56,7 @@ class _Step(NamedTuple):
 
 
 class Captures:
-    """Finds what is captured in texts of one grammar.
+    """Finds captures in texts of one grammar.
 
     Args:
         tree: the grammar.
@@ -66,14 +66,16 @@ class Captures:
     def __init__(self, tree: Grammar, constraint: Callable[[Grammar], Constraint]) -> None:
         self.constraint = constraint
         self.known: list[Capture] = []
-        self.blanks: list[Constraint | None] = []  # what is ignored in the grammar of each
+        self.blanks: list[Constraint | None] = []  # ignored text, for the grammar of each
         self.programs: dict[Constraint, _core.Program] = {}
         self.program = build_program(constraint(self.marked(tree)))
 
     # -- the grammar with marks
     def marked(self, tree: Grammar) -> Grammar:
-        """The grammar with marks around captured rules, and what is ignored written out before terminals, so that it is
-        no end of a rule."""
+        """The grammar with marks around captured rules.
+
+        Ignored text is written out before terminals, so that no rule ends with it.
+        """
         lexer = tree.lexer
         marks: dict[str, tuple[Expression, Expression]] = {}
         terminals: list[Terminal] = []
@@ -119,10 +121,10 @@ class Captures:
 
     # -- a text
     def find(self, text: str) -> dict[str, list[str]]:
-        """The texts of each captured rule, in order of their ends. Of a text that is not complete: what has ended.
+        """The texts of each captured rule, in the order of their ends. Of an incomplete text: those that have ended.
 
         Raises:
-            LimitError: there are too many ways to read the text.
+            LimitError: the text can be parsed in too many ways.
         """
         data = text.encode(errors="surrogatepass")
         last = self.path(data)
@@ -177,7 +179,9 @@ class Captures:
         return len(text)
 
     def path(self, data: bytes) -> _Step | None:
-        """The marks on a way through the whole text, the last one first; on one to its end where it is not complete."""
+        """The marks on a path through the whole text, the last one first; if the text is incomplete, on a path to its
+        end.
+        """
         program = self.program
         seen: set[tuple[int, int]] = set()
         work: list[tuple[int, int, _Step | None]] = [(0, program.root, None)]
@@ -198,7 +202,7 @@ class Captures:
                 reached, unfinished = at, step
             if at == len(data) and program.is_nullable(state):
                 return step
-            opening: list[tuple[int, int, _Step | None]] = []  # what is tried first is put on the stack last
+            opening: list[tuple[int, int, _Step | None]] = []  # a stack: the first to try is pushed last
             for symbol in program.first_symbols(state):
                 after = program.derivative_symbol(state, symbol)
                 if isinstance(symbol, str) and symbol.startswith((_OPEN, _CLOSE)):

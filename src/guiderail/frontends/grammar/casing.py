@@ -1,9 +1,9 @@
-"""Keywords in one case: how a model writes a Lark grammar whose keywords may be spelled in any.
+"""Keywords in one case: how a model writes a Lark grammar whose keywords may be spelled in any case.
 
 ``"select"i`` matches ``SeLeCt``, and a model that would rather write something else gets there by odd tokens (``In``,
-then ``SerT``). So a keyword is written as the grammar spells it, in small letters, or in capitals. Its other spellings
-become one more terminal that is allowed with it and leads nowhere: were they just missing, the lexer would take them
-for names.
+then ``SerT``). So a keyword is written as in the grammar, in lower case, or in upper case. Its other spellings become
+another terminal that is allowed with it and leads nowhere: if they were just missing, the lexer would read them as
+names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from guiderail.frontends.regex import Regex
 
 __all__ = ["in_one_case"]
 
-_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # no names of a user's
+_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # not possible as user names
 
 
 def in_one_case(tree: Grammar) -> Grammar:
-    """The grammar with each keyword as it is spelled there, in small letters or in capitals.
+    """The grammar with each keyword as in the grammar, in lower case, or in upper case.
 
-    Keywords are the texts of letters with the flag ``i`` that would be names, or the like, if they were none.
+    Keywords are texts of letters with the flag ``i`` that would otherwise be names, or the like.
     """
     lexer = tree.lexer
     found = {} if lexer is None else {one.name: spelling for one in lexer.terminals if (spelling := _keyword(one))}
@@ -58,7 +58,7 @@ def in_one_case(tree: Grammar) -> Grammar:
 
 
 def _keyword(terminal: Terminal) -> str:
-    """The word that a terminal is in any case; empty if it is none."""
+    """The word of a terminal that is a keyword in any case; otherwise empty."""
     constraint = terminal.constraint
     if not isinstance(constraint, Regex) or constraint.flags != "i" or not terminal.keyword_of:
         return ""

@@ -12,10 +12,10 @@ _LONGEST_SAMPLE = 24  # bytes
 
 
 def collisions(lexer: Lexer) -> tuple[str, ...]:
-    """Each pair of terminals that match a common text, with a shortest such text and the one that wins.
+    """Each pair of terminals that match a common text, with a shortest such text and the winner.
 
-    Keywords of a terminal are meant to match what it matches; a pair of these is none. Nor are those listed whose
-    texts are made of rules or too hard to intersect, as nothing short can be said of them.
+    A keyword and the terminal that it belongs to do not count. Terminals made of rules, or too hard to intersect, are
+    left out.
     """
     found = []
     b = _core.Builder()

@@ -466,7 +466,8 @@ def _guess_bnf(text: str) -> str:
             errors.append(error)
     first, second = trees
     if first is None and second is None:
-        raise max(errors, key=lambda error: error.span or (0, 0))  # the notation that got further is the likelier one
+        # The notation that read further is more likely the intended one.
+        raise max(errors, key=lambda error: error.span or (0, 0))
     if first is None or second is None:
         return "ebnf-w3c" if first is None else "gbnf"
     try:

@@ -4,9 +4,9 @@
     item  = 3 * digit | letter, { letter | digit } - "nil" ;
 
 Alternative representations (table 2): ``/`` and ``!`` for ``|``, ``(/ /)`` for ``[ ]``, ``(: :)`` for ``{ }``, ``.``
-for ``;``. Names may hold blanks, which do not count (4.14, 4.15). Texts have no escapes. ``{ x }-`` is one or more: an
-exception with nothing after the minus takes the empty text away (5.6). Special sequences ``? … ?`` are prose and
-refused.
+for ``;``. Names may contain blanks, which are ignored (4.14, 4.15). Texts have no escapes. ``{ x }-`` is one or more:
+an exception with nothing after the minus excludes the empty text (5.6). Special sequences ``? … ?`` are prose and
+rejected.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read(text: str, start: str | None = None, path: str | None = None) -> Gramma
 
 @dataclass(slots=True)
 class _Group:
-    """An open bracket and what has been read in it."""
+    """An open bracket and what has been read inside it."""
 
     close: str
     at: int
@@ -114,7 +114,7 @@ class _Iso(Reader):
                 return Rule(name, body, span)
 
     def step(self, stack: list[_Group]) -> Expression | None:
-        """Reads one term, with what stands after it. Returns the rule when it is over."""
+        """Reads one term and what follows it. Returns the rule when it has ended."""
         self.blank()
         group = stack[-1]
         begin = self.at
@@ -125,10 +125,10 @@ class _Iso(Reader):
             stack.append(_Group(_OPEN[opening], begin, times))
             return None
         e = self.primary(times)
-        return self.behind(stack, group, e)
+        return self.after_term(stack, group, e)
 
-    def behind(self, stack: list[_Group], group: _Group, e: Expression) -> Expression | None:
-        """What stands after a term: a minus, a comma, a bar, or the end of the group (and then after that)."""
+    def after_term(self, stack: list[_Group], group: _Group, e: Expression) -> Expression | None:
+        """Reads what follows a term: a minus, a comma, a bar, or the end of the group and what follows that."""
         while True:
             self.blank()
             if group.minus is not None:

@@ -6,7 +6,7 @@
     [4] Name     ::= (Letter | '_') NameChar*  [ wfc: a constraint in words ]
 
 Nothing is escaped: a backslash is a character like others, and code points are written ``#xN``. Constraints in words
-(``[wfc: …]``, ``[vc: …]``, ``[nsc: …]``) are refused: they are prose, which nobody can enforce.
+(``[wfc: …]``, ``[vc: …]``, ``[nsc: …]``) are rejected: they are prose, which cannot be enforced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``A - B``: the texts of A that are none of B, for notations that have it."""
+"""``A - B``: the texts of A that are not in B, for notations that have it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Exceptions:
         self.written_out: set[str] = set()  # rules used in exceptions
 
     def add(self, left: Expression, right: Expression, span: Span) -> Expression:
-        """What stands for ``left - right`` until :meth:`resolve`."""
+        """A placeholder for ``left - right`` until :meth:`resolve`."""
         name = f"\0{len(self.pending)}"  # no name of a rule
         self.pending[name] = _Pending(left, right, span)
         return Name(name, span)
@@ -90,7 +90,7 @@ def _set(text: str) -> Characters:
 
 
 class _Written:
-    """Expressions with their rules written out; None where a rule leads back to itself or is not there."""
+    """Expands the rules in expressions; None if a rule refers back to itself or does not exist."""
 
     def __init__(self, rules: dict[str, Rule], done: dict[str, Expression]) -> None:
         self.rules, self.done = rules, done

@@ -4,13 +4,13 @@ r"""GBNF, the notation of llama.cpp, and what XGrammar's EBNF adds to it.
     move  ::= [a-h] [1-8] | castle     # characters; ^ negates; alternatives, also on the next line
     castle ::= "O" ("-O"){1,2}         # ? * + {m} {m,} {m,n}
     any   ::= .                        # any character
-    think ::= <think> !</think>* </think>   # tokens by text or <[id]>, and any but one
+    think ::= <think> !</think>* </think>   # tokens by text or <[id]>, and any token except one
     tags  ::= TagDispatch(("<a>", move))    # XGrammar's functions, see :mod:`.gbnf_functions`
     few[max_chars=3, lazy] ::= [a-z]+       # bounds of a rule
 
-A rule ends where the next one begins, so line breaks may stand anywhere between symbols, as in XGrammar; every grammar
-that ends its rules with lines, as llama.cpp wants it, reads the same. Two notations clash at one point: ``.`` is any
-character in llama.cpp and part of a name in XGrammar. Here ``a.b`` is a name if there is a rule of that name.
+A rule ends where the next one begins, so line breaks may stand anywhere between symbols, as in XGrammar. Every grammar
+that ends its rules with lines, as llama.cpp requires, reads the same. The two notations disagree in one point: ``.`` is
+any character in llama.cpp and part of a name in XGrammar. Here ``a.b`` is a name if there is a rule of that name.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class _Gbnf(Reader):
             self.fail(f"expected a text, a class, a name, a token or a bracket, found {self.found()}")
 
     def look_ahead(self, groups: Groups, begin: int) -> None:
-        """``(= …)`` ends a rule, and says of what follows it only what the other rules say."""
+        """Reads ``(= …)``, which ends a rule. It has no effect, because the other rules say what follows."""
         end = self.at
         self.match(_SPACE)
         if not self._ended(groups) or groups.depth:
@@ -271,7 +271,7 @@ class _Gbnf(Reader):
         if isinstance(item, Embedded) and isinstance(item.constraint, OtherTokens) and (least, most) == (0, None):
             (name,) = item.constraint.names if len(item.constraint.names) == 1 else (0,)
             if isinstance(name, str) and name not in re.sub(rf"!{re.escape(name)}", "", self.text):
-                return Embedded(TextUntil(name, False))  # asked for nowhere: perhaps it is ordinary text
+                return Embedded(TextUntil(name, False))  # not referenced: perhaps it is ordinary text
         return repetition(item, least, most)
 
     def string(self) -> Expression:

@@ -40,12 +40,12 @@ _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NUMBER = re.compile(r"[0-9]+")
 _INLINE_FLAGS = re.compile(r"\(\?([imsu]+)\)")
-_PLAIN = r'[^"\\\x00-\x1f]*'  # what stands in a JSON string without escapes
+_PLAIN = r'[^"\\\x00-\x1f]*'  # the characters of a JSON string that need no escape
 
 
 @dataclass(frozen=True, slots=True)
 class OtherTokens(Constraint):
-    """One token of any kind but these and those that end a text. Without a vocabulary, one character stands for it."""
+    """Any one token except these and stop tokens. Without a vocabulary, one character stands for it."""
 
     names: tuple[str | int, ...]
 
@@ -60,7 +60,7 @@ class OtherTokens(Constraint):
 
 @dataclass
 class _Arguments:
-    """What stands in the brackets of a function: texts, numbers, tuples, names of rules; and ``key=value``."""
+    """The arguments of a function: texts, numbers, tuples, names of rules; and ``key=value``."""
 
     plain: list[Any]
     named: dict[str, Any]
@@ -137,13 +137,13 @@ def function(name: str, reader: Reader, quoted: Callable[[], str], begin: int) -
     """The expression of a function.
 
     Args:
-        name: of the function; one of `FUNCTIONS`.
-        reader: stands at the bracket after it.
-        quoted: reads a text in quotes.
-        begin: where the name begins.
+        name: the function, one of `FUNCTIONS`.
+        reader: positioned at the opening parenthesis.
+        quoted: reads a quoted text.
+        begin: the position of the name.
 
     Raises:
-        PatternError: an argument is missing, or wrong.
+        PatternError: an argument is missing or wrong.
     """
     given = _Parser(reader, quoted, name).run(begin)
     return FUNCTIONS[name](reader, given)
@@ -204,7 +204,7 @@ def _regex(reader: Reader, given: _Arguments) -> Expression:
     inline = _INLINE_FLAGS.match(pattern)
     if inline:
         pattern, flags = pattern[inline.end() :], flags + inline[1]
-    point = set() if "flags" in said else {"s"}  # by itself a point is any character
+    point = set() if "flags" in said else {"s"}  # a point alone is any character
     flags = "".join(sorted({*flags, "u"} | point))
     try:
         found: Constraint = regex(pattern, dialect="ecma", flags=flags)
@@ -226,7 +226,7 @@ def _pairs(reader: Reader, given: _Arguments, what: str) -> list[tuple[Any, Name
 
 
 def _tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
-    """Free text; where a tag ends, its rule follows, and free text again."""
+    """Free text; each tag is followed by its rule, then free text again."""
     said = _named(reader, given, excludes=tuple, loop_after_dispatch=bool, stop_eos=bool, stop_str=tuple)
     pairs = _pairs(reader, given, "a tag")
     tags = _texts(reader, given, tuple(tag for tag, _ in pairs), "tags")

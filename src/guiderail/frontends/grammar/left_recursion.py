@@ -1,24 +1,24 @@
-"""Left recursion removed, whatever its kind, without changing the language.
+"""Removes left recursion of any kind, without changing the language.
 
-A derivative of a rule begins at its left, so a rule that begins with itself would never be done. Such rules are
+A derivative of a rule begins at its left, so a rule that begins with itself would never terminate. Such rules are
 rewritten by the **left-corner transform** (Rosenkrantz & Lewis 1970), restricted to rules that are left-recursive
-(Moore 2000, "Removing Left Recursion from Context-Free Grammars", section 4): everything else stays as it was written.
-For a component of rules that begin with each other and a rule ``A`` of it,
+(Moore 2000, "Removing Left Recursion from Context-Free Grammars", section 4); all others stay as written. For a
+component of rules that begin with each other and a rule ``A`` of it,
 
-    A    -> t β A/B     for every B -> t β   of the component where t is no rule of it
+    A    -> t β A/B     for every B -> t β   of the component where t is not a rule of it
     A/B  -> α A/C       for every C -> B α   of the component
     A/A  -> (nothing)
 
-``A/B`` is what is missing of an ``A`` when a ``B`` was read. These new rules use each other at the right end only, so
-they are an automaton, and mostly come out as repetitions: ``sum -> sum "+" n | n`` becomes ``n ("+" n)*``. Substituting
-rules into each other (Paull's algorithm) would be exponential; this is quadratic in the component at worst.
+``A/B`` is what is missing of an ``A`` when a ``B`` was read. These new rules use each other only at the right end, so
+they are an automaton, and usually become repetitions: ``sum -> sum "+" n | n`` becomes ``n ("+" n)*``. Substituting
+rules into each other (Paull's algorithm) would be exponential; this is at worst quadratic in the component.
 
-*Hidden* left recursion (``A -> B A "x"`` where ``B`` may be empty) needs empty texts out of the way first. Within a
-component every rule is read as its non-empty texts, written ``A⁺``; ``A -> B A "x"`` gives ``B⁺ A "x"`` and ``A⁺ "x"``
+*Hidden* left recursion (``A -> B A "x"`` where ``B`` may be empty) requires removing empty texts first. Within a
+component, every rule is read as its non-empty texts, written ``A⁺``; ``A -> B A "x"`` gives ``B⁺ A "x"`` and ``A⁺ "x"``
 (and ``"x"``, if ``A`` may be empty), and the empty text is added again where ``A`` is used. Operators at the left are
-written out as far as the left end needs: ``(A "x")* "y"`` begins with ``A "x" (A "x")* "y"`` or with ``"y"``. Where
-``α`` may be empty (``A -> A A``, ``A -> B``) the step from ``A/B`` to ``A/C`` reads nothing; such steps are followed
-beforehand (the closure of an automaton), which is also how cycles ``A -> A`` vanish.
+expanded as far as the left end needs: ``(A "x")* "y"`` begins with ``A "x" (A "x")* "y"`` or with ``"y"``. If ``α`` may
+be empty (``A -> A A``, ``A -> B``), the step from ``A/B`` to ``A/C`` reads nothing. Such steps are followed in advance
+(the closure of an automaton), which also removes cycles ``A -> A``.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def without_left_recursion(
     max_rules: int,
     order: list[str] | None = None,
 ) -> tuple[dict[str, Expression], list[Recursion]]:
-    """An equivalent grammar none of whose rules begins with itself, and what was rewritten for it.
+    """An equivalent grammar in which no rule begins with itself, and what was rewritten for it.
 
     Args:
         rules: bodies by name; all productive.
-        start: the rule to start from; only what it needs is in the result.
-        facts: of embedded constraints.
-        max_rules: how many new rules and steps between them may be made.
-        order: the names, each after those that it needs where that can be.
+        start: the start rule; only what it needs is in the result.
+        facts: facts about embedded constraints.
+        max_rules: maximum number of new rules, and steps between them.
+        order: the names, each after those that it needs if possible.
 
     Raises:
         LimitError: ``grammar-size``: more than ``max_rules``.
@@ -136,7 +136,7 @@ class _Removal:
         if len(group) == 1:
             return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
-        # nothing counts as empty: only what is written first
+        # no rule counts as empty here: only leftmost names
         plain = {name: left_names(self.rules[name], lambda e: False) & inside for name in group}
         visible = [c for c in components(plain) if len(c) > 1 or c[0] in plain[c[0]]]
         if sum(map(len, visible)) < len(group):
@@ -196,11 +196,11 @@ class _Removal:
         return name
 
     def _goal(self, goal: str, name: str) -> dict[str, Expression]:
-        """The bodies of ``goal`` (as its non-empty texts, called ``name``) and of the ``goal/B`` that are left."""
+        """The bodies of ``goal`` (as its non-empty texts, called ``name``) and of the ``goal/B`` that remain."""
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        if len(component.names) == 1 and goal in component.first:  # what the system below would give
+        if len(component.names) == 1 and goal in component.first:  # the result that the system below would give
             labels = [step.label for step in component.steps[goal]]
             self._spend(len(labels))
             again = [repetition(choice(labels), 0, None)] if labels else []
@@ -252,15 +252,16 @@ class _Removal:
     def _decompose(
         self, root: Expression, begins_inside: Callable[[Expression], bool]
     ) -> tuple[list[tuple[str, Expression]], list[Expression]]:
-        """The non-empty texts of ``root`` by how they begin.
+        """The non-empty texts of ``root``, by how they begin.
 
         Args:
             root: an expression.
-            begins_inside: whether one can begin with a rule of the component.
+            begins_inside: whether an expression can begin with a rule of the component.
 
         Returns:
-            What begins with a rule of the component, read as its non-empty texts: the rule and what follows. And all
-            else, as expressions.
+            The parts that begin with a rule of the component, read as its non-empty texts: the rule and what follows.
+                And
+            everything else, as expressions.
         """
         own: list[tuple[str, Expression]] = []
         others: list[Expression] = []

@@ -1,8 +1,8 @@
-"""Right-linear systems of rules: an automaton whose arrows are labelled with expressions, turned into repetitions.
+"""Turns right-linear systems of rules, automata whose arrows are labelled with expressions, into repetitions.
 
-``X -> a X | b Y | c`` and ``Y -> d X`` are two states. States that behave alike are merged; a state that costs little
-to remove is removed (Brzozowski & McCluskey 1963: every way through it becomes an arrow, its loop a repetition); what
-is left stays as rules. Removing all of them can square the size with every state, hence the bound.
+``X -> a X | b Y | c`` and ``Y -> d X`` are two states. States that behave alike are merged. A state that is cheap to
+remove is removed (Brzozowski & McCluskey 1963: every path through it becomes an arrow, its loop a repetition). The rest
+stays as rules. Removing all of them can square the size with every state, hence the bound.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class System:
         self.exits.setdefault(state, [])
 
     def solve(self, wanted: list[str], name_of: Callable[[str], str]) -> dict[str, Expression]:
-        """Bodies by the names that ``name_of`` gives: of ``wanted``, and of the states that could not be removed."""
+        """Bodies, under the names that ``name_of`` gives, of ``wanted`` and of the states that could not be removed."""
         self._trim(wanted)
         if len(self.arrows) <= _MERGED:
             self._merge(wanted)
@@ -59,7 +59,7 @@ class System:
         while queue:
             cost, state = heapq.heappop(queue)
             if state not in self.arrows or cost != len(into[state]) * out[state]:
-                continue  # no longer so
+                continue  # not any more
             if total + cost > budget:
                 break
             sources, targets = into.pop(state), [to for to in self.arrows[state] if to != state]
@@ -107,7 +107,7 @@ class System:
         """Makes one of states with the same arrows and exits (labels are compared by identity)."""
         block = dict.fromkeys(self.arrows, 0)
         for state in wanted:
-            block[state] = 1 + wanted.index(state)  # stay apart: each has its own name
+            block[state] = 1 + wanted.index(state)  # not merged: each has its own name
         count = len(set(block.values()))
         while True:
             keys: dict[object, int] = {}
@@ -164,7 +164,7 @@ class System:
 
 
 class Sizes:
-    """Leaves of an expression, written out; what was counted is known."""
+    """Counts the leaves of an expression after expansion; remembers what was counted."""
 
     def __init__(self) -> None:
         self.fold: Fold[int] = Fold(lambda e, kids: min(sum(kids) or 1, 1 << 40))
@@ -187,7 +187,7 @@ def right_linear(rules: dict[str, Expression], group: list[str], entries: list[s
     for state in group:
         system.add_state(state)
     for state in group:
-        # (what stands before, innermost last; what follows)
+        # (the parts before, innermost last; the part that follows)
         work: list[tuple[tuple[Expression, ...], Expression]] = [((), rules[state])]
         while work:
             before, e = work.pop()

@@ -1,7 +1,7 @@
-"""From prepared rules to an expression of the core.
+"""Lowers prepared rules into an expression of the core.
 
-A rule of the core is a point where derivatives stop and continue when they are read. It is needed to break each cycle
-of rules, and to keep shared parts from being copied; every other rule becomes the expression that it stands for. So a
+A rule of the core is a point where derivatives stop, to continue when they are read. It is needed to break each cycle
+of rules, and to keep shared parts from being copied. Every other rule becomes the expression that it stands for. So a
 grammar without recursion is an ordinary regular expression, and the union of two alternatives sees what they have in
 common.
 """
@@ -52,10 +52,10 @@ _LEFT = 500
 
 
 def lower(prepared: Prepared, b: _core.Builder) -> int:
-    """Builds the expression of a grammar; the handle is valid with ``b`` only.
+    """Builds the expression of a grammar; the handle is valid only with ``b``.
 
     Raises:
-        LimitError: ``grammar-depth``: rules begin with rules that begin with rules …, too many.
+        LimitError: ``grammar-depth``: too many rules each begin with the next.
     """
     if prepared.lexer is not None and prepared.lexer.terminals:
         return _lower_lexed(prepared, prepared.lexer, b)
@@ -90,10 +90,10 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
 
 
 def _before_traps(rules: dict[str, Expression]) -> set[str]:
-    """The terminals that may stand right in front of a trap."""
+    """The terminals that may directly precede a trap."""
     found: set[str] = set()
     seen: set[int] = set()
-    ends: list[Expression] = []  # what stands there
+    ends: list[Expression] = []  # the last parts
 
     def add_ends(parts: Iterable[Expression]) -> None:
         for part in parts:
@@ -110,7 +110,7 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
     def nullable_rule(name: str) -> bool:
         if name not in rules:
             return False
-        if name not in known:  # what it needs, and mostly that is little
+        if name not in known:  # the rules that it uses, usually few
             needed = reachable_rules(rules, name)
             found = nullable_rules({one: rules[one] for one in needed}, facts)
             known.update((one, one in found) for one in needed)
@@ -150,12 +150,12 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
 
 
 class _Built(NamedTuple):
-    """What an expression became.
+    """The result of lowering an expression.
 
     Attributes:
-        handle: of the core.
-        wide: how much of it is copied where it is put into a sequence or a choice.
-        deep: how deep it nests.
+        handle: the handle of the core.
+        wide: how much of it is copied when it is put into a sequence or a choice.
+        deep: its nesting depth.
     """
 
     handle: int
@@ -163,7 +163,7 @@ class _Built(NamedTuple):
     deep: int
 
 
-_new = tuple.__new__  # twice as quick as the class itself
+_new = tuple.__new__  # twice as fast as calling the class
 
 
 class _Lowering:
@@ -171,7 +171,7 @@ class _Lowering:
         self.rules, self.groups, self.b = prepared.rules, prepared.groups, b
         # by name: terminals, and the rules so far
         self.known = {name: _Built(handle, 1, 0) for name, handle in (symbols or {}).items()}
-        self.uses: dict[str, int] = {}  # how often each name stands in the rules, counted when asked for
+        self.uses: dict[str, int] = {}  # name → uses in the rules, counted when first needed
         self.built: dict[int, _Built] = {}  # by expressions, which the rules hold on to
         self.deep: Fold[_Built] = Fold(self._build)
 
@@ -256,7 +256,9 @@ class _Lowering:
             ) from None
 
     def _check_left_depth(self) -> None:
-        """How far a derivative descends before it reads a byte; the left ends of rules form no cycle any more."""
+        """Checks how far a derivative descends before it reads a byte; the left ends of rules form no cycle at this
+        point.
+        """
         facts = ConstraintFacts()
         nullable = nullable_by(nullable_rules(self.rules, facts), facts)
         left = {name: left_names(body, nullable) & self.rules.keys() for name, body in self.rules.items()}
@@ -273,7 +275,7 @@ class _Lowering:
 
 
 def _order(group: Iterable[str], rules: Mapping[str, Expression]) -> tuple[list[str], set[str]]:
-    """The rules of a cycle so that each stands after those that it needs, and those where the cycles are broken."""
+    """The rules of a cycle, each after those that it needs, and the rules at which cycles are broken."""
     inside = set(group)
     order: list[str] = []
     breaks: set[str] = set()

@@ -49,7 +49,7 @@ class Reader:
         )
 
     def refuse(self, message: str, start: int, end: int | None = None) -> NoReturn:
-        """Raises that something is well written, but asks for what cannot be done."""
+        """Raises the error for something well-formed that cannot be enforced."""
         raise PatternError(
             f"{self.notation}: {message}",
             code="grammar-unsupported",
@@ -58,7 +58,7 @@ class Reader:
         )
 
     def rule(self) -> Rule:
-        """Reads a rule, and what stands before the next one."""
+        """Reads a rule, and what precedes the next one."""
         raise NotImplementedError
 
     def rules(self) -> dict[str, Rule]:
@@ -76,7 +76,7 @@ class Reader:
         return self.text.startswith(text, self.at)
 
     def take(self, text: str) -> bool:
-        """Whether ``text`` stands here; it is read then."""
+        """Reads ``text`` if it stands here; returns whether it did."""
         if self.peek(text):
             self.at += len(text)
             return True
@@ -90,7 +90,7 @@ class Reader:
         return found
 
     def found(self) -> str:
-        """What stands here, for messages."""
+        """The character at this position, for messages."""
         if self.at >= len(self.text):
             return "the end of the grammar"
         return repr(self.text[self.at])
@@ -127,7 +127,7 @@ class Groups:
 
     @property
     def opened(self) -> int:
-        """Where it stands."""
+        """The position of the opening bracket."""
         return self.stack[-1][1]
 
     @property
@@ -142,7 +142,7 @@ class Groups:
         parts.clear()
 
     def close(self) -> Expression:
-        """Ends the group and returns what it is."""
+        """Ends the group and returns its expression."""
         self.bar()
         return choice(self.stack.pop()[2])
 
@@ -164,5 +164,5 @@ def finish_grammar(text: str, rules: dict[str, Rule], start: str, notation: str)
 
 
 def literal(text: str) -> Expression:
-    """A text that stands for itself."""
+    """A literal text."""
     return Text(text) if text else EMPTY

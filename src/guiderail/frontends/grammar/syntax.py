@@ -1,6 +1,6 @@
-"""What every grammar notation is read into: rules over texts, characters, names and embedded constraints.
+"""The form into which every grammar notation is read: rules over texts, characters, names and embedded constraints.
 
-A grammar without a lexer is scannerless: its rules speak of characters. With a lexer, rules speak of terminals, and
+A grammar without a lexer is scannerless: its rules are about characters. With a lexer, rules are about terminals, and
 the lexer says how a text is cut into them.
 """
 
@@ -36,7 +36,7 @@ Span = tuple[int, int]  # half-open, code points of Grammar.source
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that stands for itself; the empty text is ``Text("")``."""
+    """A literal text; the empty text is ``Text("")``."""
 
     text: str
 
@@ -50,7 +50,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A rule or, in a grammar with a lexer, a terminal. Where it stands is no part of what it is."""
+    """A rule or, in a grammar with a lexer, a terminal. Its position does not matter for equality."""
 
     name: str
     span: Span | None = field(default=None, compare=False)
@@ -104,15 +104,15 @@ class Terminal:
     """A kind of lexeme.
 
     Attributes:
-        name: what rules call it.
-        constraint: the texts that are it; never empty ones. None: it has no text (declared only, as INDENT is).
-        shortest: a lexeme ends where the constraint matches for the first time, not where it last does.
-        keyword_of: terminals of which this text is one more name: wherever one of them is allowed too, a lexeme of
-            that terminal that reads exactly so is this terminal, and this one does not compete by itself.
-        guard_of: competes wherever that terminal may come; a text that this one takes is refused.
-        lazy: as ``shortest``, and the lexeme ends there whatever others could still become: where several are lazy,
-            the one that matches first ends it.
-        nested: a language of its own, which the lexer does not cut: it may begin wherever the grammar has it, and end
+        name: its name in rules.
+        constraint: its texts, without the empty one. None: it has no text (declared only, like INDENT).
+        shortest: a lexeme ends where the constraint first matches, not where it last does.
+        keyword_of: terminals of which this text is a keyword: wherever one of them is allowed too, a lexeme of that
+            terminal with exactly this text is this terminal, and this one does not compete by itself.
+        guard_of: competes wherever that terminal may come; a text that this one takes is rejected.
+        lazy: like ``shortest``, and the lexeme ends there whatever others could still become; if several are lazy, the
+            one that matches first ends it.
+        nested: a separate language, which the lexer does not cut: it may begin wherever the grammar allows it, and end
             wherever one of its texts does.
     """
 
@@ -127,16 +127,17 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Indentation:
-    """Significant indentation, as Lark's ``Indenter`` has it: from the blanks after the last line break of a
-    ``newline`` lexeme come ``indent`` and ``dedent`` terminals; inside brackets a ``newline`` is nothing.
+    """Significant indentation, like Lark's ``Indenter``.
+
+    The blanks after the last line break of a ``newline`` lexeme produce ``indent`` and ``dedent`` terminals. Inside
+    brackets, a ``newline`` has no effect.
 
     Attributes:
-        tab: columns a tab counts.
+        tab: the width of a tab in columns.
         strict_tabs: tabs stop at multiples of ``tab``, and lines whose order would depend on the width of a tab are
-            refused, as Python does.
-        final_newline: the end of the text counts as a ``newline`` where one is needed.
-        initial_newline: the text is read as if a line break stood before it, so that its first line must not be
-            indented.
+            rejected, as in Python.
+        final_newline: the end of the text counts as a ``newline`` if one is needed.
+        initial_newline: the text is read as if a line break preceded it, so its first line must not be indented.
     """
 
     newline: str
@@ -154,9 +155,8 @@ class Indentation:
 class Lexer:
     """How texts are cut into terminals, as Lark's contextual lexer does it.
 
-    At each place the terminals that the grammar allows there compete, together with the ignored ones. The first in
-    the order of ``terminals`` that matches a prefix of the rest wins, and takes the longest text that it matches (the
-    shortest, where it says so).
+    At each position, the terminals that the grammar allows there compete with the ignored ones. The first in the order
+    of ``terminals`` that matches a prefix of the rest wins, and takes its longest match (the shortest, if it says so).
     """
 
     terminals: tuple[Terminal, ...]
@@ -166,12 +166,12 @@ class Lexer:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A rule whose texts are recorded.
+    """A rule whose texts are captured.
 
     Attributes:
-        name: what is captured is called.
-        ending: texts at the end that are not recorded: a stop, a suffix.
-        ending_name: what these are called; None: they are not recorded.
+        name: the name of the capture.
+        ending: texts at the end that are not captured: a stop, a suffix.
+        ending_name: the name under which these are captured; None: they are not.
     """
 
     name: str
@@ -184,14 +184,14 @@ class Grammar:
     """Rules by name.
 
     Attributes:
-        rules: by their names.
-        start: the rule to start from.
-        lexer: how texts are cut into terminals; None: rules speak of characters.
+        rules: the rules by name.
+        start: the start rule.
+        lexer: how texts are cut into terminals; None: rules are about characters.
         source: the text that spans refer to, or None.
-        written_out: rules that a constraint in the tree was made from (exceptions of EBNF), so that they have effect
-            without being named.
-        notes: what was read and has no meaning here, a sentence each.
-        captures: rules, or terminals that stand for one, whose texts are captured.
+        written_out: rules that were expanded into a constraint in the tree (exceptions of EBNF), so that they have an
+            effect without being named.
+        notes: one sentence for each thing that was read and has no effect.
+        captures: rules whose texts are captured, or terminals that stand for one.
     """
 
     rules: dict[str, Rule]
@@ -204,7 +204,7 @@ class Grammar:
 
 
 class HasRules(Constraint):
-    """A constraint of which the rules can be read: in a grammar they become rules of that grammar."""
+    """A constraint whose rules can be read: inside a grammar they become rules of that grammar."""
 
     __slots__ = ()
 

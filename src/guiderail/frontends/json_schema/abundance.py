@@ -49,7 +49,7 @@ class Abundance:
         """Whether there surely are plenty of values."""
         known = self.known.get(term)
         if known is None:
-            self.known[term] = False  # met again while it is computed: nothing is known
+            self.known[term] = False  # recursive: the answer is not known yet
             shape = term.shape()
             count = shape.numbers.count()
             known = self.known[term] = (
@@ -64,7 +64,7 @@ class Abundance:
     def _array(self, cell: ArrayCell) -> bool:
         if type(cell) is not ArrayCell or cell.contains or cell.repeated or self.algebra.emptiness.array(cell):
             return False
-        if cell.unique:  # so many items with plenty of values each can be chosen apart
+        if cell.unique:  # this many items with plenty of values each can be chosen distinct
             need = max(cell.min, 1)
             return need < PLENTY and all(self.term(cell.item(i)) for i in range(min(need, len(cell.prefix) + 1)))
         longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
@@ -96,7 +96,7 @@ def many_texts(strings: Strings) -> bool:
         return parts[1] is None or parts[1] >= 2
     if kind == "or":
         return any(many_texts(part) for part in parts)
-    if kind == "and":  # a least length leaves endlessly many of endlessly many
+    if kind == "and":  # a minimum length leaves infinitely many of infinitely many
         bounds = [part for part in parts if part._kind == "length"]
         atoms = [part for part in parts if part._kind != "length"]
         return len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0])
@@ -136,7 +136,7 @@ def is_dense(strings: Strings) -> bool:
         return False
     items, _, end = _unanchored(tree)
     if parts[0].mode == "search" and not end:
-        return _count(Cat(items, 0, 0))[0] > 0  # whatever follows a match, it stays one
+        return _count(Cat(items, 0, 0))[0] > 0  # a match stays a match, whatever follows
     last = items[-1] if items else None
     return isinstance(last, Rep) and last.max < 0 and _count(Cat(items, 0, 0))[0] > 0
 
@@ -164,7 +164,7 @@ def _count_branch(tree: Node, search: bool) -> int:
 
 
 def _count(node: Node) -> tuple[int, int | None]:
-    """A lower bound of the number of texts, 0 where it is not known, and their length if all have the same."""
+    """A lower bound on the number of texts, 0 if unknown, and their length if all have the same."""
     if isinstance(node, Lit):
         return 1, len(node.text)
     if isinstance(node, Set):
@@ -177,7 +177,7 @@ def _count(node: Node) -> tuple[int, int | None]:
             if not count:
                 return 0, None
             most = max(most, count)
-            if fixed and size is not None:  # up to here each text falls into its parts in one way
+            if fixed and size is not None:  # up to here each text is split into its parts in only one way
                 product, length = min(product * count, _INFINITE), length + size
             else:
                 fixed = False

@@ -50,7 +50,7 @@ _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
 
 class _Trying:
-    """See `Algebra.trying`. No generator, for it stands around the shape of every schema object."""
+    """See `Algebra.trying`. Not a generator, because it is entered for the shape of every schema object."""
 
     __slots__ = ("_algebra", "_before", "_eager")
 
@@ -188,7 +188,7 @@ class Algebra:
         most = self.most_cells // 4  # the counts of each are followed at once
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
         if votes or size > most:
-            if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
+            if comparing(a) or comparing(b):  # keywords that compare items are not part of a vote
                 a, b = multiplied(self, a), multiplied(self, b)
                 self._limit(len(a) * len(b))
             elif votes or size > _PRUNED * most:
@@ -242,7 +242,7 @@ class Algebra:
         return _Trying(self, spent() + _TRIED if eager else 0)
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
-        """A product of many cells: what is empty is dropped at once. None where many are left."""
+        """A product of many cells, from which empty cells are dropped at once. None if many are left."""
         cover = Cover()
         for x in a:
             for y in b:
@@ -285,9 +285,9 @@ class Algebra:
             holds = b.required <= a.required
             for key, term in b.named.items():
                 mine = a.named.get(key)
-                told = None if mine is None else plainly_within(mine, term)
-                if not told:
-                    if told is False and (key in a.required or key in b.required):
+                inside = None if mine is None else plainly_within(mine, term)
+                if not inside:
+                    if inside is False and (key in a.required or key in b.required):
                         return None
                     holds = False
             if holds:
@@ -340,9 +340,9 @@ class Algebra:
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.
 
-        Cells that a required name tells apart (a discriminator: it has other values in each) are negated one by one:
+        Cells that a discriminator tells apart (a required name with different values in each) are negated one by one:
         the name is missing, or has none of the values, or has those of one cell, which fails. That is a sum of
-        alternatives where De Morgan's law has a product.
+        alternatives, where De Morgan's law has a product.
         """
         if any(type(cell) is not ObjectCell for cell in cells):
             return self._not_late(cells)
@@ -382,13 +382,13 @@ class Algebra:
         for name, term in cell.named.items():
             if name == but:
                 continue
-            if name in cell.required:  # it is missing, or there and wrong
+            if name in cell.required:  # it is missing, or present and invalid
                 cells.append(ObjectCell({name: self.not_term(term)}, TRUE))
             elif term is not TRUE and not has_surrogate(name):
                 optional.append((name, self.not_term(term)))
         if len(optional) < _FEW:
             cells += [ObjectCell({name: term}, TRUE, frozenset((name,))) for name, term in optional]
-        else:  # one of them is there and wrong: one cell, whatever their number
+        else:  # one of them is present and invalid: one cell for all of them
             ways = tuple((Strings.texts((name,)), term) for name, term in optional)
             named = dict.fromkeys((name for name, _ in optional), TRUE)
             cells.append(ObjectCell(named, TRUE, obligations=(Obligation(ways),)))
@@ -443,7 +443,7 @@ class Algebra:
                     inside, outside = keys & language, keys & ~language
                 if both is not FALSE and not inside.is_empty():
                     split.append((inside, both))
-                # where no entry applies and nothing else is allowed there is no need to look
+                # if no entry applies and nothing else is allowed, skip the check
                 if not (known is None and rules.default is FALSE and language is rules.entries[-1][0]) and not (
                     outside.is_empty()
                 ):

@@ -1,4 +1,4 @@
-"""Whether values are told apart for a reason that is quick to see: their kind, or a name with other values in each."""
+"""Quick checks whether values are disjoint: by their kind, or by a name with different values in each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FEW_TEXTS = 8
 
 
 def plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
+    """Whether all of a few texts satisfy a term, as is quick to see if a name tells many alternatives apart.
 
     Returns:
-        True: all do. False: none does. None: that is not plain to see.
+        True: all do. False: none does. None: unknown.
     """
     if x is y:
         return True
@@ -38,7 +38,7 @@ def plainly_within(x: Term, y: Term) -> bool | None:
 
 
 def plainly_disjoint(a: Shape, b: Shape) -> bool:
-    """Whether two shapes share no value for a reason that is quick to see."""
+    """Whether two shapes are disjoint for a reason that is quick to see."""
     if (a.null and b.null) or a.booleans & b.booleans or (a.arrays and b.arrays):
         return False
     if a.numbers is not Numbers.NONE and b.numbers is not Numbers.NONE and not (a.numbers & b.numbers).is_empty():
@@ -49,7 +49,7 @@ def plainly_disjoint(a: Shape, b: Shape) -> bool:
 
 
 def discriminator(cells: tuple[ObjectCell, ...]) -> str | None:
-    """A name that all cells require, with values that no two of them share; None if there is none plain to see."""
+    """A name that all cells require, with pairwise disjoint values; None if none is quick to see."""
     names = cells[0].required
     for cell in cells[1:]:
         names = names & cell.required

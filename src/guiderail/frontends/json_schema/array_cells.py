@@ -24,7 +24,7 @@ def array_cell(
     unique: bool = False,
     repeated: bool = False,
 ) -> ArrayCell | None:
-    """A cell in simplest form, or None where it is plainly empty."""
+    """A cell in simplest form, or None if it is obviously empty."""
     counters: list[Contains] = []
     for c in contains:
         if c.max is not None and c.max < c.min:

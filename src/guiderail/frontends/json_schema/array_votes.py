@@ -1,8 +1,8 @@
-"""Arrays by a formula over cells, and cells with many counters: what would have too many states to write out.
+"""Arrays described by a formula over cells, and cells with many counters: those with too many states to write out.
 
-As with objects (see `votes`), the values at each position are split into sets that make the same difference: which
-cells they fail, which counters go up. The core reads the items of an array by these and keeps the counts (see
-``core/json/tallies.cpp``). Whether any array is left is decided here in the same way, before anything is lowered.
+As with objects (see `votes`), the values at each position are split into sets that have the same effect: which cells
+they fail, which counters they increment. The core reads the items of an array by these sets and keeps the counts (see
+``core/json/tallies.cpp``). Whether any array is left is decided here in the same way, before lowering.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ __all__ = ["ArrayVote", "Tally", "comparing", "every", "many_states", "multiplie
 
 
 class ArrayVote(ArrayCell):
-    """Arrays by a formula over cells (*all*, *any* and *not*), none of which asks that items differ or be equal.
+    """Arrays described by a formula over cells (*all*, *any* and *not*), none of which requires that items differ or
+    be equal.
 
-    The fields that it shares with a cell say nothing: they hold of all arrays.
+    The fields that it shares with a cell are unrestricted: they hold for all arrays.
 
     Attributes:
-        formula: over cells that are no votes.
+        formula: over cells that are not votes.
     """
 
     __slots__ = ("_tally", "formula")
@@ -50,7 +51,7 @@ class ArrayVote(ArrayCell):
 
 
 def many_states(cell: ArrayCell) -> bool:
-    """Whether a cell has so many counts that they are not written out in advance."""
+    """Whether a cell has too many counts to write out in advance."""
     if cell.unique or cell.repeated or not cell.contains:
         return False
     states = max(1, len(cell.prefix), cell.min, cell.max or 0, *(c.start for c in cell.contains))
@@ -87,7 +88,7 @@ class Tally(Numbered[ArrayCell]):
         self.places = max([self.places, *(1 + c.start for _, c in self.counters)])
 
     def at(self, place: int) -> list[_Items]:
-        """The values that may stand in a place (the last: from there on), by the difference that they make."""
+        """The values allowed at a position (the last position stands for all later ones), split by their effect."""
         known = self._places.get(place)
         if known is None:
             known = self._places[place] = self._at(place)
@@ -150,7 +151,7 @@ class Tally(Numbered[ArrayCell]):
         return self.truth(cells)[-1] is True
 
     def _due(self, state: _State) -> int:
-        """How much of what the cells ask for is missing: a guess at which way is short."""
+        """How much of what the cells require is missing: a heuristic for which way is short."""
         _, items, failed, counts = state
         missing = max((cell.min - items for i, cell in enumerate(self.cells) if i not in failed), default=0)
         return max(missing, 0) + sum(
@@ -223,7 +224,7 @@ def comparing(cells: tuple[ArrayCell, ...]) -> bool:
 
 
 def multiplied(algebra: Algebra, cells: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
-    """The same without votes: what stands beside lists of distinct items."""
+    """The shape without votes, for use beside lists of distinct items."""
     found: list[ArrayCell] = []
     for cell in cells:
         found += _product(algebra, cell.formula, True) if isinstance(cell, ArrayVote) else (cell,)

@@ -29,7 +29,7 @@ __all__ = ["apply_branches", "dependencies_of", "terms_of"]
 
 
 def terms_of(node: Node, keyword: str) -> list[Term]:
-    """The terms of a keyword that holds a list of schemas."""
+    """The terms of a keyword whose value is a list of schemas."""
     schemas = node.schema[keyword]
     if type(schemas) is not list or not schemas:
         raise SchemaError(
@@ -39,7 +39,7 @@ def terms_of(node: Node, keyword: str) -> list[Term]:
 
 
 def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
-    """A shape narrowed by the applicators of a schema object, ``allOf`` excepted.
+    """A shape narrowed by the applicators of a schema object, except ``allOf``.
 
     Args:
         node: the schema object.
@@ -79,7 +79,7 @@ def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
 
 
 def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
-    """``inner`` without the types that ``outer`` does not have: what is negated or multiplied stays small."""
+    """``inner`` without the types that ``outer`` lacks, so that what is negated or multiplied stays small."""
     from guiderail.frontends.json_schema.numbers import Numbers
     from guiderail.frontends.json_schema.strings import Strings
 
@@ -105,7 +105,7 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
     try:
         with algebra.trying():
             objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
-    except TooMany:  # they are told apart while they are read
+    except TooMany:  # alternatives are distinguished while reading
         formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
         objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
     return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
@@ -203,7 +203,7 @@ def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict)
         most = max(algebra.most_cells, count + len(condition.objects) + len(unless.objects))
         if count <= 1 or len(found.objects) <= most:
             return found
-    # The condition stands beside the alternatives: within each of the two outcomes they would be there twice.
+    # Keep the condition next to the alternatives: inside both outcomes they would appear twice.
     anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
     return algebra.and_shapes(shape, split(anything))
 
@@ -243,7 +243,7 @@ def _dependency(algebra: Algebra, name: str, names: list[str], term: Term) -> Sh
     if term is TRUE and all(n == name for n in names):
         return anything
     absent = ObjectCell({name: FALSE}, TRUE)
-    # that the name is there need not be said: where it is not, both hold, and no harm is done
+    # no need to require the name: if it is missing, both hold, which does no harm
     needed = [n for n in names if n != name]
     cells: tuple[ObjectCell, ...] = (ObjectCell(dict.fromkeys(needed, TRUE), TRUE, frozenset(needed)),)
     if term is not TRUE:

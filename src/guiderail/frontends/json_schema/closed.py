@@ -1,12 +1,12 @@
-"""The option ``closed``: objects have no other members than a schema names, unless it says otherwise.
+"""The option ``closed``: objects have only the members that a schema names, unless it says otherwise.
 
-The schema is rewritten once, before it is read. Every schema of a *value* (the root, a property, an item …) that
-speaks of objects gets ``additionalProperties: false``. Schemas applied to the same value (``allOf``, ``anyOf``,
-``$ref`` …) are left open, and the names that they declare are declared beside it: together they describe one object.
-Who says ``additionalProperties`` or ``unevaluatedProperties`` anywhere in this has said what is meant.
+The schema is rewritten once, before it is evaluated. Every schema of a *value* (the root, a property, an item …) that
+describes objects gets ``additionalProperties: false``. Schemas that apply to the same value (``allOf``, ``anyOf``,
+``$ref`` …) stay open, and the names that they declare are declared beside it: together they describe one object. If any
+of them has ``additionalProperties`` or ``unevaluatedProperties``, that decides.
 
-No value is let in that the schema as it is written refuses. So what only tests a value (``not``, ``if``, ``contains``,
-and which one of ``oneOf`` holds) is left as it is written, with all that it refers to.
+The rewritten schema accepts no value that the original rejects. So schemas that only test a value (``not``, ``if``,
+``contains``, and which one of ``oneOf`` holds) stay as written, with everything that they refer to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IN_PLACE = frozenset((*_LISTS, *_SINGLE, "if", "not", "$ref", "$dynamicRef", "$
                        "dependencies"))  # fmt: skip
 _TESTS = ("not", "if", "contains")
 _MOST_ALTERNATIVES = 64
-_OPEN = "as written"  # the definition that is the whole schema
+_OPEN = "as written"  # the definition that is the root schema
 _OBJECT_KEYWORDS = ("properties", "patternProperties", "required", "minProperties", "maxProperties", "propertyNames",
                     "dependentRequired", "dependentSchemas", "dependencies")  # fmt: skip
 
@@ -48,8 +48,8 @@ class _Names:
     """What all schemas that are applied to one value say of its members."""
 
     def __init__(self) -> None:
-        self.open = False  # somebody said what other members may be
-        self.objects = False  # objects are spoken of
+        self.open = False  # some schema describes the other members
+        self.objects = False  # some schema describes objects
         self.named: dict[str, Any] = {}
         self.patterns: dict[str, Any] = {}
 
@@ -58,10 +58,10 @@ class _Closing:
     def __init__(self, root: Any, old: bool) -> None:
         self.root = root
         self.old = old
-        self.uses_open = False  # somebody refers to the schema as it is written
+        self.uses_open = False  # another schema refers to this one as written
 
     def opened(self, schema: Any) -> Any:
-        """A schema as it is written; what it refers to, too, is as it is written."""
+        """A schema as written, with everything that it refers to as written."""
         if isinstance(schema, list):
             return [self.opened(one) for one in schema]
         if not isinstance(schema, dict):
@@ -87,7 +87,7 @@ class _Closing:
         self.gather(schema, pointer, names, set())
         if names.open or not names.objects:
             return made
-        if self.old and "$ref" in schema:  # what stands beside it means nothing
+        if self.old and "$ref" in schema:  # the keywords next to $ref are ignored
             made = {"allOf": [made]}
         more: dict[str, Any] = {"additionalProperties": False}
         for keyword, found in (("properties", names.named), ("patternProperties", names.patterns)):
@@ -99,10 +99,10 @@ class _Closing:
         return {**made, **more}
 
     def alternatives(self, schema: dict[str, Any], made: dict[str, Any], pointer: str) -> dict[str, Any] | None:
-        """A schema that consists of alternatives only, each of them closed for itself; None for any other.
+        """A schema that consists only of alternatives, with each of them closed; None for any other schema.
 
-        Of ``oneOf``, alternatives that are closed would exclude each other less: so exactly one holds as it is written,
-        and one of the closed.
+        Closed alternatives of ``oneOf`` would exclude each other less. So exactly one holds as written, and one of the
+        closed ones.
         """
         held = {keyword for keyword in schema if keyword in _IN_PLACE}
         if held not in ({"anyOf"}, {"oneOf"}) or any(keyword in schema for keyword in (*_OBJECT_KEYWORDS, *_SAID)):
@@ -186,7 +186,7 @@ class _Closing:
     def target(self, reference: Any, pointer: str) -> Any:
         """What a reference names in this document."""
         if not isinstance(reference, str):
-            return None  # said elsewhere
+            return None  # defined elsewhere
         if not (reference == "#" or reference.startswith("#/")):
             raise _refused(f"the reference {reference!r}", pointer)
         value = self.root

@@ -1,8 +1,9 @@
-"""Why no value satisfies a schema: a smallest set of keywords that no value satisfies, whatever the others say.
+"""Explains why no value satisfies a schema: a smallest set of keywords that no value satisfies, whatever the others
+say.
 
-Keywords are deleted as long as what is left has no value (Zeller & Hildebrandt 2002): level by level from the outside,
-many at once where that goes. What a deletion must not do is tighten: names in ``properties`` stay where
-``additionalProperties`` asks for them, only what their schemas say goes. At the end none can be left out.
+Keywords are deleted as long as the rest has no value (Zeller & Hildebrandt 2002), level by level from the outside, many
+at once where possible. A deletion must not tighten the schema: names in ``properties`` stay if ``additionalProperties``
+needs them; only their schemas go. At the end, no keyword can be left out.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def conflict_of(
     pointer: str,
     is_empty: Callable[[Any, SchemaOptions, Any, bool], bool],
 ) -> Conflict:
-    """A smallest set of keywords within a schema that no value satisfies; empty where none is found in bounded time.
+    """A smallest set of keywords within a schema that no value satisfies; empty if none is found in bounded time.
 
     Args:
         contents: the document.
         options: how it is read.
-        dialect: of the document.
-        pointer: of a schema in it that no value satisfies.
-        is_empty: whether no value satisfies a schema of a document: takes the document, the options, the schema, and
-            whether the options that bound what is written count.
+        dialect: the dialect of the document.
+        pointer: pointer of a schema in it that no value satisfies.
+        is_empty: whether no value satisfies a schema of a document. Takes the document, the options, the schema, and
+            whether the options that restrict spelling count.
     """
     path = _path(pointer)
     if path is None:
@@ -59,12 +60,12 @@ def conflict_of(
     try:
         with limited(MAX_WORK):
             return tuple(_Search(contents, replace(options, dialect=dialect), path, is_empty).found())
-    except (GuiderailError, RecursionError):  # it is as well explained without
+    except (GuiderailError, RecursionError):  # report the error without it
         return ()
 
 
 def sentence(conflict: Conflict, pointer: str) -> str:
-    """What is in each other's way, for a message about the schema at a pointer."""
+    """Describes the conflict, for a message about the schema at a pointer."""
     parts = [_words(where, value, pointer) for where, value in conflict if where != pointer]
     if not parts:
         return ""
@@ -117,7 +118,7 @@ class _Search:
         is_empty: Callable[[Any, SchemaOptions, Any, bool], bool],
     ) -> None:
         self.options = options
-        self.prefix: Path = ()  # of the whole document, where only a part is searched
+        self.prefix: Path = ()  # of the whole document, if only a part is searched
         self.path = path
         part = _at(contents, path)
         alone = marshal.dumps(part, 2)
@@ -129,7 +130,7 @@ class _Search:
         self.counts_members = b"unevaluated" in marshal.dumps(self.contents, 2)
         self.is_empty = is_empty
         self.tests = 0
-        self.written = False  # only what is written is nothing, for an option such as max_items
+        self.written = False  # whether only the written texts are empty, because of an option such as max_items
 
     def found(self) -> Iterator[tuple[str, Any]]:
         if not self.empty():
@@ -160,7 +161,7 @@ class _Search:
         try:
             if self.empty():
                 return
-        except GuiderailError as error:  # what is left is no schema
+        except GuiderailError as error:  # the rest is not a valid schema
             if isinstance(error, LimitError) and out_of_work(error):
                 raise
         for back in reversed(undo):
@@ -171,7 +172,7 @@ class _Search:
             self.shrink(units[:middle])
 
     def delete(self, at: Path, item: object) -> Callable[[], None]:
-        """Deletes a keyword, an item of a list, or what a schema says; returns how to take it back."""
+        """Deletes a keyword, an item of a list, or the contents of a schema; returns a function that restores it."""
         holder, key = _at(self.contents, at[:-1]), at[-1]
         if item is not _SAID and item is not _KEYWORD:
             holder = holder[key]
@@ -183,7 +184,7 @@ class _Search:
         else:
             holder.remove(item)
 
-        def back() -> None:  # in reverse order, what was there before is there again
+        def back() -> None:  # undo in reverse order, to restore the original
             holder.clear()
             holder.extend(before) if isinstance(before, list) else holder.update(before)
 
@@ -229,7 +230,7 @@ class _Search:
                 yield here, keyword
 
     def leaves(self, at: Path, seen: set[Path]) -> Iterator[tuple[str, Any]]:
-        """The keywords of what is left that say something themselves."""
+        """The remaining keywords that state something themselves."""
         schema = _at(self.contents, at)
         if schema is False:
             yield _pointer(self.prefix + at), False

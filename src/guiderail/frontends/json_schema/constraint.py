@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema", "json_schema"]
 
 _cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
-_WEIGHT = 20  # bytes for each of a schema's text, what was made of it included
+_WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
 _accepting = threading.Lock()
 
 
@@ -112,7 +112,7 @@ class JsonSchema(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         try:
-            document = self._checked.pop()  # one compilation uses a document up
+            document = self._checked.pop()  # a compilation consumes its document
             spend(len(self._text))  # counts the same as reading it here
         except IndexError:
             document = self.document()
@@ -323,7 +323,7 @@ def read_schema(schema: Any) -> Any:
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
         try:
             schema = schema.model_json_schema()
-        except Exception as error:  # whatever the model's own code raises
+        except Exception as error:  # any exception of the model's own code
             raise SchemaError(
                 f"the model {schema.__name__} has no JSON Schema: {error}", code="invalid-schema"
             ) from error

@@ -1,7 +1,7 @@
-"""How many digits a number has: ``minDigits``, ``maxDigits`` and the others that Outlines adds to JSON Schema.
+"""The number of digits of a number: ``minDigits``, ``maxDigits`` and the others that Outlines adds to JSON Schema.
 
-They are bounds of the value: 0, or at least 10 to the power of the least number of digits before the point less one; a
-multiple of a tenth, hundredth … for digits after it. Zero has as many digits as are asked for, as Outlines has it.
+They are bounds on the value: n digits before the point mean at least 10 to the power of n - 1; digits after the point
+mean a multiple of a tenth, hundredth … Zero satisfies every number of digits, as in Outlines.
 """
 
 from __future__ import annotations

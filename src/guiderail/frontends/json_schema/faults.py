@@ -1,6 +1,6 @@
-"""What is wrong with the form of a schema, all at once: words that are nearly keywords, what a metaschema refuses.
+"""Finds all faults in the form of a schema: words that are nearly keywords, and violations of the metaschema.
 
-The specification has unknown keywords ignored. So a misspelt one says nothing, and nobody notices: here it is noticed.
+The specification says to ignore unknown keywords, so a misspelt one has no effect. This module finds them.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperti
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong with the form of a schema.
+    """A fault in the form of a schema.
 
     Attributes:
         pointer: JSON pointer of a keyword or a value, as a URI fragment.
-        message: what.
+        message: what is wrong.
         suggestion: what may be meant; may be empty.
     """
 
@@ -101,7 +101,7 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
-    """Keywords and formats that are none, but nearly."""
+    """Unknown keywords and formats that are nearly known ones."""
     for schema, pointer in schemas_of(contents):
         for keyword, value in schema.items():
             if not isinstance(keyword, str):
@@ -114,7 +114,7 @@ def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
 
 
 def form_faults(contents: Any, dialect: str) -> Iterator[Fault]:
-    """What the dialect's metaschema refuses; nothing where ``jsonschema`` is not installed."""
+    """Violations of the dialect's metaschema; none if ``jsonschema`` is not installed."""
     name = _VALIDATORS.get(dialect)
     try:
         library = import_module("jsonschema")

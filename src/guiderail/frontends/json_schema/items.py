@@ -23,14 +23,14 @@ _State = tuple[int, _Counts]
 
 
 def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
-    """What stands between the brackets; EMPTY if no array is left.
+    """The expression between the brackets of an array; EMPTY if no array is left.
 
     Args:
         lowering: makes the expressions of items.
         cell: the condition.
         frame: punctuation.
-        level: how deep the array stands.
-        low: least number of items.
+        level: the nesting depth of the array.
+        low: minimum number of items.
     """
     b = lowering.builder
     high = cell.max
@@ -64,7 +64,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
-    """Items of which two shall be equal: split into sets of values that may stand in the same places, each labelled."""
+    """Items two of which must be equal: split into labelled sets of values that may stand at the same positions."""
     b, algebra = lowering.builder, lowering.algebra
     items = list(dict.fromkeys((*cell.prefix, cell.rest)))
     terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))
@@ -131,7 +131,7 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
     """With counters: states are (items so far, counts so far), both only as far as they matter."""
     b, algebra = lowering.builder, lowering.algebra
     counters = cell.contains
-    # Of few distinct values none may be spent uncounted, or there could be none left to count.
+    # With few distinct values, none may be used uncounted, or none might be left to count.
     few = {c: algebra.emptiness.count(c.term) is not None for c in counters} if cell.unique else {}
     last = max(1, len(cell.prefix), low, max(c.start for c in counters))
     if high is not None:
@@ -147,9 +147,9 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
         for c, count in zip(counters, counts, strict=True):
             if at < c.start or (c.max is None and count >= c.min):
                 choices.append([(count, None)])
-            elif c.max is None and not (few and few[c]):  # too many do no harm: an item may go uncounted
+            elif c.max is None and not (few and few[c]):  # too many do no harm: an item may stay uncounted
                 choices.append([(count, None), (count + 1, c.term)])
-            elif c.max is None or count < c.max:  # too few would: an item that goes uncounted must not match
+            elif c.max is None or count < c.max:  # too few would: an uncounted item must not match
                 choices.append([(count, algebra.not_term(c.term)), (count + 1, c.term)])
             else:
                 choices.append([(count, algebra.not_term(c.term))])

@@ -73,7 +73,7 @@ def evaluate(node: Node) -> Shape:
 
 
 def restrict(node: Node, outer: Shape, term: Term) -> Shape:
-    """``outer`` and a term of a node. What is known from outside is there when branches are told apart."""
+    """The intersection of ``outer`` and a term of a node. Outer knowledge is available when branches are told apart."""
     document = node.scope.document
     algebra = document.algebra
     if not isinstance(term, Node):
@@ -122,10 +122,10 @@ def _says_something(node: Node) -> bool:
 
 
 def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> bool:
-    """Collects all schema objects that hold wherever a node does: itself, what it refers to, its ``allOf``.
+    """Collects all schema objects that hold whenever a node does: itself, what it refers to, its ``allOf``.
 
     Returns:
-        Whether one of them refers to itself in this way: that asks for nothing that is not asked for already.
+        Whether one of them refers to itself in this way, which adds no condition.
     """
     if node in path:
         return True
@@ -234,7 +234,7 @@ def _numbers(node: Node) -> Numbers:
     low, high = _bound(node, "minimum"), _bound(node, "maximum")
     schema = node.schema
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    if type(above) is bool:  # of draft 4, where it says how minimum is meant
+    if type(above) is bool:  # of draft 4, where it changes the meaning of minimum
         low, above = (None, low) if above else (low, None)
     else:
         above = _bound(node, "exclusiveMinimum")
@@ -307,7 +307,7 @@ _BEYOND = frozenset(
 
 
 def raise_or_drop(node: Node, keyword: str, error: GuiderailError) -> None:
-    """Does with a keyword that cannot be enforced what the option ``on_unsupported`` says."""
+    """Handles a keyword that cannot be enforced as the option ``on_unsupported`` says."""
     document = node.scope.document
     pointer = f"{document.where()}/{keyword}"
     if document.options.on_unsupported == "error":
@@ -497,7 +497,7 @@ def _patterns(
         more = [term for language, term in entries if name in language]
         if more:
             named[name] = algebra.and_terms([own, *more])
-    # patterns of a few words name members, and members with names are cheap
+    # a pattern of a few words names members, and named members are cheap
     for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
         for name in sorted(words - named.keys()):
             named[name] = algebra.and_terms([term for language, term in entries if name in language])

@@ -22,7 +22,7 @@ class Frame:
         comma: between two parts.
         colon: between a key and its value.
         close: after the last part.
-        empty: the whole of an empty array or object, where it is not ``open`` and then ``close``; else None.
+        empty: the whole of an empty array or object if it is not ``open`` and then ``close``; else None.
     """
 
     __slots__ = ("close", "colon", "comma", "empty", "open")
@@ -36,11 +36,11 @@ class Frame:
 
 
 class Notation:
-    """How values are written: what a lowering asks for. One object serves one builder.
+    """How values are written, as a lowering needs to know it. One object serves one builder.
 
     Attributes:
-        leveled: whether the text of a value depends on how deep it stands.
-        depth_limit: levels that a leveled notation can write where nothing else bounds them.
+        leveled: whether the text of a value depends on its nesting depth.
+        depth_limit: maximum depth that a leveled notation can write if nothing else bounds it.
     """
 
     leveled: bool = False
@@ -61,7 +61,7 @@ class Notation:
         raise NotImplementedError
 
     def any_number(self, numbers: Numbers) -> int:
-        """The same, integers spelled as other numbers are."""
+        """The same numbers, with integers spelled like other numbers."""
         return self.number(numbers)
 
     def string(self, strings: Strings) -> int:
@@ -140,7 +140,7 @@ class JsonNotation(Notation):
         return b.EMPTY if inside == b.EMPTY else b.concat([self._quote, inside, self._quote])
 
     def _kept(self, strings: Strings) -> int:
-        """The spellings in which nothing occurs that is excluded; single texts are spelled in one way."""
+        """The spellings that contain no excluded text; a finite set of texts has one spelling each."""
         b = self.builder
         texts = strings.finite_texts()
         if texts is None:

@@ -74,7 +74,7 @@ class Lowering:
 
         Args:
             term: what to write.
-            level: how many arrays and objects stand around it.
+            level: the number of enclosing arrays and objects.
         """
         key: object = (term, level) if self.leveled else term
         handle = self._done.get(key)
@@ -249,7 +249,7 @@ class Lowering:
             value = self.term(term, level)
             if value == b.EMPTY:
                 continue
-            # keys that any value makes meet an obligation are set apart; what then remains is up to the value
+            # keys that meet an obligation with any value are separate; the others depend on the value
             parts: list[tuple[Strings, int]] = [(region, 0)]
             for bit, wanted in by_key:
                 left_out = (~wanted).finite_texts()
@@ -286,7 +286,7 @@ class Lowering:
     ) -> Iterator[tuple[int, Strings, tuple[Term, ...]]]:
         """The sets of obligations that one member may meet by its value: their bits, its keys, terms of its value."""
         together: dict[tuple[Strings, Term], int] = {}
-        for bit, wanted, term in choices:  # what asks for the same is met together
+        for bit, wanted, term in choices:  # equal requirements are met together
             together[wanted, term] = together.get((wanted, term), 0) | bit
         if len(together) > _MOST_CHOICES:
             raise self._too_many(_MOST_CHOICES)

@@ -1,9 +1,9 @@
 """Plain decimals of one sign, compared with bounds digit by digit.
 
-Digits come most significant first and the length of the integer part is unknown until its end. After k digits a text
-still touches those cuts whose first k digits it has (*tight*), and lies between two neighbours otherwise (*free*),
-separately for each length that the cut may have. A free text only keeps which stretch it will end in for each final
-length, so equal futures are equal states. Divisors add the residue of the digits read so far, reduced beforehand to the
+Digits come most significant first, and the length of the integer part is unknown until its end. After k digits, a text
+still touches those cuts whose first k digits it has (*tight*), and otherwise lies between two neighbours (*free*),
+separately for each length that the cut may have. A free text only remembers which stretch it will end in for each final
+length, so equal futures are equal states. Divisors add the residue of the digits read so far, reduced in advance to the
 classes that some continuation tells apart.
 """
 

@@ -1,6 +1,6 @@
-"""Plain decimals that the core reads without an automaton made in advance: see core/json/decimals.cpp.
+"""Plain decimals that the core reads without an automaton built in advance: see core/json/decimals.cpp.
 
-What it is told of a side: the cuts by their digits, the multiples between them in units of the last decimal that any
+For each sign, the core gets the cuts by their digits, the multiples between them in units of the last decimal that any
 divisor has, and moduli that every divisor divides.
 """
 
@@ -94,8 +94,8 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
             gaps = sorted(int(n * unit) for n in ns)
             divisors.update((math.lcm(step or 1, unit), *gaps))
             parts.append((step, gaps))
-        told = dotted[i], tuple([(str(step), tuple(map(str, gaps))) for step, gaps in parts])
-        return labels.setdefault(told, len(labels))
+        signature = dotted[i], tuple([(str(step), tuple(map(str, gaps))) for step, gaps in parts])
+        return labels.setdefault(signature, len(labels))
 
     above = [label_of(i) if i else 0 for i in side.above]
     at = [

@@ -37,8 +37,8 @@ def charset(values: bytes) -> CharSet:
 class Plan:
     """A deterministic automaton whose nodes come after their targets, except for loops and groups.
 
-    ``steps`` holds, in order: ``(accepts, edges, loop)``, a state with an edge to itself by the bytes ``loop``; or
-    a list of states ``(accepts, edges)`` that may lead to one another, one node each.
+    ``steps`` contains, in order: ``(accepts, edges, loop)``, a state with an edge to itself by the bytes ``loop``; or a
+    list of states ``(accepts, edges)`` that may lead to one another, one node each.
     """
 
     def __init__(self, limit: int) -> None:
@@ -80,7 +80,7 @@ class Plan:
             return found
         made = self.known[key] = self._grow(1)
         self.steps.append((accepts, edges, itself))
-        if itself:  # a state that only leads into this one in the same way is this one
+        if itself:  # a state with the same edges, and one into this state, is this state
             self.known[accepts, tuple(sorted((*edges, (itself, made))))] = made
         return made
 
@@ -125,7 +125,7 @@ class Plan:
         return _STATE * (10 + self.count + lazy) + 60 * len(self.choice) + sum(map(len, self.choice))
 
     def _prepare(self) -> None:
-        """The sets of bytes numbered, so that a replay asks the builder for each once."""
+        """Numbers the sets of bytes, so that a replay asks the builder for each only once."""
         before = self.steps
         if self.ready is not None:  # by another thread
             return
@@ -147,7 +147,7 @@ class Plan:
                 steps.append((accepts, numbered(edges), loop, depth == MAX_NESTING))
                 depths.append(depth % MAX_NESTING)
         self.ready = steps, [charset(values) for values in numbers]
-        self.steps = []  # said in the other form now
+        self.steps = []  # now represented in the other form
 
     def replay(self, builder: Builder) -> int:
         """The expression of all roots and the choice; ``builder.EMPTY`` if there is nothing."""

@@ -1,4 +1,4 @@
-"""Divisors as residues: of what the digits read so far can still become a multiple."""
+"""Divisors as residues: which multiples the digits read so far can still become."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Residues:
         if self.modulus > limit.limit:
             limit.refuse()
         unit = 10**self.scale
-        if self.modulus == 1 and not self.scale:  # every integer is alike
+        if self.modulus == 1 and not self.scale:  # all integers are equivalent
             self.after, self.values = [[0] * 10], [0]
             return
         number = {0: 0}
@@ -78,11 +78,11 @@ class Residues:
         first: dict[int, int] = {}
         for i, c in enumerate(classes):
             first.setdefault(c, i)
-        self.values = [values[i] for i in first.values()]  # of each class, one
+        self.values = [values[i] for i in first.values()]  # one number of each class
         self.after = [[classes[t] for t in rows[i]] for i in first.values()]
 
     def _futures(self) -> list[Hashable]:
-        """For each value before the point, what is told apart by the digits after it."""
+        """For each value before the point, the classes that the digits after it tell apart."""
         m = self.modulus
         if m * self.scale > 200_000:
             return list(range(m))
@@ -98,7 +98,7 @@ class Residues:
         return futures
 
     def settled(self, grid: int, residue: tuple[int, int]) -> tuple[int, int]:
-        """The residue, or `GENERIC` where the grid does not look at it."""
+        """The residue, or `GENERIC` if the grid does not depend on it."""
         return GENERIC if self.grids[grid] == EVERYTHING else residue
 
     def has(self, grid: int, residue: tuple[int, int]) -> bool:

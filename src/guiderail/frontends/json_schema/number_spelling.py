@@ -162,7 +162,7 @@ def _exponent_side(pieces: tuple[Piece, ...]) -> Side:
 
 
 class Exponents:
-    """The nodes of one plan for what follows an e."""
+    """The nodes of one plan for the text after an e."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -258,7 +258,7 @@ class Scientific:
         return self.APART, phase, tuple(self.side.above[low - 1] for low, _ in ranges), track, room
 
     def _follow(self, track: State | None, digit: int, phase: int) -> State | None:
-        """``(digits after the point, residue, the same without a lone zero)``; () once there is no way on."""
+        """``(digits after the point, residue, the same without a lone zero)``; () if it cannot continue."""
         if not track:
             return track
         k, r, _, _ = track
@@ -479,7 +479,7 @@ class Spelling:
     def _lazily(self, side: Side, bound: Fraction | None, negative: bool) -> None:
         if not any(side.at) and not any(side.above):
             return
-        if self._whole_grammar(side):  # then no divisor says anything here
+        if self._whole_grammar(side):  # the divisors have no effect then
             everything = side.above[0]
             plain = Side(side.cuts, [everything if in_grid(side.cuts[0], self.grids[side.at[0]]) else 0], side.above)
             free = Residues([g if g == EVERYTHING else NOTHING for g in self.grids])

@@ -1,9 +1,8 @@
-"""Sets of JSON numbers under *and*, *or* and *not*: intervals, multiples, and what is no multiple.
+"""Sets of JSON numbers under *and*, *or* and *not*: intervals, multiples, and non-multiples.
 
-A JSON number is a finite decimal, so the universe is the decimals. A set of them is kept as cuts on the number line:
-at each cut a number belongs or does not, and between two cuts the members are a *grid*: a union of differences
-"the multiples of m, but not those of n1, n2 …". All arithmetic is exact. `number_spelling` writes a set as the texts
-that spell its members.
+A JSON number is a finite decimal, so the universe is the decimals. A set is represented by cuts on the number line.
+Each cut is a member or not, and between two cuts the members are a *grid*: a union of differences "the multiples of m,
+but not those of n1, n2 …". All arithmetic is exact. `number_spelling` writes a set as the texts that spell its members.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ _MAX_TERMS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One part of a set: an interval, and of what its members are or are not multiples.
+    """One part of a set: an interval, and what its members are or are not multiples of.
 
     Attributes:
         low, high: the ends; None: unbounded.
-        low_closed, high_closed: whether the ends belong; False where there is none.
+        low_closed, high_closed: whether the ends belong to it; False if there is none.
         multiple_of: None: every decimal of the interval.
         not_multiple_of: members are multiples of none of these.
     """
@@ -92,7 +91,7 @@ def exact(value: Number) -> Fraction:
 
 
 def decimals(denominator: int) -> int | None:
-    """The least s such that the denominator divides 10**s; None if there is none."""
+    """The smallest s such that the denominator divides 10**s; None if there is none."""
     if denominator == 1:
         return 0
     twos = (denominator & -denominator).bit_length() - 1
@@ -278,12 +277,12 @@ def _without_needless(
 class Numbers:
     """An immutable, hashable set of decimals.
 
-    Build one by `between`, `value`, `values`; combine them by ``&``, ``|``, ``~``; ask ``value in numbers``. Equality
-    is that of the form kept: the integers above 5.5 and those from 6 on have the same members and are not equal;
-    `is_empty` is exact.
+    Make one with `between`, `value`, `values`; combine them with ``&``, ``|``, ``~``; test ``value in numbers``.
+    Equality compares representations: the integers above 5.5 and those from 6 on have the same members and are not
+    equal. `is_empty` is exact.
 
-    A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``). So are multiples
-    that happen to be integers, where nobody asks for integers (`as_decimals`).
+    A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` besides ``5``). So are multiples
+    that happen to be integers, if integers are not required (`as_decimals`).
     """
 
     __slots__ = ("_at", "_cuts", "_decimal", "_floats", "_hash", "_open")
@@ -291,7 +290,7 @@ class Numbers:
     ALL: ClassVar[Numbers]
     NONE: ClassVar[Numbers]
     INTEGERS: ClassVar[Numbers]
-    # Each of the three is one object: whatever has no members is `Numbers.NONE`.
+    # Each of the three is a singleton: any set without members is `Numbers.NONE`.
 
     _cuts: tuple[Fraction, ...]
     _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last
@@ -312,8 +311,11 @@ class Numbers:
         floats: frozenset[Fraction] = frozenset(),
         decimal: bool = False,
     ) -> Numbers:
-        """Into normal form: a stretch with one member becomes a cut, no cut changes nothing. Fractions keep their grid
-        together with a second member at an end: they are no values alone, and so are spelled with trailing zeros."""
+        """Makes the normal form: a stretch with one member becomes a cut, and no cut is redundant.
+
+        Fractions keep their grid together with a second member at an end. They are not single values, and so are
+        spelled with trailing zeros.
+        """
         if len(cuts) > 1:
             cuts, grids, at = _without_needless(cuts, grids, at)
         i = 1
@@ -358,10 +360,10 @@ class Numbers:
         exclusive_maximum: Number | None = None,
         multiple_of: Number | None = None,
     ) -> Numbers:
-        """What satisfies all of these (None: no condition).
+        """The numbers that satisfy all of these (None: no condition).
 
         Raises:
-            CompileError: a bound is no number ("not-a-number"), or multiple_of is not above 0 ("bad-bound").
+            CompileError: ``not-a-number``: a bound is not a number; ``bad-bound``: multiple_of is not above 0.
         """
         grid: Grid = EVERYTHING if multiple_of is None else frozenset({(_step(multiple_of), frozenset())})
         low = high = None
@@ -407,11 +409,11 @@ class Numbers:
         return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)
 
     def as_decimals(self) -> Numbers:
-        """The same set, integers in it spelled as decimals are: ``5.0`` beside ``5``."""
+        """The same set, with integers spelled like decimals: ``5.0`` besides ``5``."""
         return Numbers._make(list(self._cuts), list(self._open), list(self._at), frozenset(self._cuts), True)
 
     def _counts(self) -> bool:
-        """Whether a stretch of it holds integers only, which are spelled as such."""
+        """Whether a stretch has only integers, which are spelled as integers."""
         return not self._decimal and any(grid and integral(grid) for grid in self._open)
 
     # -- algebra --
@@ -471,7 +473,7 @@ class Numbers:
 
     @property
     def decimal(self) -> bool:
-        """Whether stretches of integers are spelled as decimals are."""
+        """Whether stretches of integers are spelled like decimals."""
         return self._decimal
 
     def is_empty(self) -> bool:

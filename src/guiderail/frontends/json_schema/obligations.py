@@ -27,7 +27,7 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
             if any(term is TRUE or named[name] is term for name in required for term in o.terms(name)):
                 continue
             ways: list[tuple[Strings, Term]] = []
-            able: set[str] | None = set()  # the names that can meet it; None: others can as well
+            able: set[str] | None = set()  # the only names that can meet it; None: others can too
             for keys, term in o.ways:
                 texts = keys.finite_texts()
                 if not closed and (texts is None or not texts <= named.keys()):
@@ -61,7 +61,7 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
 
 
 def unmet(algebra: Algebra, obligation: Obligation) -> ObjectCell:
-    """The objects no member of which meets an obligation."""
+    """The objects that have no member that meets an obligation."""
     named: dict[str, Term] = {}
     rest: list[Term] = []
     rules: list[KeyRules] = []

@@ -24,7 +24,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "integers": ("plain", "any"),
     "notation": ("json", "yaml", "python"),
 }
-_OPEN_CHOICES: dict[str, tuple[str, ...]] = {  # or None: what a model writes is narrower than what matches
+_OPEN_CHOICES: dict[str, tuple[str, ...]] = {  # or None: models write fewer texts than match
     "layout": ("flexible", "compact", "spaced", "indented", "free"),
     "property_order": ("declared", "any"),
 }

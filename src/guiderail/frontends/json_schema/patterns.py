@@ -1,16 +1,16 @@
-r"""Which dialect a schema's ``pattern`` is read in.
+r"""Chooses the dialect in which to read a schema's ``pattern``.
 
-JSON Schema names ECMA-262; schemas in the wild are written for whatever their validator used. A pattern is read by the
-first of these readings that applies, as a search without flags:
+JSON Schema names ECMA-262, but schemas in the wild are written for whatever their validator used. A pattern is read by
+the first of these readers that applies, as a search without flags:
 
-1. ``ecma-unicode``: ECMA-262 with the flag ``u``, as the specification asks;
-2. ``python``: where the pattern has an escape ``\A``, ``\Z`` or ``\z`` (an anchor in Python, Perl and Rust, never a
-   letter that anybody escaped): Python's ``re``, ``\d \w \s`` and case in ASCII as in ECMA-262; ``\z`` means ``\Z``;
+1. ``ecma-unicode``: ECMA-262 with the flag ``u``, as the specification says;
+2. ``python``: if the pattern has an escape ``\A``, ``\Z`` or ``\z`` (an anchor in Python, Perl and Rust, never an
+   escaped letter): Python's ``re``, with ASCII ``\d \w \s`` and case as in ECMA-262; ``\z`` means ``\Z``;
 3. ``ecma``: ECMA-262 without ``u``, with the leniency of its Annex B (``\-``, ``\_``, a lone ``]`` or ``}``);
-4. ``python``: what is left if it is valid there: ``(?i)`` at the front, ``(?P<name>…)``, ``(?#…)``, possessive
+4. ``python``: any other pattern that is valid there: ``(?i)`` at the front, ``(?P<name>…)``, ``(?#…)``, possessive
    quantifiers, atomic groups.
 
-A pattern that is well-formed but beyond any automaton (a backreference) is refused by the reading that understood it.
+If a pattern is well-formed but cannot become an automaton (a backreference), the reader that understood it rejects it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BEYOND = {
     "regex-recursion",
     "regex-conditional",
     "regex-empty-lookaround-loop",
-}  # understood, but no automaton does it: another reading would mean something else
+}  # valid, but no automaton exists: another reading would mean something else
 
 
 @kept(16 << 20, text_weight)
@@ -48,7 +48,7 @@ def read_pattern(pattern: str) -> Regex:
             raise
         first = error
     if any(match[1] for match in _ANCHOR.finditer(pattern)):
-        with suppress(PatternError):  # if it is none of Python's, the letters are letters: the next reading
+        with suppress(PatternError):  # not one of Python's escapes: try the next reading, where the letters are literal
             return _python(pattern)
     try:
         return regex(pattern, dialect="ecma", mode="search")

@@ -1,9 +1,9 @@
 """Dialects, documents and references.
 
-A `Scope` is what a schema object needs to be understood: its dialect and where its references lead. Most schemas are
-one document without inner identifiers, and their references are JSON pointers into it: these are followed directly.
+A `Scope` is what is needed to understand a schema object: its dialect and where its references lead. Most schemas are
+one document without inner identifiers, and their references are JSON pointers into it, which are followed directly.
 Everything else (``$id``, anchors, other documents, dynamic references) goes through the ``referencing`` library, with a
-registry of the metaschemas and of what the user gave. Nothing is fetched.
+registry of the metaschemas and of the user's documents. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Document:
     """A schema document while it is compiled: its options, its algebra, and all its scopes.
 
     Args:
-        contents: the schema, not to be changed by anyone any more.
+        contents: the schema; it must not change from now on.
         options: how to read it.
         evaluate: makes the shape of a node.
     """
@@ -182,8 +182,10 @@ class Document:
 
     # -- places
     def pointer(self, target: object) -> str:
-        """Where an object stands in the document, as a URI fragment, for messages and names; if no reference led there,
-        found by walking."""
+        """The location of an object in the document, as a URI fragment, for messages and names.
+
+        If no reference led there, it is found by a search.
+        """
         if self.root.resolver is None:
             for ref, term in self.root.refs.items():
                 if isinstance(term, Node) and term.schema is target and self.root.leads_to(ref, target):
@@ -248,7 +250,7 @@ class Document:
 
     @contextmanager
     def _identified(self) -> Iterator[None]:
-        """Around what the ``referencing`` library reads: it takes for granted that a schema is well formed."""
+        """Wraps calls of the ``referencing`` library, which assumes that a schema is well-formed."""
         try:
             yield
         except GuiderailError:
@@ -261,7 +263,7 @@ class Document:
             ) from None
 
     def _misplaced(self) -> str | None:
-        """The first keyword that holds something of the wrong kind, so that no identifiers are found in it."""
+        """The first keyword with a value of the wrong type, in which no identifiers are found."""
         for schema in self._dicts():
             for keyword, value in schema.items():
                 kind = _KINDS.get(keyword)
@@ -277,11 +279,11 @@ class Document:
         if self.options.dialect is not None and contents is self.contents:
             return default.create_resource(contents)
         if isinstance(contents, dict) and dialect_of(contents.get("$schema")) is None and "$schema" in contents:
-            return default.create_resource(contents)  # a metaschema of somebody's own
+            return default.create_resource(contents)  # a custom metaschema
         return Resource.from_contents(contents, default_specification=default)
 
     def scope_of(self, resolver: Resolver[Any], dialect: str) -> Scope:
-        """The scope of a resolver: one for each resource and, where it matters, for each way to get there."""
+        """The scope of a resolver: one for each resource and, if it matters, for each way to it."""
         from referencing.exceptions import Unresolvable
 
         try:
@@ -309,7 +311,7 @@ class Document:
 
 
 class _At:
-    """See `Document.at`. No generator, for it stands around every part of every node."""
+    """See `Document.at`. Not a generator, because it is entered for every part of every node."""
 
     __slots__ = ("_before", "_document", "_node")
 
@@ -325,7 +327,7 @@ class _At:
 
 
 class Scope:
-    """Where a schema object stands: its dialect, and what its references are relative to."""
+    """The context of a schema object: its dialect, and what its references are relative to."""
 
     __slots__ = ("dialect", "document", "memo", "old", "refs", "resolver")
 
@@ -342,7 +344,7 @@ class Scope:
 
         Args:
             schema: an object or a boolean.
-            plain: the schema is the root of its resource: its identifier is what the scope already stands for.
+            plain: the schema is the root of its resource, so the scope already has its identifier.
         """
         if schema is True:
             return TRUE
@@ -490,7 +492,7 @@ class Scope:
 
 
 def _is_identified(contents: Any, dialect: str) -> bool:
-    """Whether a resolved schema is the root of the resource that its resolver stands in already."""
+    """Whether a resolved schema is the root of its resolver's resource."""
     name = "id" if dialect in ("draft-04", "openapi-3.0") else "$id"
     return isinstance(contents, dict) and isinstance(contents.get(name), str)
 

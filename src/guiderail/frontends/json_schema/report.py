@@ -1,4 +1,4 @@
-"""What becomes of every keyword of a schema: enforced, annotation, ignored, unsatisfiable."""
+"""Reports for each keyword of a schema whether it is enforced, approximated, ignored, annotation or unsatisfiable."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _NAMED = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", 
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """What becomes of one keyword.
+    """The status of one keyword.
 
     Attributes:
         pointer: JSON pointer of the schema object, as a URI fragment.
         keyword: the keyword, or ``""`` for the schema object as a whole.
-        status: ``"enforced"``; ``"approximated"``: fewer texts than the schema means are allowed; ``"ignored"``: not
-            enforced, as the option ``on_unsupported`` asked; ``"annotation"``: constrains nothing by its meaning;
+        status: ``"enforced"``; ``"approximated"``: fewer texts are allowed than the schema means; ``"ignored"``: not
+            enforced, as the option ``on_unsupported`` says; ``"annotation"``: constrains nothing by definition;
             ``"unsatisfiable"``: no value satisfies this schema object.
-        detail: why, in words; may be empty.
+        detail: the reason, in words; may be empty.
     """
 
     pointer: str

@@ -1,7 +1,7 @@
-"""Whether any value is left: emptiness of terms, shapes and cells.
+"""Decides whether any value is left: emptiness of terms, shapes and cells.
 
-The least fixed point is meant: a schema that only an infinite value would satisfy has none. A term that is met again
-while it is being decided counts as empty; an answer "empty" that rests on this is not remembered.
+Satisfiability is a least fixed point: a schema that only an infinite value would satisfy has none. A term that recurs
+while it is being decided counts as empty; an answer "empty" that depends on this is not cached.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Emptiness", "is_empty_shape", "prune"]
 
 
 class Emptiness:
-    """Decides terms, and remembers what is certain."""
+    """Decides terms, and caches what is certain."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
@@ -133,7 +133,7 @@ class Emptiness:
         return False
 
     def _twice(self, cell: ArrayCell) -> bool:
-        """Whether some value may stand in two places."""
+        """Whether some value may stand at two positions."""
         places = len(cell.prefix) + 2 if cell.max is None else min(cell.max, len(cell.prefix) + 2)
         for j in range(places):
             item = cell.item(j)
@@ -144,10 +144,10 @@ class Emptiness:
         return False
 
     def count(self, term: Term, depth: int = 6) -> int | None:
-        """An upper bound of the number of values, where it is easy to know; None otherwise.
+        """An upper bound on the number of values, if it is easy to know; otherwise None.
 
         Args:
-            term: whose values.
+            term: the term whose values to count.
             depth: how deep to look into arrays and objects.
         """
         shape = term.shape()
@@ -224,12 +224,12 @@ class Emptiness:
         goals: list[tuple[Formula, bool]],
         choices: list[tuple[Formula, bool]],
     ) -> bool:
-        """Whether some object is in a cell and meets all goals. The first that is found ends the search.
+        """Whether some object is in a cell and meets all goals. The first one found ends the search.
 
         Args:
-            cell: no vote, and not empty.
-            goals: formulas, each with whether it is to hold.
-            choices: the same, such as can be met in several ways: looked at when there are no goals left.
+            cell: not a vote, and not empty.
+            goals: formulas, each with whether it must hold.
+            choices: goals that can be met in several ways, considered when there are no others left.
         """
         algebra = self.algebra
         fails: list[ObjectCell] = []
@@ -256,7 +256,7 @@ class Emptiness:
         spend(100)
         if self._deepest is not None and self._votes > _MOST_STEPS:
             raise Undecided
-        # what is left: cells that must not hold, then choices, one at a time
+        # still open: cells that must not hold, then choices, one at a time
         for i, other in enumerate(fails):
             if told_apart(cell, other):
                 continue
@@ -279,12 +279,12 @@ class Emptiness:
         chosen: dict[str, Term],
         fresh: tuple[tuple[Strings, Term], ...],
     ) -> bool:
-        """Whether the obligations from one on can all be met, given what has been asked of members so far.
+        """Whether the obligations from an index on can all be met, given what is already required of members.
 
         Args:
             cell: the object.
             regions: its other keys.
-            index: of the first obligation that is open.
+            index: the first open obligation.
             chosen: named members with all that they must satisfy.
             fresh: other members, by the keys and values that they may have.
         """
@@ -297,7 +297,7 @@ class Emptiness:
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
-        if cell.max is None:  # one more member costs nothing: no other choice can be better
+        if cell.max is None:  # one more member is free, so no other choice is better
             for wanted, value in ways:
                 if any(self._is_member(keys & wanted, and_terms((term, value))) for keys, term in regions):
                     return self._discharge(cell, regions, index + 1, chosen, fresh)
@@ -333,7 +333,7 @@ _MOST_STEPS = 500  # choices tried for the obligations of one object
 
 
 def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:
-    """The ways to make a formula hold, or not, that several can."""
+    """The ways to make a formula hold, or fail, if there are several."""
     assert isinstance(formula, Mix)
     parts = formula.parts
     if formula.op != "one":
@@ -350,9 +350,9 @@ def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]
 
 
 def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
-    """Whether a shape is certainly empty, asked while shapes are still being made.
+    """Whether a shape is certainly empty; usable while shapes are still being made.
 
-    A schema whose own shape is under evaluation cannot be looked into: False then.
+    If the schema's own shape is under evaluation, the answer is False.
     """
     return _certainly(algebra, lambda: algebra.emptiness.shape(shape))
 

@@ -2,7 +2,7 @@
 
 A `Shape` is closed under *and*, *or* and *not* (see `algebra`). Numbers and strings are sets of their own; arrays
 and objects are unions of *cells*. A cell is a conjunction of simple conditions on items or members, whose
-sub-schemas are `Term` values: evaluated to a shape only when somebody asks, which is what makes recursive schemas
+sub-schemas are `Term` values: evaluated to a shape only on demand, which makes recursive schemas
 finite.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Term:
-    """A set of JSON values, evaluated to a shape when first asked. Compared by identity."""
+    """A set of JSON values, evaluated to a shape on first use. Compared by identity."""
 
     __slots__ = ("known",)
     known: Shape | None
@@ -160,7 +160,7 @@ class Obligation:
         self._open: list[tuple[Strings, Term]] = []
 
     def terms(self, name: str) -> list[Term]:
-        """The terms in one of which the value of a member must be for the obligation to be met by it."""
+        """Terms one of which the value of a member must satisfy to meet the obligation."""
         if self._named is None:
             self._named = {}
             for keys, term in self.ways:
@@ -176,17 +176,17 @@ class Obligation:
 
 
 class ObjectCell:
-    """Objects by what they say of each key.
+    """Objects described by conditions on each key.
 
     Attributes:
-        named: for these names the whole condition on the value; ``rest`` and ``rules`` do not apply to them.
+        named: for these names, the complete condition on the value; ``rest`` and ``rules`` do not apply to them.
         rest: term of the values of all other keys.
         rules: further conditions on other keys, all of which apply.
-        required: names that must be there; each is among ``named``.
-        min: least number of members (``required`` not counted in).
-        max: greatest number of members, or None.
+        required: names that must be present; each is among ``named``.
+        min: minimum number of members (``required`` not included).
+        max: maximum number of members, or None.
         obligations: members that must exist.
-        inhabited: whether it is known that some object is in it.
+        inhabited: whether some object is known to be in it.
     """
 
     __slots__ = ("_key", "inhabited", "max", "min", "named", "obligations", "required", "rest", "rules")

@@ -22,7 +22,7 @@ def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:
 
 
 class Cover:
-    """Cells of a union as they come, none of which lies plainly within another."""
+    """Collects the cells of a union, none of which is obviously within another."""
 
     __slots__ = ("cells",)
 
@@ -83,7 +83,7 @@ def within(x: Term, y: Term) -> bool:
 
 
 def quick_shape(term: Term) -> Shape | None:
-    """The shape of a term, if it is no combination of others that may be large, or lead ever deeper."""
+    """The shape of a term, unless it combines others that may be large or lead ever deeper."""
     if term.known is not None or not isinstance(term, And | Or | Not):
         return term.shape()
     if isinstance(term, And) and any(_is_scalar(part.known) for part in term.parts):

@@ -1,15 +1,15 @@
-"""Sets of texts, closed under and / or / not: what a schema says of strings.
+"""Sets of texts, closed under and / or / not: what a schema says about strings.
 
 A :class:`Strings` is a small term over atoms: finite sets of texts, lengths in code points, and constraints such as a
-pattern's search or a format. It is kept normalised, so that the common questions need no automaton: complements stand
-at atoms only, lengths are merged into intervals, a finite set under an intersection is filtered by membership. What
-is left is lowered into an expression of the core, where intersection and complement are primitive.
+pattern's search or a format. It is normalized so that common questions need no automaton: only atoms are complemented,
+lengths are merged into intervals, and a finite set in an intersection is filtered by membership. The rest is lowered
+into an expression of the core, where intersection and complement are primitive.
 
-All is about *decoded* texts (sequences of Unicode scalar values); how JSON spells them is another layer's business.
+All texts here are *decoded* (sequences of Unicode scalar values). How JSON spells them is decided in another layer.
 
-Some formats are no regular language of a bearable size. Their atoms carry two constraints, one below and one above the
-exact set (see :mod:`guiderail.frontends.json_schema.formats`). Since complements stand at atoms, each one's sign is
-known: a positive one is lowered by its narrow side, a negated one by the complement of its wide side. The whole is then
+Some formats are not regular languages of manageable size. Their atoms have two constraints, one below and one above the
+exact set (see :mod:`guiderail.frontends.json_schema.formats`). Since only atoms are complemented, the sign of each is
+known: a positive one is lowered to its narrow side, a negated one to the complement of its wide side. So the result is
 always a subset of the exact set.
 """
 
@@ -42,7 +42,7 @@ _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*
 class Strings:
     """An immutable, hashable set of texts. Equal values are equal sets; equal sets may be different values.
 
-    Combined by ``&``, ``|`` and ``~`` (relative to all texts); ``text in strings`` asks for membership.
+    Combine them with ``&``, ``|`` and ``~`` (relative to all texts); test membership with ``text in strings``.
     """
 
     __slots__ = ("_hash", "_kind", "_parts")
@@ -77,7 +77,7 @@ class Strings:
             PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
             LimitError: groups nest too deep.
         """
-        if plain := _ALTERNATIVES.fullmatch(pattern):  # a few words: as names of members they cost nothing
+        if plain := _ALTERNATIVES.fullmatch(pattern):  # a few words: as member names they cost nothing
             return Strings.texts((plain[1] or plain[2]).split("|"))
         return Strings.constraint(read_pattern(pattern))
 
@@ -126,7 +126,7 @@ class Strings:
             return NotImplemented
         if self._hash != other._hash or self._kind != other._kind:
             return False
-        if self._kind in ("and", "or"):  # in whatever order they came together
+        if self._kind in ("and", "or"):  # in any order
             return frozenset(self._parts) == frozenset(other._parts)
         return self._parts == other._parts
 
@@ -138,7 +138,7 @@ class Strings:
 
     # -- questions
     def is_all(self) -> bool:
-        """Whether this is known to be every text; False may also mean that nobody asked an automaton."""
+        """Whether this is known to be every text; False may also mean that no automaton was asked."""
         return self._kind == "all"
 
     def is_empty(self) -> bool:
@@ -161,7 +161,7 @@ class Strings:
         return self._kind == "atom"
 
     def is_exact(self) -> bool:
-        """Whether no format stands in it whose automaton is only narrower than the format."""
+        """Whether it contains no format whose automaton is narrower than the format."""
         if self._kind == "atom":
             return self._parts[0] is self._parts[1]
         if self._kind in ("and", "or"):
@@ -169,7 +169,7 @@ class Strings:
         return True
 
     def finite_texts(self) -> frozenset[str] | None:
-        """The texts, where the structure says that they are finitely many; None: nobody knows."""
+        """The texts, if the structure shows that they are finitely many; None: unknown."""
         kind, parts = self._kind, self._parts
         if kind == "texts":
             return frozenset(parts[0])
@@ -224,11 +224,11 @@ class Strings:
         """The expression of the decoded texts.
 
         Args:
-            builder: where the expression is made.
-            memo: handles already made with this builder, filled as it goes; keep one for each builder.
+            builder: the builder to make the expression with.
+            memo: handles already made with this builder, updated by the call; keep one for each builder.
 
         Raises:
-            PatternError: a pattern asks for what no automaton can do.
+            PatternError: a pattern needs more than an automaton.
             LimitError: an expression grows too large.
         """
         if memo is None:
@@ -363,7 +363,7 @@ def _sorted_out(items: list[Strings]) -> _Sorted:
 
 
 def _opposed(rest: list[Strings]) -> bool:
-    """Whether an atom stands beside its complement."""
+    """Whether both an atom and its complement are present."""
     seen = set(rest)
     return any(item._kind == "atom" and item._parts[2] and _complement(item) in seen for item in rest)
 

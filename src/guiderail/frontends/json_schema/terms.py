@@ -16,8 +16,8 @@ class And(Term):
     """The intersection of terms.
 
     Attributes:
-        parts: of which none is an intersection.
-        given: the terms that were joined, some of them intersections whose shapes may be known.
+        parts: terms that are not intersections.
+        given: the terms that were joined, including intersections whose shapes may be known.
     """
 
     __slots__ = ("algebra", "given", "parts")

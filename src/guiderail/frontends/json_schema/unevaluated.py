@@ -1,12 +1,12 @@
 """``unevaluatedProperties`` and ``unevaluatedItems``.
 
-Which members and items count as evaluated depends on which sub-schemas in place hold. Let a *way* be a set of
-sub-schemas that hold together with what they evaluate. A value is valid if it satisfies everything else, and for some
-way that holds, each member that the way does not evaluate satisfies the schema of ``unevaluatedProperties``: more
-sub-schemas holding only evaluates more, so that no way has to say which sub-schemas fail.
+Which members and items count as evaluated depends on which in-place sub-schemas hold. A *way* is a set of sub-schemas
+that hold together, with what they evaluate. A value is valid if it satisfies everything else and, for some way that
+holds, each member that the way does not evaluate satisfies the schema of ``unevaluatedProperties``. If more sub-schemas
+hold, more is evaluated, so a way need not say which sub-schemas fail.
 
-Sub-schemas that may hold in many combinations are not combined for objects: for each kind of key, one of those that
-evaluate it holds, or its value satisfies the schema of ``unevaluatedProperties``. That is a vote (see `votes`).
+Sub-schemas that may hold in many combinations are not combined for objects. Instead, for each kind of key, one of those
+that evaluate it holds, or its value satisfies the schema of ``unevaluatedProperties``. That is a vote (see `votes`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Way:
         patterns: languages of evaluated member names.
         members: whether all members are evaluated.
         prefix: how many first items are evaluated.
-        items: whether all items are.
+        items: whether all items are evaluated.
         matching: items that satisfy one of these are evaluated (``contains``).
     """
 
@@ -132,12 +132,13 @@ def _members(node: Node, term: Term) -> Shape:
 
 
 def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
-    """The same by what evaluates a key: for each kind of key one alternative says that, or that its value will do.
+    """Decides evaluated members by key: for each kind of key, one alternative evaluates it, or its value is valid
+    anyway.
 
     Args:
         node: the schema object.
         sources: sub-schemas, each with what it evaluates itself, and the terms under which it holds.
-        term: of the values of unevaluated members.
+        term: the term of the values of unevaluated members.
     """
     algebra = node.scope.document.algebra
     conditions = [
@@ -206,11 +207,11 @@ def _items_shape(node: Node, way: Way, term: Term) -> Shape:
 
 
 class _Only:
-    """Which of the two kinds is asked for; the other is not collected.
+    """Which of the two kinds to collect.
 
     Attributes:
         members: members of objects, not items of arrays.
-        most: ways that there may be; None: they are not multiplied, and each is what one sub-schema evaluates alone.
+        most: maximum number of ways; None: ways are not multiplied, and each is what one sub-schema evaluates alone.
     """
 
     __slots__ = ("members", "most")
@@ -240,7 +241,7 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
     def inside(term: Term) -> list[Way]:
         if not isinstance(term, Node):
             return [_NONE]
-        if term in path:  # it evaluates nothing that it does not anyway
+        if term in path:  # it evaluates nothing new
             return [_NONE]
         return _ways(term, only, path | {term})
 

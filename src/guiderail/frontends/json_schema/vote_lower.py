@@ -37,7 +37,7 @@ def lower_vote(lowering: Lowering, cell: Vote, level: int) -> int:
 
 
 def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
-    """Integers as ``2.0`` and ``2e0``, where an alternative asks for a number and others tell integers apart."""
+    """Allows integers as ``2.0`` and ``2e0`` if one alternative needs a number and others distinguish integers."""
     numbers = atom.shape().numbers
     if numbers is Numbers.NONE or not numbers.is_plain():
         return []
@@ -52,14 +52,14 @@ def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
 
 
 def lower_tally(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
-    """What stands between the brackets of an array that is read side by side; EMPTY if none is left.
+    """The expression between the brackets of an array that is read side by side; EMPTY if none is left.
 
     Args:
         lowering: makes the expressions of items.
         cell: the condition.
         frame: punctuation.
-        level: how deep the array stands.
-        low: least number of items.
+        level: the nesting depth of the array.
+        low: minimum number of items.
     """
     b = lowering.builder
     bounds = ArrayCell((), TRUE, low, lowering.max_items)
@@ -161,19 +161,19 @@ class _Inside:
         return found
 
     def limits(self) -> tuple[list[Any], list[Any]]:
-        """What each cell asks of the members in all, and the formula over the cells."""
+        """What each cell requires of the number of members, and the formula over the cells."""
         number = {name: i for i, name in enumerate(self.names)}
         limits = []
         parts = list(self.ballot.parts)
         for i, one in enumerate(self.cells):
             required = [number[name] for name in one.required if name in number]
             limits.append((required, min(one.min, UNREACHABLE - 1), _most(one)))
-            if one.min >= UNREACHABLE or not one.required.isdisjoint(self.unwritable):  # no text is so
+            if one.min >= UNREACHABLE or not one.required.isdisjoint(self.unwritable):  # no text matches
                 parts = [(2, []) if part == (0, [i]) else part for part in parts]
         return limits, parts
 
     def settled(self) -> dict[frozenset[int], int]:
-        """The plain objects that are left once a few cells must simply hold."""
+        """The plain objects that remain once a few cells must hold."""
         settled: dict[frozenset[int], int] = {}
         every = frozenset(range(len(self.cells)))
         for failed in [*self.effects, *(every - {i} for i in range(len(self.cells)))]:

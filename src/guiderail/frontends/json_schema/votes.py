@@ -1,15 +1,15 @@
-"""Objects whose alternatives are read side by side, where the normal form would have too many cells.
+"""Objects whose alternatives are read side by side, if the normal form would have too many cells.
 
-A `Vote` stands among the cells of a shape. It is a formula over cells that no one multiplies out: *and*, *or* and *not*
-of votes are votes, made in no time. The fields that it shares with a cell say what holds in all of its alternatives, so
-whatever looks for a reason to tell cells apart may look at them.
+A `Vote` stands among the cells of a shape. It is a formula over cells that is never multiplied out: *and*, *or* and
+*not* of votes are votes, at no cost. The fields that it shares with a cell say what holds in all of its alternatives,
+so code that looks for a reason to tell cells apart may use them.
 
-What is asked of a value differs by alternative. For each key the values are split into *atoms*, sets in which the same
-alternatives fail, and only as far as the formula still cares. The core reads a member as the union of its atoms and
-remembers which alternatives have failed (see ``core/json/votes.cpp``): the state of an object grows with the number of
-alternatives, where the normal form grows with the number of their combinations.
+Alternatives make different demands on a value. For each key, the values are split into *atoms*, sets in which the same
+alternatives fail, only as far as the formula still depends on it. The core reads a member as the union of its atoms and
+remembers which alternatives have failed (see ``core/json/votes.cpp``). So the state of an object grows with the number
+of alternatives, whereas the normal form grows with the number of their combinations.
 
-Where the alternatives ask for several objects under one key, an atom is a formula again (a `Region`): votes nest.
+If alternatives require several objects under one key, an atom is a formula again (a `Region`): votes nest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Mix:
-    """Parts of a formula together: ``all`` of them hold, ``any``, just ``one``, or ``not`` the only one."""
+    """Parts of a formula combined: ``all`` of them hold, ``any``, exactly ``one``, or ``not`` the only one."""
 
     __slots__ = ("_hull", "_key", "op", "parts")
 
@@ -55,7 +55,7 @@ class Mix:
         self._hull: tuple[ObjectCell | None] | None = None
 
     def hull(self, algebra: Algebra) -> ObjectCell | None:
-        """A cell that holds wherever the formula does; None where nothing does. Formulas share parts: found once."""
+        """A cell that holds whenever the formula does; None if nothing does. Shared parts are computed once."""
         if self._hull is None:
             self._hull = (_hull_of(algebra, self),)
         return self._hull[0]
@@ -75,10 +75,10 @@ IMPOSSIBLE = Mix("any", ())
 
 
 class Vote(ObjectCell):
-    """Objects by a formula over cells.
+    """Objects described by a formula over cells.
 
     Attributes:
-        formula: over cells that are no votes.
+        formula: over cells that are not votes.
     """
 
     __slots__ = ("formula",)
@@ -95,7 +95,7 @@ class Vote(ObjectCell):
 
 
 def holds(formula: Any, cell: Callable[[Any], bool]) -> bool:
-    """Whether a formula holds where its cells do, or do not."""
+    """Whether a formula holds, given which of its cells do."""
     if not isinstance(formula, Mix):
         return cell(formula)
     found = (holds(part, cell) for part in formula.parts)
@@ -107,7 +107,7 @@ def holds(formula: Any, cell: Callable[[Any], bool]) -> bool:
 
 
 def cells_of(formula: Formula) -> Iterator[ObjectCell]:
-    """All cells that stand in a formula, each once."""
+    """All cells in a formula, each once."""
     seen: set[int] = set()
     stack = [formula]
     while stack:
@@ -182,7 +182,7 @@ def negated(formula: Formula) -> Formula:
 
 
 def vote(algebra: Algebra, formula: Formula) -> tuple[ObjectCell, ...]:
-    """The cells of a formula: one, or none where it plainly has no objects."""
+    """The cells of a formula: one, or none if it obviously has no objects."""
     if isinstance(formula, ObjectCell):
         return (formula,)
     hull = _hull(algebra, formula)
@@ -210,7 +210,7 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     return ObjectCell(named, TRUE, required)
 
 
-# -- what the core is told -------------------------------------------------------------------------------------------
+# -- the form that the core reads -------------------------------------------------------------------------------------
 OPERATORS = {"all": 1, "any": 2, "one": 3, "not": 4}
 _C = TypeVar("_C")
 
@@ -251,7 +251,7 @@ class Numbered(Generic[_C]):
         return 0, [number]
 
     def truth(self, cells: Sequence[bool | None]) -> list[bool | None]:
-        """Of each part, from that of the cells; None: it is open."""
+        """The truth of each part, given that of the cells; None: open."""
         truth: list[bool | None] = []
         for op, of in self.parts:
             if op == 0:
@@ -270,7 +270,7 @@ class Numbered(Generic[_C]):
         return truth
 
     def truth_if_failed(self, failed: frozenset[int]) -> list[bool | None]:
-        """Of each part, where these cells fail and the others are open."""
+        """The truth of each part if these cells fail and the others are open."""
         return self.truth([False if i in failed else None for i in range(len(self.cells))])
 
 
@@ -293,10 +293,10 @@ class Ballot(Numbered[ObjectCell]):
         return OPERATORS["all"], [self._add(bare), *(self._add(formula) for formula in waiting)]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
-        """What is left where cells fail.
+        """What remains if cells fail.
 
         Returns:
-            Whether the formula may still hold, the cells it still asks for, and whether it asks that they all hold.
+            Whether the formula may still hold, the cells it still depends on, and whether it requires all of them.
         """
         known = self._live.get(failed)
         if known is None:
@@ -328,7 +328,7 @@ class Ballot(Numbered[ObjectCell]):
         return True, frozenset(cells), plain
 
     def normal(self, failed: frozenset[int]) -> frozenset[int] | None:
-        """The same failures, with all cells among them that no longer matter; None: nothing can hold any more."""
+        """The same failures, plus all cells that no longer matter; None: the formula cannot hold any more."""
         possible, cells, _ = self.remains(failed)
         if not possible or cells is None:
             return None
@@ -366,10 +366,10 @@ def _part(algebra: Algebra, values: Term, term: Term, holds: bool, late: bool) -
 
     Args:
         algebra: keeps the regions.
-        values: everything, or what earlier calls have left of it.
-        term: what is asked of them.
-        holds: whether they are in it.
-        late: whether objects are left as formulas.
+        values: all values, or what earlier calls have left of them.
+        term: the term.
+        holds: whether they must be in it.
+        late: whether objects stay formulas.
     """
     if not late:
         return algebra.and_terms((values, term if holds else algebra.not_term(term)))
@@ -398,10 +398,10 @@ class Atoms:
         self.known: dict[tuple[Term, ...], list[tuple[Term, frozenset[int]]]] = {}
 
     def of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
-        """Disjoint sets of values with the cells that each fails.
+        """Disjoint sets of values, with the cells that each fails.
 
         Args:
-            terms: what each cell asks of the value.
+            terms: what each cell requires of the value.
         """
         key = tuple(terms)
         known = self.known.get(key)
@@ -421,7 +421,7 @@ class Atoms:
         for term, cells in asked.items():
             split: list[tuple[Term, frozenset[int]]] = []
             for values, failed in parts:
-                if cells <= failed:  # nobody asks any more
+                if cells <= failed:  # no longer needed
                     split.append((values, failed))
                     continue
                 fails = ballot.normal(failed | cells)
@@ -453,7 +453,7 @@ MANIFOLD = 4
 
 
 def _is_manifold(term: Term) -> bool:
-    """Whether its negation has many ways, or what it says of other keys is split in turn."""
+    """Whether its negation has many ways, or its conditions on other keys would be split in turn."""
     return any(
         len(cell.named) + len(cell.obligations) >= MANIFOLD or cell.rules or cell.rest not in (TRUE, FALSE)
         for cell in term.shape().objects
@@ -461,7 +461,7 @@ def _is_manifold(term: Term) -> bool:
 
 
 def regions(algebra: Algebra, cells: list[ObjectCell]) -> Iterator[tuple[Strings, list[Term]]]:
-    """The keys that no cell names, split by what each cell asks of their values."""
+    """The keys that no cell names, split by what each cell requires of their values."""
     languages: list[Strings] = []
     for cell in cells:
         for rules in cell.rules:

@@ -1,7 +1,7 @@
-"""What stands in ``Annotated[T, …]``, gathered: annotated-types, pydantic's ``Field``, constraints, descriptions.
+"""Collects the metadata in ``Annotated[T, …]``: annotated-types, pydantic's ``Field``, constraints, descriptions.
 
-Known by class name and module, so that neither library need be installed. Metadata of other libraries is passed
-over, as PEP 593 asks; what belongs to annotated-types or pydantic and is not known here is refused.
+Classes are recognized by name and module, so neither library need be installed. Metadata of other libraries is ignored,
+as PEP 593 says; unknown metadata of annotated-types or pydantic is rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ORDER = ("gt", "ge", "lt", "le")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Restrictions of one value. Each is None (or empty) where nothing was said."""
+    """Restrictions of one value. Each is None (or empty) if unspecified."""
 
     gt: Any = None
     ge: Any = None
@@ -39,7 +39,7 @@ class Bounds:
     max_length: int | None = None
     max_digits: int | None = None
     decimal_places: int | None = None
-    texts: tuple[str | Constraint, ...] = ()  # the string is in all of them; str: a pattern of ECMA-262, a search
+    texts: tuple[str | Constraint, ...] = ()  # the string matches all of them; str: an ECMA-262 pattern, searched for
     strip: bool = False  # white space at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False

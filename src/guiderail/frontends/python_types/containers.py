@@ -56,7 +56,7 @@ class Array(Node):
             made["minItems"] = self.bounds.min_length
         if self.bounds.max_length is not None:
             made["maxItems"] = self.bounds.max_length
-        # Equal elements merge, which can only hurt a least number of them; some comparisons are too costly for less.
+        # Equal elements merge, which matters only for a minimum. Without one, some comparisons are too expensive.
         cheap = out.one_spelling and not self.item.kinds & {"array", "object"}
         if self.unique and (cheap or (self.bounds.min_length or 0) > 1):
             made["uniqueItems"] = True
@@ -191,7 +191,7 @@ class Field:
         key: the member's name in the text.
         node: its type.
         required: whether the type has no default for it.
-        description: what is said about it.
+        description: its description.
     """
 
     name: str
@@ -268,7 +268,7 @@ class Object(Node):
 
 @dataclass
 class Named(Node):
-    """A type with a name of its own, which may hold itself: a definition of the schema."""
+    """A type with a name, which may contain itself: a definition of the schema."""
 
     name: str
     label: str  # its key in $defs

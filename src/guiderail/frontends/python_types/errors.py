@@ -1,4 +1,4 @@
-"""Types that are refused."""
+"""Errors for unsupported types."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["unsupported"]
 
 
 def unsupported(what: str, why: str, code: str = "type-unsupported") -> CompileError:
-    """The refusal of a type: what it is, and why or what to use in its place."""
+    """The error for a type: what it is, and why it is not supported or what to use instead."""
     return CompileError(f"{what}: {why}", code=code)

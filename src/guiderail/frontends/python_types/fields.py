@@ -1,4 +1,4 @@
-"""What a class says of its members, with type variables filled in: introspection and nothing else."""
+"""Introspection of a class's members, with type variables filled in."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def filled(kind: Any, known: Mapping[Any, Any]) -> Any:
 
 
 def variable(one: TypeVar) -> Any:
-    """What a type variable stands for where nothing was said: its default, constraints or bound; Any."""
+    """What an unspecified type variable stands for: its default, constraints or bound; otherwise Any."""
     default = getattr(one, "__default__", None)
     if default is not None and not _is_no_default(default):
         return default
@@ -60,7 +60,7 @@ def _is_no_default(value: Any) -> bool:
 
 
 def _variables(kind: type[Any], args: tuple[Any, ...]) -> dict[type[Any], dict[Any, Any]]:
-    """For a class and its bases: what each one's own type variables stand for."""
+    """For a class and its bases: what the type variables of each stand for."""
     parameters: tuple[Any, ...] = getattr(kind, "__parameters__", ())
     known: dict[type[Any], dict[Any, Any]] = {kind: dict(zip(parameters, args, strict=False))}
     queue = [kind]
@@ -105,7 +105,7 @@ def resolved(thing: Any, names: Mapping[str, Any]) -> dict[str, Any]:
             "type-forward-reference",
         ) from error
     except (TypeError, SyntaxError) as error:
-        if "InitVar" in str(error):  # Python 3.10 takes it for no type
+        if "InitVar" in str(error):  # not a type for Python 3.10
             return inspect.get_annotations(thing, locals=local, eval_str=True)
         raise unsupported(
             getattr(thing, "__qualname__", repr(thing)), f"its annotations cannot be read ({error})"

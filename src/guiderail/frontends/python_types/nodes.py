@@ -1,7 +1,7 @@
-"""The parts of a type: each says its JSON Schema and reads its values back.
+"""The parts of a type: each has a JSON Schema and reads its values back.
 
-Both come from one node, so what the schema lets through is what ``read`` takes. ``read`` checks everything that
-the schema says once more: a union needs it to find its branch, and texts may come from elsewhere.
+Both come from one node, so ``read`` accepts what the schema allows. ``read`` still checks everything that the schema
+says: a union needs this to find its branch, and texts may come from elsewhere.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Node:
         raise NotImplementedError
 
     def constrained(self, bounds: Bounds) -> Node:
-        """This with further bounds, none of which is a check, a validator or a description."""
+        """This node with further bounds, none of which is a check, a validator or a description."""
         said = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
         raise unsupported(
             f"{', '.join(said)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
@@ -122,7 +122,7 @@ class AnyNode(Node):
         return self.scalar
 
     def schema(self, out: Schemas) -> dict[str, Any]:
-        # Numbers are kept to what a float can hold and int() reads.
+        # Only numbers that a float can represent and int() can read.
         scalars = ["null", "boolean", "string", "number"]
         bounds = {"minimum": -LARGEST, "maximum": LARGEST}
         if self.scalar:
@@ -247,7 +247,7 @@ class Text(Node):
             made["allOf"] = patterns
         constraints = tuple(one for one in texts if isinstance(one, Constraint))
         if constraints:
-            made.setdefault("minLength", 0)  # a schema that only says "string" is not looked at further
+            made.setdefault("minLength", 0)  # a schema that only has the type "string" needs no further check
             made[TEXT] = out.text(constraints[0] if len(constraints) == 1 else AllOf(constraints))
         return made
 
@@ -274,7 +274,7 @@ def matcher(pattern: str) -> Constraint:
 
 
 _INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
-_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, in any of the senses that there are
+_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, by any definition
 
 
 _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}
@@ -433,7 +433,7 @@ class Union(Node):
 
 @dataclass
 class Checked(Node):
-    """A node whose values pass through code of the user's, which may refuse them; a description; or both."""
+    """A node with user code that may reject its values, a description, or both."""
 
     inner: Node
     checks: tuple[Callable[[Any], Any], ...] = ()

@@ -1,4 +1,4 @@
-"""Numbers: ``int``, ``float``, ``Decimal``, with what of their JSON spellings each of them can hold."""
+"""Numbers: ``int``, ``float``, ``Decimal``, and which JSON spellings each of them can represent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Numeric(Node):
         return replace(self, bounds=self.bounds & bounds)
 
     def within(self, value: Any) -> None:
-        """Raises Mismatch where a bound does not hold."""
+        """Raises Mismatch if a bound does not hold."""
         b = self.bounds
         for bound, holds, words in (
             (b.gt, b.gt is None or value > b.gt, "above"),
@@ -94,7 +94,7 @@ class Integers(_Numeric):
     def schema(self, out: Schemas) -> dict[str, Any]:
         made: dict[str, Any] = {"type": "integer"}
         b = _finite(self.bounds, self.name)
-        # 1e999999999 is soon written, and takes a gigabyte
+        # 1e999999999 is short but takes a gigabyte
         lows, highs = ([-_MOST], [_MOST]) if out.exponents else ([], [])
         lows += [math.ceil(exact(b.ge))] if b.ge is not None else []
         lows += [math.floor(exact(b.gt)) + 1] if b.gt is not None else []
@@ -199,13 +199,13 @@ class Decimals(_Numeric):
         return replace(made, bounds=made.bounds & digits)
 
     def _cells(self) -> list[tuple[int, int | None]]:
-        """(digits before the point, digits after it) of which one must hold; pydantic counts digits so."""
+        """Pairs (digits before the point, digits after it), one of which must hold; pydantic counts digits this way."""
         b = self.bounds
         if b.max_digits is None:
             return [(28, b.decimal_places)]
         if b.decimal_places is not None:
             return [(max(0, b.max_digits - b.decimal_places), min(b.decimal_places, b.max_digits))]
-        # The union of all of them would be an automaton too many; no digits after the point or two are what is common.
+        # The union of all splits would make the automaton too large. Zero and two decimal places are the common ones.
         return [(b.max_digits - after, after) for after in (0, 2) if after <= b.max_digits]
 
     def schema(self, out: Schemas) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class Decimals(_Numeric):
         return {"type": "number", **cells[0]} if len(cells) == 1 else {"type": "number", "anyOf": cells}
 
     def read(self, tree: Tree) -> Any:
-        if isinstance(tree, str):  # as pydantic writes it; what a guide writes is a number
+        if isinstance(tree, str):  # as pydantic writes it; a guide writes a number
             try:
                 tree = Number(str(Decimal(tree)))
             except ArithmeticError:

@@ -58,7 +58,7 @@ def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object
     members: list[Field] = []
     for name, one in inspect.signature(kind).parameters.items():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name not in hints:
-            return _plain_class(walker, kind, args)  # an __init__ of its own
+            return _plain_class(walker, kind, args)  # its own __init__
         hint = hints[name]
         if isinstance(hint, dataclasses.InitVar):
             hint = hint.type

@@ -16,7 +16,7 @@ def between(side: str, limit: str, suffix: str = "") -> str:
     Args:
         side: ``"gt"``, ``"ge"``, ``"lt"`` or ``"le"``.
         limit: digits and separators; a fraction of at most six digits may follow ``.``.
-        suffix: what stands after the digits (``"Z"``).
+        suffix: the text after the digits (``"Z"``).
     """
     clock = ":" in limit
     head, _, fraction = limit.partition(".")

@@ -3,15 +3,15 @@
 A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.PartialJson` and shows what has been read as
 a value of the type. Three rules:
 
-- What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator refuses it, it is
-  shown as if it were open; whoever reads the finished text meets the refusal.)
-- A container that is still open is made without validation: models, dataclasses and named tuples without their
-  ``__init__``, with None for every field that is not written yet, whatever its default. Functions, and classes that
-  only their ``__init__`` can make, are shown as a dict of what has been written.
-- What is unfinished and no container is held back, except a growing ``str``. A union of several classes is a dict
-  until what is finished leaves one of them.
+- What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator rejects it, it is shown
+  as if it were open; reading the finished text raises the error.)
+- An open container is made without validation: models, dataclasses and named tuples without their ``__init__``, with
+  None for every field that is not written yet, whatever its default. Functions, and classes that need their
+  ``__init__``, are shown as a dict of what has been written.
+- Other unfinished values are held back, except a growing ``str``. A union of several classes is a dict until the
+  finished parts leave only one of them.
 
-Each finished member is converted once; a snapshot costs a shallow copy of the containers that are open.
+Each finished member is converted once; a snapshot costs a shallow copy of the open containers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def partial_of(made: PythonType[Any], *, growing_strings: bool) -> TypedPartial 
     if made._options.get("notation", "json") != "json":
         return None
     walker = Walker(made._options.get("namespace"))
-    # The nodes are made again, since the walker is what knows their classes.
+    # The nodes are built again, because only the walker knows their classes.
     node = function_of(walker, made.type) if isinstance(made._node, Object) else walker.node(made.type)
     classes = {id(named): key[0] for key, named in walker._named.items() if isinstance(key, tuple)}
     return TypedPartial(node, lambda named: classes.get(id(named)), growing_strings=growing_strings)
@@ -83,7 +83,7 @@ class TypedPartial:
         return self._json.is_complete
 
     def snapshot(self) -> Any:
-        """The value so far, as it will stay; None where there is nothing to show yet."""
+        """The value so far, as it will stay; None if there is nothing to show yet."""
         reader = self._json
         value = reader.value  # puts a growing string in its place
         frames = reader.frames
@@ -173,7 +173,7 @@ class _Plan:
             known[id(node)] = found
         return found
 
-    inner: Any  # the node behind names and checks
+    inner: Any  # the node without names and checks
 
     def plan(self, node: Node) -> _Plan:
         return _Plan.of(node, self._known, self._class_of)
@@ -182,7 +182,7 @@ class _Plan:
         """The value of a finished part."""
         try:
             return self.node.read(raw)
-        except Mismatch:  # of a validator; whoever reads the finished text is told
+        except Mismatch:  # an error of a validator; reading the finished text raises it
             return self.refused(raw)
 
     def refused(self, raw: Any) -> Any:
@@ -249,8 +249,8 @@ class _Array(_Container):
         if not self.inner.unique:
             return self.inner.make(super().build(members, key, open_value))
         try:
-            return self.inner.make(members)  # what still changes is no member of a set
-        except TypeError:  # nor is what a validator refused, which may not be hashable
+            return self.inner.make(members)  # an unfinished value is not a member of a set
+        except TypeError:  # neither is a value that a validator refused, which may not be hashable
             return members.copy()
 
 
@@ -335,7 +335,7 @@ class _Union(_Plan):
         return plain(raw) if plan is self else plan.refused(raw)
 
     def decide(self, raw: Any, unfinished: Any) -> _Plan:
-        """The only branch that what is finished leaves, else this plan, which shows plain JSON."""
+        """The only branch that the finished parts leave; otherwise this plan, which shows plain JSON."""
         arms = self._arms("array" if isinstance(raw, list) else "object")
         if isinstance(raw, dict):
             arms = [arm for arm in arms if not isinstance(arm, _Record) or arm.fits(raw, unfinished)]

@@ -1,9 +1,9 @@
-"""Models of pydantic and the types that it brings along.
+"""Pydantic models, and the types that pydantic defines.
 
-The parts of a model are read here, into values of their types (a ``Decimal`` from its digits, an ``Enum`` member, a
-``set``), and pydantic makes the model of them with ``model_validate``: its validators, aliases and defaults are at
-work, but it need not parse JSON, of which it reads less (no ``Decimal`` beyond 17 digits, no member of an ``IntEnum``
-in a ``Literal``, 200 levels).
+This module reads the parts of a model into values of their types (a ``Decimal`` from its digits, an ``Enum`` member, a
+``set``), and pydantic makes the model with ``model_validate``. So its validators, aliases and defaults apply, but it
+need not parse JSON, where it is more limited (no ``Decimal`` beyond 17 digits, no member of an ``IntEnum`` in a
+``Literal``, 200 levels).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
 # -- types that pydantic brings along
 @dataclass
 class Leaf(nodes.Node):
-    """A type of which only pydantic knows what it is: by its own schema, and read by itself."""
+    """A type that only pydantic understands: described by pydantic's schema, and read by pydantic."""
 
     name: str
     json_schema: dict[str, Any]

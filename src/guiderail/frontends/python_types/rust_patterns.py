@@ -16,15 +16,15 @@ from guiderail.frontends.regex import regex
 
 __all__ = ["rust_pattern"]
 
-# What is written: the part in ASCII.
+# The ASCII part, which is written.
 _SETS = {"w": "0-9A-Z_a-z", "d": "0-9", "s": r"\t-\r\x20"}
-# For the complements: all that either side may count among them.
+# For complements: all characters that either side may include.
 _WIDE = {
     "w": r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}",
     "d": r"\p{Nd}",
     "s": r"\p{White_Space}",
 }
-# All of it has been assigned for long, so that any version of Unicode gives it the same properties.
+# Assigned long ago: every version of Unicode gives these characters the same properties.
 _SETTLED = (
     r"^[\u0000-\u0377\u0388-\u038a\u038e-\u03a1\u03a3-\u052f\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u06ff\u0904-\u0939"
     r"\u0966-\u096f\u0e01-\u0e3a\u0e3f-\u0e5b\u1e00-\u1f15\u2000-\u2063\u20a0-\u20bd\u2100-\u218b\u2190-\u23fa"
@@ -91,10 +91,10 @@ def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
             texts = (unicode, regex(made, mode="search"), _NO_TURKISH_I)
     else:
         texts = (made,)
-        regex(made, dialect="ecma", flags="u")  # says what is wrong now, and not when it is compiled
+        regex(made, dialect="ecma", flags="u")  # raises for a bad pattern now, not at compilation
     if property:
         texts = (*texts, _SETTLED)
-    return (*texts, ASCII) if boundary else texts  # what belongs to a word differs beyond ASCII
+    return (*texts, ASCII) if boundary else texts  # word characters differ beyond ASCII
 
 
 def _counts(pattern: str, position: int, piece: str) -> bool:

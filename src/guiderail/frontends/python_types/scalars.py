@@ -1,7 +1,7 @@
-"""Types of the standard library that are written as strings: what of their spellings Python reads on every version.
+"""Standard-library types that are written as strings, in the spellings that every Python version reads.
 
-A pattern here is tighter than the standard it follows where a reader is: no year 0000 and no leap second
-(``datetime`` has neither), offsets below a day, at most six digits of a second, no zero byte in a path.
+A pattern here is stricter than its standard if a reader is: no year 0000 and no leap second (``datetime`` has neither),
+offsets below a day, at most six digits of a second, no zero byte in a path.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _bytes_between(node: Text, bounds: Bounds) -> Text:
-    """Base 64 of so many bytes: whole groups of three and an end, for each of the three lengths of an end."""
+    """Base 64 of a number of bytes: whole groups of three and an end, for each of the three lengths of an end."""
     if not only(bounds, "min_length", "max_length"):
         Node.constrained(node, bounds)
     low, high = bounds.min_length or 0, bounds.max_length

@@ -69,7 +69,7 @@ class TypeSchema(JsonSchema):
         return TypeSchema(self._text, options, self.texts)
 
     def report(self) -> Report:
-        """As of any schema; ``x-guiderail-text`` is enforced."""
+        """Like that of any schema; ``x-guiderail-text`` counts as enforced."""
         entries = super().report().entries
         return Report(tuple(replace(e, status="enforced", detail="") if e.keyword == TEXT else e for e in entries))
 

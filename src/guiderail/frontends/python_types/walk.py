@@ -264,7 +264,7 @@ class Walker:
         if is_mapping:
             key_type, value_type = args if args else (str, Any)
             key = self._hashable(key_type, kind, in_model)
-            key.key(nodes.Schemas())  # refuses what no key can be
+            key.key(nodes.Schemas())  # raises for a type that cannot be a key
             return MappingNode(type_words(kind), key, self.node(value_type, in_model=in_model), _MAPPINGS[origin])
         if origin is tuple:
             return self._tuple(kind, args, in_model)
@@ -372,7 +372,7 @@ class Walker:
 
 
 def enum_values(kind: type[Enum]) -> tuple[tuple[Any, Enum], ...]:
-    """What stands for each member: its value, or where one of the values is none of JSON's, its name."""
+    """What is written for each member: its value or, if one of the values is not JSON, its name."""
     if issubclass(kind, Flag):
         raise unsupported(kind.__name__, "a Flag is any combination of its members; use a set of an Enum", "type-flag")
     members = list(kind)

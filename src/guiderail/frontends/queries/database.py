@@ -45,10 +45,10 @@ class Database:
 
     @classmethod
     def of(cls, schema: Any, functions: Any = None) -> Database:
-        """The database that a user describes.
+        """Reads the user's description of a database.
 
         Raises:
-            CompileError: ``query-schema``: it cannot be read, or a name is no name.
+            CompileError: ``query-schema``: it cannot be read, or contains an invalid name.
             LimitError: ``query-schema-size``: it has too many tables or columns.
         """
         tables = _checked(_tables(schema))

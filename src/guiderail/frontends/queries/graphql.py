@@ -1,9 +1,9 @@
 """GraphQL operations that are valid for a schema.
 
-What follows from types is a rule for each type: fields, their arguments, values, selections. What does not is that two
-fields of one name in a selection must be the same field with the same arguments, also across fragments. So a field
-with arguments or with a selection of its own comes at most once, in the order of the schema; leaves without arguments
-come anywhere. A fragment on a type holds only what cannot collide with what other types and the interface have.
+Conditions on types become a rule for each type: fields, their arguments, values, selections. One condition does not:
+two fields with the same name in a selection must be the same field with the same arguments, even across fragments. So a
+field with arguments or a selection comes at most once, in the order of the schema; leaves without arguments come in any
+order. A fragment on a type contains only fields that cannot collide with those of other types and of the interface.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Operations:
         return s.seq("{", s.alt(s.seq(leaf, some, after), *ways), "}")
 
     def _colliding(self, of: Type, name: str) -> frozenset[str]:
-        """The fields of a type that must not stand in a fragment on it, beside other fragments and fields."""
+        """The fields of a type that must not be in a fragment on it, because they could collide with others."""
         own = {field.name for field in of.fields}
         kinds: dict[str, set[str]] = {}
         for possible in of.possible:

@@ -18,12 +18,12 @@ _MOST_FIELDS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class TypeRef:
-    """A type as a field or an argument has it.
+    """The type of a field or an argument.
 
     Attributes:
-        name: of the type; empty for a list.
-        required: whether it is not null.
-        item: what a list holds.
+        name: the name of the type; empty for a list.
+        required: whether it is non-null.
+        item: the type of a list's items.
         written: in GraphQL's notation.
     """
 
@@ -98,7 +98,7 @@ class Service:
 
 
 def introspected(schema: Any) -> str:
-    """The introspection of a service as a JSON text, out of what a user has.
+    """The introspection result of a service as JSON text, from whatever a user passes.
 
     Raises:
         CompileError: ``query-schema``: it cannot be read; ``missing-package``: graphql-core is needed for it.

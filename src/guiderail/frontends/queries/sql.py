@@ -1,16 +1,16 @@
-r"""SELECT statements over the tables, columns and functions that a database has.
+"""SELECT statements over the tables, columns and functions of a database.
 
-A name means something only by the FROM clause, which comes after the columns that need it. Two forms make this exact:
+The meaning of a name depends on the FROM clause, which comes after the columns that use it. Two forms make this exact:
 
 - **one table, bare columns**: ``SELECT name FROM people WHERE age > 30``. There is a grammar for each table, and the
-  first columns tell which of them are left. All copies share terminals, and a copy is some hundred nodes.
+  first columns decide which of them remain. All copies share terminals, and a copy has some hundred nodes.
 - **tables with aliases**: ``SELECT t1.name FROM people AS t1 JOIN … AS t2 ON …``, the first table ``t1``, the second
-  ``t2`` and so on. So what has to be remembered is one table for each alias, and the aliases know nothing of each
-  other: the grammar is intersected with one condition for each. A condition is a union over the tables; each of its
-  members is two loops (before the alias is bound and after it), and a column that a table lacks ends that member.
+  ``t2`` and so on. So only one table per alias must be remembered, and the aliases are independent: the grammar is
+  intersected with one condition for each. A condition is a union over the tables. Each of its members is two loops
+  (before and after the alias is bound), and a column that a table lacks ends that member.
 
-Subqueries and the query of a common table are of the first form: their names are their own, and they are rules like
-any others. A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
+Subqueries and the query of a common table have the first form: their names are their own, and they are ordinary rules.
+A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KEYWORDS = _words(
     """SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET AS JOIN INNER LEFT OUTER CROSS ON AND OR NOT IN IS
     NULL LIKE BETWEEN EXISTS CASE WHEN THEN ELSE END CAST ASC DESC INTEGER REAL TEXT NUMERIC WITH"""
 )
-# Every keyword of SQLite: as a name it stands in quotes.
+# Every keyword of SQLite. As a name it needs quotes.
 _RESERVED = frozenset(
     _words(
         """abort action add after all alter always analyze and as asc attach autoincrement before begin between by
@@ -62,10 +62,10 @@ _RESERVED = frozenset(
     )
 )
 _WORD = r"[A-Za-z_][A-Za-z0-9_$]*"
-_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # the longer first, which then win
+_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # longer ones first, so that they win
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _OPERATORS = ("+", "-", "*", "/", "%", "||")
-_LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # what stands after the FROM clause
+_LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # the clauses after FROM
 
 
 def _plain(name: str) -> bool:
@@ -96,12 +96,12 @@ class SqlQuery(Constraint):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """What the tables of a FROM clause are called, in their order: ``t1``, ``t2`` …, unless a name is taken."""
+        """The aliases of the tables of a FROM clause, in order: ``t1``, ``t2`` …, unless a name is taken."""
         return self._free("t", self.max_joined)
 
     @property
     def common_table(self) -> tuple[str, tuple[str, ...]]:
-        """What a common table is called, and its columns: ``q1`` with ``c1`` to ``c4``, unless a name is taken."""
+        """The name and the columns of a common table: ``q1`` with ``c1`` to ``c4``, unless a name is taken."""
         return self._free("q", 1)[0], self._free("c", _COMMON_COLUMNS)
 
     def _free(self, letter: str, count: int) -> tuple[str, ...]:
@@ -132,11 +132,11 @@ def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQue
 
 
 class _Scope:
-    """The expressions over some columns: by how deep brackets nest, without aggregates and with them.
+    """The expressions over some columns, by nesting depth of parentheses, without and with aggregates.
 
     Attributes:
         plain: an expression without aggregates; whole: one that may have them.
-        plain_term, whole_term: the same where a number alone would be the place of a column (ORDER BY, GROUP BY).
+        plain_term, whole_term: the same where a number alone would be a column's position (ORDER BY, GROUP BY).
     """
 
     def __init__(self, select: _Select, column: int) -> None:
@@ -150,7 +150,9 @@ class _Scope:
         self.whole, self.whole_term = whole
 
     def _level(self, inner: int | None, of_aggregates: int | None) -> tuple[int, int]:
-        """One level: ``inner`` is what stands in brackets, ``of_aggregates`` what is aggregated, None: nothing is."""
+        """One level: ``inner`` is what stands in parentheses, ``of_aggregates`` the argument of aggregates; None:
+        nothing.
+        """
         s, select = self._select.s, self._select
         subqueries = None if inner is None else select.subqueries
         heads = [self.column]
@@ -223,7 +225,7 @@ class _Select:
         self.subqueries: tuple[int, int] | None = None  # in brackets: of any columns, and of one
 
     def _functions(self) -> list[tuple[str, list[str]]]:
-        """Terminals of functions that are called alike: ``min max 2``, with their names."""
+        """Terminals of functions that take the same arguments: ``min max 2``, with their names."""
         database = self.query.database
         counts = {name: (least, most) for name, least, most in database.functions}
         found: dict[str, list[str]] = {}
@@ -308,7 +310,7 @@ class _Select:
         return self.s.seq(scope.whole, self.s.opt("AS", self.new_name))
 
     def _counted(self, scope: _Scope, after: int) -> list[int]:
-        """Results of one column, of two, and so on, each with what comes after."""
+        """Results of one column, of two, and so on, each with what follows."""
         s, found, item = self.s, [], self._item(scope)
         for _ in range(_COMMON_COLUMNS):
             after = s.seq(item, after)
@@ -356,17 +358,18 @@ class _Select:
         conditions = [self._bound(at) for at in range(len(names))]
         query = s.seq(self._listed(scopes[-1], stars), after)
         found = [self.b.intersection([query, *(s.alt(*ways) for ways, _ in conditions)])]
-        for number in range(_COMMON_COLUMNS):  # the table q1 with so many columns is one more
+        for number in range(_COMMON_COLUMNS):  # the subquery q1 with so many columns is one more table
             found.append(self.b.intersection([query, *(s.alt(*ways, more[number]) for ways, more in conditions)]))
         return found
 
     def _bound(self, at: int) -> tuple[list[int], list[int]]:
-        """What an alias stands for: the table of its place in the FROM clause, which has all columns read by it.
+        """The binding of an alias: the table at its position in the FROM clause, which has all columns used with it.
 
-        Tables, FROM and JOIN come one by one in a condition, so that a table without the columns ends its way at once:
-        what is left of the intersection can always be finished, and nothing has to be searched for.
+        A condition has tables, FROM and JOIN one by one, so that a table without the columns ends its alternative at
+        once. What is left of the intersection can always be completed, without a search.
 
-        Returns the ways for the tables of the database, and those for common tables of one column, of two and so on.
+        Returns the alternatives for the tables of the database, and those for common tables of one column, of two and
+        so on.
         """
         s, names = self.s, self.alias_names
         me, dot, as_ = s.symbol(names[at]), s.symbol("."), s.opt(s.symbol("AS"))
@@ -379,7 +382,7 @@ class _Select:
             s.seq(s.symbol("AS"), s.any_of([WORD, *_TYPES])),
         )
         late = s.any_of(_LATER)
-        word = s.refusal(s.taking)  # one that is longer, wherever one may stand
+        word = s.refusal(s.taking)  # a longer one, wherever one is allowed
         words = s.alt(word, s.seq(s.alt(others, me), dot, word), s.refusal(s.seq(s.symbol("AS"), s.symbol("reserved"))))
 
         def item(tables: int, alias: int, then: int) -> int:

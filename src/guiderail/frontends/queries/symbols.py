@@ -1,7 +1,7 @@
 """Grammars over terminals, built without a notation: a schema has many names, and its grammar many copies of a part.
 
-`Symbols` collects the terminals, makes the lexer, and puts expressions together. Words are cut whole: where a keyword
-or a name may stand, a longer word competes with it, takes the text, and leads nowhere.
+`Symbols` collects the terminals, makes the lexer, and combines expressions. Words are whole: where a keyword or a name
+is allowed, a longer word competes with it, takes the text, and leads nowhere.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Symbols:
     """The terminals of a lexer, and expressions over them.
 
     Args:
-        b: where they are built.
-        word: pattern of what a keyword or a name is a part of.
-        blanks: pattern of what may stand between two lexemes.
-        first: terminals that win over words where they match, by name: what a word does not end before, as ``abs(``.
+        b: the builder.
+        word: the pattern of words, which keywords and names are.
+        blanks: the pattern of white space between two lexemes.
+        first: terminals that win over words, by name, such as ``abs(``, which no word may be a prefix of.
         taking: those of them that take a text and lead nowhere, as words do.
-        refused: terminals that are refused in places.
+        refused: terminals that are rejected in some places.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class Symbols:
         self._words = {name for name, (_, _, of, _) in zip(self._names, self._terminals, strict=True) if of}
 
     def refused(self, name: str | None = None) -> int:
-        """A terminal that takes a text and leads nowhere; None: any of those that do so wherever words stand."""
+        """A terminal that takes a text and leads nowhere; None: any of those that do so wherever words are allowed."""
         return self._long if name is None else self.seq(self.symbol(name), self._nowhere)
 
     def refusal(self, *texts: int) -> int:
-        """The same in a condition that a grammar is intersected with, where it stands last.
+        """The same, as the end of a condition that a grammar is intersected with.
 
-        What follows it there is shorter than what follows it in the grammar, so that nothing is left of the
-        intersection: a terminal that is refused then still takes its text, and is known to lead nowhere.
+        What follows it in the condition is shorter than what follows it in the grammar, so the intersection is empty. A
+        terminal that is rejected there still takes its text, and is known to lead nowhere.
         """
         return self.seq(self.alt(*texts), self._made[_NEVER])
 
     @property
     def taking(self) -> int:
-        """The terminals that lead nowhere wherever words stand."""
+        """The terminals that lead nowhere wherever words are allowed."""
         return self.any_of(self._taking)
 
     def names(self) -> list[str]:
@@ -118,7 +118,7 @@ class Symbols:
         return self.b.union([self._made[name] for name in names])
 
     def words(self, names: Iterable[str]) -> int:
-        """One of these terminals, where a longer word competes with those that are words."""
+        """One of these terminals, if a longer word competes with those that are words."""
         wanted = list(names)
         found = [self._made[name] for name in wanted]
         return self.b.union([*found, self._long] if any(name in self._words for name in wanted) else found)

@@ -35,11 +35,11 @@ def expand(tree: Node, facts: Facts, source: str, prefix_free: Callable[[Node], 
     """``tree`` without atomic groups and possessive quantifiers.
 
     Args:
-        tree: what the parser made.
-        facts: shared with later passes; results of unique end are recorded in it.
+        tree: the result of the parser.
+        facts: shared with later passes; results with a unique end are recorded in it.
         source: the pattern, for errors.
-        prefix_free: decides, at some cost, whether no match of a node (without assertions) is a proper
-        prefix of another.
+        prefix_free: decides, at some cost, whether no match of a node (without assertions) is a proper prefix of
+            another.
 
     Raises:
         PatternError: a group cannot be expressed, or would grow too large.
@@ -177,7 +177,7 @@ class _Expander:
                 f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text"
             )
         result = tail
-        for more in range(1, high - low + 1):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
+        for more in range(1, high - low + 1):  # X (the result of more-1 further iterations) | (?!X{1,more} K) first(K)
             self.budget -= 10
             result = Alt(
                 [

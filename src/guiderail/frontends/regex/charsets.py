@@ -125,7 +125,7 @@ def space() -> CharSet:
     )
 
 
-# Sets such as \w have hundreds of ranges, and patterns ask the same few questions of them again and again.
+# Sets such as \w have hundreds of ranges, and patterns use the same few operations on them repeatedly.
 @lru_cache(maxsize=512)
 def common(a: CharSet, b: CharSet) -> CharSet:
     """``a & b``, remembered."""
@@ -210,7 +210,7 @@ _EXTRA = {"i": [(0x130, 0x131)], "k": [(0x212A, 0x212A)], "s": [(0x17F, 0x17F)]}
 
 @lru_cache(maxsize=512)
 def letter_fold(char: str, mode: str) -> CharSet | None:
-    """What one character stands for when case is ignored; None where it is only itself.
+    """The characters that one character matches if case is ignored; None if it matches only itself.
 
     Args:
         char: one character.
@@ -305,11 +305,11 @@ _GROUPS = {
 
 @lru_cache(maxsize=256)
 def property_set(name: str, value: str | None = None) -> CharSet | None:
-    """The set of ``\\p{name}`` or ``\\p{name=value}``; None where there is none.
+    r"""The set of ``\p{name}`` or ``\p{name=value}``; None if there is none.
 
-    General categories, scripts (``Script=``, ``sc=``, ``Script_Extensions=``, ``scx=``, or the script alone)
-    and the binary properties of ECMA-262 (``Alphabetic``, ``White_Space``, ``Emoji`` …). Case, spaces, ``_``
-    and ``-`` of names do not count.
+    It knows general categories, scripts (``Script=``, ``sc=``, ``Script_Extensions=``, ``scx=``, or the script alone)
+    and the binary properties of ECMA-262 (``Alphabetic``, ``White_Space``, ``Emoji`` …). Case, spaces, ``_`` and ``-``
+    in names are ignored.
     """
     key = _plain(name)
     if value is not None:

@@ -79,7 +79,7 @@ class Regex(Constraint):
         letters = "".join(sorted(self.flags + "u"))
         try:
             return Regex(self.pattern, "python", letters, self.mode, self.max_length, self.max_nesting)
-        except PatternError:  # (?a) in front
+        except PatternError:  # (?a) at the beginning
             return self
 
     def _lower(self, b: _core.Builder) -> int:

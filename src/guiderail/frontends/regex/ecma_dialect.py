@@ -109,7 +109,7 @@ class EcmaParser(Parser):
         return end
 
     def property_of(self, i: int) -> tuple[CharSet | None, int]:
-        """``\\p{…}``; None for a plain ``\\p`` where that is allowed."""
+        r"""The set of ``\p{…}``; None for a plain ``\p``, if that is allowed."""
         if self.pattern.startswith("{", i + 2):
             found = self.property_escape(i)
             if found is not None:
@@ -119,7 +119,7 @@ class EcmaParser(Parser):
         return None, i + 2
 
     def character(self, i: int, in_class: bool) -> tuple[str, int]:
-        """An escape that stands for one character."""
+        """The character of an escape that stands for one."""
         pattern, strict = self.pattern, self.unicode
         c = pattern[i + 1]
         if c in _CONTROLS:

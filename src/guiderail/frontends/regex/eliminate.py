@@ -1,9 +1,8 @@
-"""Look-arounds as intersections, where their sequence reaches the edge of the text.
+"""Turns look-arounds into intersections, if their sequence reaches the edge of the text.
 
-With ``T`` for any text, in a sequence that runs to the end of the text ``P (?=A) R`` is
-``P ((A T) & R)`` and ``P (?!A) R`` is ``P (~(A T) & R)``; in one that begins at its start ``L (?<=A) Q`` is
-``((T A) & L) Q``, and so on. Groups in the way are multiplied out, within a budget; where it is not enough,
-the core's own look-arounds do the work.
+With ``T`` for any text, in a sequence that runs to the end of the text ``P (?=A) R`` is ``P ((A T) & R)`` and
+``P (?!A) R`` is ``P (~(A T) & R)``; in one that begins at its start ``L (?<=A) Q`` is ``((T A) & L) Q``, and so on.
+Groups in the way are multiplied out, within a budget. If that is not enough, the core's own look-arounds are used.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class _OverBudget(Exception):
 
 
 def eliminate(tree: Node, facts: Facts) -> Node | None:
-    """``tree``, which is matched against a whole text, without any assertion; None where one would be
-    left."""
+    """``tree``, matched against a whole text, without any assertion; None if one would be left."""
     worker = _Eliminator(facts)
     try:
         result = run(worker.visit(tree, True, _EDGE))
@@ -63,8 +61,9 @@ class _Eliminator:
         self.budget = _BUDGET
 
     def visit(self, node: Node, ahead: bool, outer: Side) -> Steps:
-        """Removes look-aheads (``ahead``) from a node that runs to the end of the text, or look-behinds from
-        one that begins at its start; ``outer`` is what stands at the node's other side."""
+        """Removes look-aheads (``ahead``) from a node that runs to the end of the text, or look-behinds from one that
+        begins at its start; ``outer`` is what stands on the node's other side.
+        """
         done: Node
         self.budget -= 1
         if self.budget < 0 or self.facts.work > WORK:
@@ -157,7 +156,7 @@ class _Eliminator:
         outer: Side,
         span: tuple[int, int],
     ) -> Steps:
-        """``\\b`` as its cases, each decided where that can be done."""
+        r"""The cases of ``\b``, each decided if possible."""
         done: Node
         self.budget -= 20
         place = (item.start, item.end)

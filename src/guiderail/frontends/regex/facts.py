@@ -1,5 +1,4 @@
-"""What can be said of a node without running it: lengths, first and last characters, whether a match's end
-is unique."""
+"""Properties of a node that need no matching: lengths, first and last characters, whether a match's end is unique."""
 
 from __future__ import annotations
 
@@ -145,8 +144,7 @@ class Facts:
         return Fact(least, most, first, last, any(f.special for f in facts), unique)
 
     def stops(self, item: Node, following: list[Fact]) -> bool:
-        """Whether a repetition can be left at one place only, because what follows begins with another
-        character."""
+        """Whether a repetition can end in only one place, because what follows begins with another character."""
         if not isinstance(item, Rep) or not self(item.item).unique or not self(item.item).least:
             return False
         first, least = NONE, 0
@@ -159,7 +157,7 @@ class Facts:
 
     def of_alt(self, items: list[Node]) -> Fact:
         if not items:
-            return Fact(1, 1, NONE, NONE, False, True)  # no match at all: anything may be said of it
+            return Fact(1, 1, NONE, NONE, False, True)  # no match at all: every statement holds
         facts = [self(item) for item in items]
         first, last = NONE, NONE
         apart = True

@@ -29,7 +29,7 @@ class _GiveUp(Exception):
 
 
 def without_empty_iterations(tree: Node, facts: Facts) -> Node:
-    """``tree`` with loops that read something in each iteration; as it is where that would grow too large."""
+    """``tree`` with loops that read something in each iteration; unchanged if that would grow too large."""
     if not _some_loop(tree, facts):
         return tree
     try:
@@ -130,7 +130,7 @@ class _Rewriter:
         raise _GiveUp
 
     def some(self, node: Node) -> Steps:
-        """The matches of a node that read something; None: there are none."""
+        """The non-empty matches of a node; None: there are none."""
         self.spend()
         span = (node.start, node.end)
         if isinstance(node, Look | Edge | Boundary | EndNl):

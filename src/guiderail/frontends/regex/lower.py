@@ -1,10 +1,10 @@
-"""From the tree to an expression of the core.
+r"""Lowers the tree into an expression of the core.
 
-Assertions are the work here. Most need no look-around at run time: an anchor at the edge of the pattern, a
-``\\b`` between a word and a space are decided (``resolve``); an assertion about one character melts into the
-character beside it; a look-ahead whose sequence runs to the end of the text is an intersection with it, a
-look-behind whose sequence begins at the start likewise (``eliminate``). Only what is left becomes
-``look_ahead`` and ``look_behind`` of the core, inside one ``scope``.
+Assertions take most of the work. Most need no look-around at run time. Anchors at the edge of the pattern, or a ``\b``
+between a word and a space, are decided (``resolve``). An assertion about one character is merged into the character
+beside it. A look-ahead whose sequence runs to the end of the text is an intersection with it, and so is a look-behind
+whose sequence begins at the start (``eliminate``). Only the rest becomes ``look_ahead`` and ``look_behind`` of the
+core, inside one ``scope``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from guiderail.frontends.regex.syntax import (
 
 __all__ = ["lower"]
 
-_EDGE = (charsets.NONE, True)  # what stands beside the whole text: its edge, no character
+_EDGE = (charsets.NONE, True)  # the neighbour at either end of the text: its edge, no character
 
 
 def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
@@ -48,7 +48,7 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
         parsed: the tree.
         b: the builder that will own the expression.
         source: the pattern, for errors.
-        search: whether any text may stand around a match.
+        search: whether any text may surround a match.
 
     Raises:
         PatternError: an atomic group or a repeated assertion cannot be expressed.
@@ -212,6 +212,6 @@ class _Emitter:
         return b.union([b.concat([self.edge(True, c, e), self.edge(False, d, f)]) for c, e, d, f in cases])
 
     def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:
-        """The neighbour is one of ``chars``, or the edge: then, said negatively, none of the others."""
+        """The neighbour is one of ``chars``, or the edge; expressed negatively, it is none of the others."""
         look = self.b.look_behind if behind else self.b.look_ahead
         return look(self.b.char_class(charsets.others(chars) if edge else chars), edge)

@@ -25,7 +25,7 @@ NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _MAX_REPEAT = 2**31 - 1
-# A class that all dialects read alike: of ASCII, without escapes. And its items.
+# A class that all dialects read in the same way: ASCII, without escapes. And its items.
 _PLAIN_CLASS = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
 _PLAIN_ITEMS = re.compile(r"(.)-(.)|(.)").findall
 _PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
@@ -33,7 +33,7 @@ _PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
 
 @lru_cache(maxsize=1024)
 def _plain_set(items: str) -> CharSet | None:
-    """The characters of a plain class; None if a range is none."""
+    """The characters of a plain class; None if a range is invalid."""
     ranges = [(low or alone, high or alone) for low, high, alone in _PLAIN_ITEMS(items)]
     if any(low > high for low, high in ranges):
         return None
@@ -41,7 +41,7 @@ def _plain_set(items: str) -> CharSet | None:
 
 
 class Parsed:
-    """A tree with what the lowering wants to know at a glance."""
+    """A tree with properties that the lowering needs."""
 
     __slots__ = ("assertions", "atomics", "tree")
 
@@ -55,7 +55,7 @@ class Parser:
     """Parses ``pattern``; ``flags`` are the bits above.
 
     Raises:
-        PatternError: the pattern is malformed, or asks for what no automaton can do.
+        PatternError: the pattern is malformed, or needs more than an automaton.
         LimitError: groups nest deeper than ``max_nesting``.
     """
 
@@ -81,7 +81,7 @@ class Parser:
 
     # -- dialects
     def escape(self, i: int) -> int:
-        """Reads the escape at ``i``, adds what it means, returns where it ends."""
+        """Reads the escape at ``i``, adds its meaning, and returns where it ends."""
         raise NotImplementedError
 
     def char_class(self, i: int) -> int:
@@ -93,7 +93,7 @@ class Parser:
         raise NotImplementedError
 
     def braces(self, i: int) -> tuple[int, int, int] | None:
-        """Reads a counted quantifier at ``i``: (min, max, end), or None where the brace is literal."""
+        """Reads a counted quantifier at ``i``: (min, max, end), or None if the brace is literal."""
         raise NotImplementedError
 
     def anchor(self, i: int) -> None:
@@ -363,8 +363,7 @@ class Parser:
 
     # -- pieces of escapes
     def property_escape(self, i: int) -> tuple[CharSet, int] | None:
-        """``\\p{…}``, ``\\P{…}`` or ``\\pL`` at ``i``; None where there is no brace and no category
-        letter."""
+        r"""Reads ``\p{…}``, ``\P{…}`` or ``\pL`` at ``i``; None if there is neither a brace nor a category letter."""
         negated = self.pattern[i + 1] == "P"
         match = _PROPERTY.match(self.pattern, i + 2)
         name: str
@@ -429,5 +428,5 @@ class Parser:
 
 
 def match_of(pattern: str) -> Any:
-    """The bound ``match`` of a compiled helper pattern."""
+    """The bound method ``match`` of a compiled helper pattern."""
     return re.compile(pattern).match

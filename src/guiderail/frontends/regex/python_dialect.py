@@ -1,7 +1,7 @@
-"""Python's ``re`` syntax (3.11 and later), with ``\\p{…}`` and look-behind of any width in addition.
+r"""Python's ``re`` syntax (3.11 and later), plus ``\p{…}`` and look-behind of any width.
 
-``\\d \\w \\s \\b``, their complements and case are those of ASCII, as with ``re.ASCII``, unless the flag ``u`` is set:
-what is written under ``\\d{4}`` should be a year, and not digits of some other script.
+``\d \w \s \b``, their complements and letter case are ASCII, as with ``re.ASCII``, unless the flag ``u`` is set: text
+written under ``\d{4}`` should be a year, and not digits of another script.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PythonParser(Parser):
         return end
 
     def character(self, i: int, in_class: bool) -> tuple[str, int]:
-        """An escape that stands for one character."""
+        """The character of an escape that stands for one."""
         pattern = self.pattern
         c = pattern[i + 1]
         if c in _SIMPLE:

@@ -1,5 +1,4 @@
-"""Decides assertions from what can stand beside them, and melts those about one character into their
-neighbour."""
+"""Decides assertions by what can stand beside them, and merges those about one character into their neighbour."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from guiderail.frontends.regex.trampoline import run
 
 __all__ = ["WORK", "Side", "beside", "fail", "flat", "nothing", "resolve"]
 
-Side = tuple[CharSet, bool]  # characters that may stand there, and whether the edge of the text may
+Side = tuple[CharSet, bool]  # characters that may be there, and whether the edge of the text may
 Steps = Generator[Anything, Anything, Node]
 
 _UNKNOWN: Side = (ANY, True)
@@ -48,7 +47,7 @@ def fail(node: Node) -> Alt:
 
 
 def resolve(tree: Node, facts: Facts, before: Side, after: Side) -> Node:
-    """An equivalent of ``tree`` wherever ``before`` and ``after`` hold of its surroundings."""
+    """A tree equivalent to ``tree`` wherever ``before`` and ``after`` hold for its surroundings."""
     result = run(_Resolver(facts).visit(tree, before, after))
     assert isinstance(result, Node)
     return result
@@ -64,8 +63,7 @@ def is_fail(node: Node) -> bool:
 
 
 def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
-    """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond
-    them."""
+    """What precedes (follows) a position, given the nodes there, nearest first, and what lies beyond them."""
     chars, edge = NONE, False
     for fact in facts:
         chars = either(chars, fact.first if first else fact.last)
@@ -197,7 +195,7 @@ class _Resolver:
         parts = item.items if isinstance(item, Cat) else [item]
         rim = parts[-1] if node.behind else parts[0]
         if len(parts) > 1 and isinstance(rim, Edge | EndNl | Boundary) and not self.facts(rim).most:
-            # an assertion at the place of the look-around itself stands as well beside it
+            # an assertion at the look-around's own position may also be placed next to it
             rest = Look(Cat(parts[:-1] if node.behind else parts[1:], *span), node.behind, node.negative, *span)
             if node.negative:
                 return Alt([rest, self.negated(rim, node)], *span)
@@ -205,7 +203,7 @@ class _Resolver:
         return node if item is node.item else Look(item, node.behind, node.negative, *span)
 
     def negated(self, item: Node, node: Look) -> Node:
-        """Where the assertion ``item`` does not hold."""
+        """The cases in which the assertion ``item`` does not hold."""
         if isinstance(item, Edge):
             return Edge(item.behind, others(item.chars), not item.edge, node.start, node.end)
         if isinstance(item, Boundary) and not item.nonempty:
@@ -219,7 +217,7 @@ class _Resolver:
         fact = self.facts(node.item)
         if node.max == 0:
             return nothing(node)
-        if fact.most == 0:  # assertions only: once is as good as often, and not at all is better
+        if fact.most == 0:  # assertions only: one iteration is as good as many, and zero is better
             if node.min == 0:
                 return nothing(node)
             done = yield self.visit(node.item, before, after)
@@ -247,7 +245,7 @@ class _Resolver:
     def cat(self, node: Cat, before: Side, after: Side) -> Steps:
         done: Node
         items = flat(node.items)
-        for _ in range(4):  # what one pass decides lets the next decide more; few patterns need a second
+        for _ in range(4):  # one pass may enable further decisions; few patterns need a second
             changed = False
             k = 0
             while k < len(items):
@@ -316,8 +314,7 @@ class _Resolver:
         return out, did
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
-        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what stands beyond
-        ``other``."""
+        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what lies beyond ``other``."""
         span = (edge.start, edge.end)
         if isinstance(other, Set):
             return [Set(common(other.chars, edge.chars), other.start, other.end)]

@@ -1,7 +1,7 @@
 """The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed
 once built.
 
-The parser leaves little behind: groups are gone (only what they hold counts), flags are applied (a letter
+The tree is small: groups are gone (only what they hold counts), flags are applied (a letter
 that ignores case is a set), and runs of characters are one ``Lit``.
 """
 
@@ -62,7 +62,7 @@ class Set(Node):
 
 
 class Cat(Node):
-    """The items one after the other."""
+    """The items in sequence."""
 
     __slots__ = ("items",)
 
@@ -73,7 +73,7 @@ class Cat(Node):
 
 
 class Alt(Node):
-    """One of the items, tried in this order; nothing at all where there is none."""
+    """One of the items, tried in this order; without items it matches nothing."""
 
     __slots__ = ("items",)
 
@@ -130,9 +130,9 @@ class Edge(Node):
 
 
 class Boundary(Node):
-    """``\\b`` (or, negated, ``\\B``) with the characters that make words.
+    r"""``\b`` (or, negated, ``\B``) with the characters that make words.
 
-    ``nonempty``: as ``\\B`` of Python before 3.14, it does not hold in the empty text.
+    ``nonempty``: does not hold in the empty text, as ``\B`` of Python before 3.14.
     """
 
     __slots__ = ("chars", "negated", "nonempty")
@@ -167,8 +167,7 @@ class Atomic(Node):
 
 
 class Ext(Node):
-    """An extension: an expression built from those of ``items``; what it matches never depends on its
-    surroundings."""
+    """An extension: an expression made of those of ``items``. Its matches never depend on their surroundings."""
 
     __slots__ = ("build", "items")
 

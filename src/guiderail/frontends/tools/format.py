@@ -1,6 +1,6 @@
-"""How a family of models writes tool calls: read from data, one small JSON file a family.
+"""How model families write tool calls: read from data, one small JSON file per family.
 
-The files lie in ``formats/``; docs/tools.md describes their keys. Nothing here knows any family.
+The files are in ``formats/``; docs/tools.md describes their keys. This module contains nothing about any family.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Template:
         }
         at = next(i for i, (_, slot) in enumerate(self.parts) if slot == "arguments")
         if at and self.parts[at] == ("", "arguments"):
-            slots["name"] += "(?![A-Za-z0-9_.:/-])"  # no text tells where the name ends
+            slots["name"] += "(?![A-Za-z0-9_.:/-])"  # no text marks the end of the name
         built = ["".join(re.escape(t) + slots[s] for t, s in p) for p in (self.parts[: at + 1], self.parts[at + 1 :])]
         return re.compile(built[0]), re.compile(built[1])
 
@@ -68,17 +68,17 @@ class Format:
     """How calls, reasoning and content are written.
 
     Attributes:
-        name: of the family.
-        models: which models write so, in words.
+        name: the name of the family.
+        models: the models that use it, in words.
         calls: the ways to write one call.
-        identifier: pattern of ``${id}``.
-        begin: texts before the first call of a turn, one of them.
-        end: text after the last call.
-        separator: text between two calls.
+        identifier: the pattern of ``${id}``.
+        begin: alternative texts before the first call of a turn.
+        end: the text after the last call.
+        separator: the text between two calls.
         triggers: texts that begin a call, and do not occur in content.
         parameters: how arguments are written one by one; None: as JSON.
-        reasoning: markers around the reasoning, or None.
-        content: markers around content, or None: it stands free, before the calls.
+        reasoning: the markers around reasoning, or None.
+        content: the markers around content, or None if it has none and precedes the calls.
         parallel: whether a turn may have several calls.
         turn_end: markers that may end a text without calls.
         calls_end: markers that may end a text after its calls.
@@ -130,7 +130,7 @@ def tool_formats() -> dict[str, str]:
 
 
 def read_format(said: str | Path | Mapping[str, Any] | Format) -> Format:
-    """A format by its name, from a file, or from what such a file holds.
+    """Reads a format by its name, from a file, or from the contents of such a file.
 
     Raises:
         ToolError: there is no such format, or it cannot be read.

@@ -1,14 +1,14 @@
 """Texts that a model may write as special tokens, and free text up to one of them.
 
-A marker such as ``<tool_call>`` is a special token of one tokenizer and ordinary text of another; in a third only a
-part of a longer marker is a token. A constraint is made without a vocabulary, so a `Marker` finds out when it is
-lowered: inside `special_tokens_of(vocabulary)` each special token's text in it may be written as that token or
-spelled out, elsewhere it is spelled out.
+A marker such as ``<tool_call>`` is a special token of one tokenizer and ordinary text of another. In a third one, only
+part of a longer marker is a token. A constraint is made without a vocabulary, so a `Marker` is resolved when it is
+lowered: inside `special_tokens_of(vocabulary)`, each special token's text in it may be written as that token or spelled
+out; elsewhere it is spelled out.
 
-Triggers are part of the automaton. Free text is *text in which no trigger occurs*, a complement; text up to a trigger
-is *text that ends with the trigger and has it nowhere before*, an intersection with a complement (Koo, Liu, He 2024,
-Table 1, TEXT_UNTIL). Its derivatives are the states of the automaton of Aho and Corasick (1975), found as they are
-read; where a token begins or ends has no part in it, so a token may straddle a trigger in any way.
+Triggers are part of the automaton. Free text is *text in which no trigger occurs*, a complement. Text up to a trigger
+is *text that ends with the trigger and contains it nowhere before*, an intersection with a complement (Koo, Liu & He
+2024, Table 1, TEXT_UNTIL). Its derivatives are the states of the automaton of Aho and Corasick (1975), found as they
+are read. Where tokens begin and end does not matter, so a token may straddle a trigger in any way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ForVocabulary(Constraint):
 
 
 def pieces(text: str) -> list[tuple[str, bool]]:
-    """A marker cut where special tokens stand in it: (text, whether it is one), the longest first."""
+    """A marker cut at the special tokens in it: pairs of a text and whether it is one, preferring the longest."""
     return _cut(text, current_special_tokens().names) if text else []
 
 
@@ -78,7 +78,7 @@ def marker(b: _core.Builder, cut: Sequence[tuple[str, bool]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd(Constraint):
-    """A marker that ends the text and may be left out. Where it is a stop token, the stop token is what is written."""
+    """A marker that ends the text and may be left out. If it is a stop token, the stop token is written."""
 
     text: str
 
@@ -106,10 +106,10 @@ def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FreeText(Constraint):
-    """Any text in which none of ``forbidden`` occurs, of at most ``max_characters``, in at most ``max_tokens``.
+    """Any text that contains none of ``forbidden``, of at most ``max_characters``, in at most ``max_tokens``.
 
-    A token counts if any of its bytes is of this text, wherever it begins and ends. A character that is begun is
-    finished, even if that takes tokens beyond the last.
+    A token counts if any of its bytes belongs to this text, wherever it begins and ends. A character that has begun is
+    finished, even if that takes more tokens.
     """
 
     forbidden: tuple[str, ...] = ()
@@ -129,15 +129,15 @@ class FreeText(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class Dispatch(Constraint):
-    """Free text, and at each trigger what must follow it.
+    """Free text in which each trigger is followed by its rule.
 
     Attributes:
         rules: pairs of a text that begins with a trigger, and what must follow that text.
-        triggers: texts that do not occur in free text but as the beginning of a rule.
+        triggers: texts that occur in free text only as the beginning of a rule.
         excludes: texts that do not occur in free text at all.
-        loop: whether free text and further rules may follow after a rule.
-        required: the text begins with a rule.
-        trailing: whether free text may stand where no rule follows (else the text ends with a rule).
+        loop: whether free text and further rules may follow a rule.
+        required: whether the text begins with a rule.
+        trailing: whether free text may stand where no rule follows (otherwise the text ends with a rule).
     """
 
     rules: tuple[tuple[str, Constraint], ...]
@@ -183,7 +183,7 @@ class Dispatch(Constraint):
 
     @staticmethod
     def _ending(b: _core.Builder, end: str, forbidden: Sequence[str]) -> int:
-        """Free text that ends so; what follows is a token, which no text runs into."""
+        """Free text before a token, which no text runs into."""
         free = without(b, forbidden)
         return free if not end else b.intersection([b.concat([anything(b), b.literal(end.encode())]), free])
 

@@ -1,7 +1,7 @@
-"""Arguments whose arrays and objects are no JSON, read while they are written: with tags inside tags, or in quotes.
+"""Reads arguments whose arrays and objects are not JSON while they are written: with tags inside tags, or in quotes.
 
-A stack holds the arrays and objects that are open. The same steps read both kinds of styles; what differs is how a
-part begins and ends:
+A stack holds the open arrays and objects. The same steps read both kinds of styles; they differ in how a part begins
+and ends:
 
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
     tags:[<|"|>a<|"|>]
@@ -22,7 +22,7 @@ _SCALAR_END = re.compile(r"[,\]}]")
 
 
 class _More(Exception):
-    """What stands here cannot be told before more of the text is known."""
+    """More text is needed to tell what stands here."""
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class NestedArguments:
     members: dict[str, Any] = field(default_factory=dict)
     found: list[tuple[str, Any]] = field(default_factory=list)
     done: bool = False
-    _stack: list[tuple[Any, str]] = field(default_factory=list)  # what is open, each with the name it has where it is
+    _stack: list[tuple[Any, str]] = field(default_factory=list)  # the open values, each with its name in its parent
 
     def feed(self, text: str, at: int) -> int:
-        """Reads what is complete of the text from ``at`` on, and returns the position after it.
+        """Reads the complete parts of the text from ``at`` on, and returns the position after them.
 
         Raises:
             ValueError: no arguments continue like this.
@@ -77,8 +77,8 @@ class NestedArguments:
         return end
 
     @staticmethod
-    def _stands(text: str, what: str, at: int) -> bool:
-        """Whether this stands here."""
+    def _is_at(text: str, what: str, at: int) -> bool:
+        """Whether this text stands here."""
         if len(text) - at < len(what) and what.startswith(text[at:]):
             raise _More
         return text.startswith(what, at)
@@ -88,11 +88,11 @@ class NestedArguments:
         style = self.style
         item = bool(self._stack) and isinstance(self._stack[-1][0], list)
         opening = style.item if item else style.open
-        if not self._stands(text, opening[: opening.index("${")], at):
+        if not self._is_at(text, opening[: opening.index("${")], at):
             if not self._stack:
                 self.done = True
                 return at
-            if not self._stands(text, style.close, at):
+            if not self._is_at(text, style.close, at):
                 raise ValueError("expected a value or a closing tag")
             self._pop()
             return at + len(style.close)
@@ -125,16 +125,16 @@ class NestedArguments:
             self._pop()
             return at + 1
         if into:
-            if not self._stands(text, style.between, at):
+            if not self._is_at(text, style.between, at):
                 raise ValueError(f"expected {style.between!r} or an end")
             at += len(style.between)
         key = ""
         if not item:
-            colon = self._find(text, style.behind, at)
-            key, at = style.read_key(text[at:colon]), colon + len(style.behind)
+            colon = self._find(text, style.after_key, at)
+            key, at = style.read_key(text[at:colon]), colon + len(style.after_key)
         if at == len(text):
             raise _More
-        if self._stands(text, style.quote, at):
+        if self._is_at(text, style.quote, at):
             at += len(style.quote)
             end = self._find(text, style.quote, at)
             self._add(key, text[at:end])

@@ -1,10 +1,10 @@
-"""Arguments written one by one, between tags as in ``<parameter=city>Paris</parameter>``, or in quotes of their own.
+"""Arguments written one by one, between tags as in ``<parameter=city>Paris</parameter>``, or in special quotes.
 
-A string stands between the tags as it is, without quotes and escapes, so it must not hold the closing tag; any other
-value is JSON. Arguments come in the order of the schema. What cannot be written so is never written: the texts are
-those of valid arguments. Arguments that the schema does not name come last; where it says nothing of their names, they
-are identifiers, and where a pattern does, any of its names that can stand in a tag. A schema that cannot be kept to
-between tags is refused.
+A string stands between the tags without quotes and escapes, so it must not contain the closing tag. Any other value is
+JSON. Arguments come in the order of the schema. Arguments that cannot be written in this way are never written: all
+texts are those of valid arguments. Arguments that the schema does not name come last. If it does not describe their
+names, they are identifiers; if a pattern does, they are any of its names that fit into a tag. A schema that cannot be
+enforced between tags is rejected.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _MOST_NESTED = 32
 
 @dataclass(frozen=True, slots=True)
 class ParameterStyle:
-    """How one argument is written. See docs/tools.md for the files that have it.
+    """How one argument is written. docs/tools.md describes the files.
 
     Attributes:
-        open: the opening tag: ``${key}`` is the name, ``${kind}`` what ``kinds`` says, ``${space}`` white space.
+        open: the opening tag: ``${key}`` is the name, ``${kind}`` the entry of ``kinds``, ``${space}`` white space.
         close: the closing tag.
         between: text between two arguments.
-        space: whether white space may stand around the arguments and around values that are not strings.
-        kinds: JSON type → what ``${kind}`` is for it; ``*`` stands for all others.
-        item: the opening tag of an item, where arrays and objects are written with tags again; else they are JSON.
-        quote: what stands around strings, where values are written without tags: objects in braces with their names
-            bare, arrays in brackets, ``between`` between their parts.
-        sorted: whether arguments stand in the order of their names, not in that of the schema.
-        item_close: the closing tag of an item, where it is not ``close``.
-        reserved: what strings must not hold, where it is not ``close``.
-        padded: whether white space may stand around values that are not strings, and where nothing is written, too.
+        space: whether white space may surround the arguments, and values that are not strings.
+        kinds: JSON type → its ``${kind}``; ``*`` stands for all others.
+        item: the opening tag of an item, if arrays and objects are written with tags; otherwise they are JSON.
+        quote: the quotes of strings, if values are written without tags: objects in braces with bare names, arrays in
+            brackets, with ``between`` between their parts.
+        sorted: whether arguments come in the order of their names instead of that of the schema.
+        item_close: the closing tag of an item, if it is not ``close``.
+        reserved: what strings must not contain, if it is not ``close``.
+        padded: whether white space may surround values that are not strings, and stand alone.
         escapes: how characters of names are written.
     """
 
@@ -82,10 +82,10 @@ class ParameterStyle:
 
     @classmethod
     def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
-        """A style out of a file.
+        """Reads a style from a file.
 
         Args:
-            builtin: one of those that are written only, for which there are settings that no reader knows.
+            builtin: one of the styles that are only written, with settings that no reader knows.
         """
         more = {"item_close", "reserved", "padded"} if builtin else set()
         known = {"open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted"}
@@ -141,21 +141,25 @@ class ParameterStyle:
         return self.open[: self.open.index("${key}")]
 
     @property
-    def behind(self) -> str:
+    def after_key(self) -> str:
         """The text after the name, up to the next slot."""
         return _SLOT.split(self.open.partition("${key}")[2])[0]
 
     def written(self, key: str) -> str | None:
-        """A name as it stands in its tag; None if it would not be read back."""
+        """A name as written in its tag; None if it would not be read back."""
         for plain, escaped in self.escapes:
             key = key.replace(plain, escaped)
-        whole = key + self.behind
-        if not key or (self.behind and whole.find(self.behind) < len(key)) or (self.reserved and self.reserved in key):
+        whole = key + self.after_key
+        if (
+            not key
+            or (self.after_key and whole.find(self.after_key) < len(key))
+            or (self.reserved and self.reserved in key)
+        ):
             return None
         return None if self.quote and _BARE.fullmatch(key) is None else key
 
     def read_key(self, written: str) -> str:
-        """A name, as it stands in its tag, without its escapes."""
+        """A name in a tag, without its escapes."""
         for plain, escaped in reversed(self.escapes):
             written = written.replace(escaped, plain)
         return written
@@ -167,7 +171,7 @@ class ParameterStyle:
 
     @property
     def limit(self) -> str:
-        """What no string holds."""
+        """The text that no string contains."""
         return self.reserved or self.quote or self.close
 
     def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
@@ -306,7 +310,7 @@ class _Writer:
         self.any_order = what.any_order
         self.json: Lowering = schema.lowering(b, document)
         self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
-        # around what is written, whatever it is; and around that which is there
+        # white space around every value, even an empty one; white space next to items only
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
         self.excludes = schema.options.excludes
         self.free = without(b, [what.style.limit])
@@ -437,9 +441,9 @@ class _Writer:
         return b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
 
     def names(self) -> int:
-        """Names that can stand in a tag as they are: printable, and with spaces only inside."""
+        """Names that fit into a tag unescaped: printable, and with spaces only inside."""
         b = self.b
-        some = [c for c in (*self.style.behind[:1], *(plain for plain, _ in self.style.escapes))]
+        some = [c for c in (*self.style.after_key[:1], *(plain for plain, _ in self.style.escapes))]
         some += ":,{}[]" if self.style.quote else ""
         one = b.char_class(_NAME & ~_core.CharSet([(ord(c), ord(c)) for c in some]))
         if self.style.quote:
@@ -480,7 +484,7 @@ class _Writer:
         return b.union(found) if found else b.EMPTY
 
     def body(self, term: Term) -> list[tuple[str, int]]:
-        """The values of a term by their JSON types. Arrays and objects that hold values of the term are rules."""
+        """The values of a term by their JSON types. Arrays and objects that contain values of the term are rules."""
         b = self.b
         known = self.bodies.get(term)
         if known is not None:
@@ -536,7 +540,7 @@ class _Writer:
         return b.EMPTY if after == b.EMPTY else b.concat([self.pad, after, self.pad])
 
     def values(self, shape: Shape) -> list[tuple[str, int]]:
-        """The values of each JSON type, where there are any."""
+        """The values of each JSON type that has any."""
         b, none = self.b, (False, 0, Numbers.NONE, Strings.NONE, (), ())
         apart = {
             "null": Shape(shape.null, *none[1:]),

@@ -144,7 +144,7 @@ class _Open:
     kind: str | None = None
     grows: bool = False  # it is a string, and shown while it grows
     pieces: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)  # of the text of the arguments
+    written: list[str] = field(default_factory=list)  # of the text of the arguments
 
 
 class ToolCallReader:
@@ -203,7 +203,7 @@ class ToolCallReader:
         if self._open is not None:
             state = self._open
             call = state.call
-            call.text = "".join(state.told)
+            call.text = "".join(state.written)
             if state.grows and self._step == self._value:
                 state.members[state.key] = "".join(state.pieces)
             value = state.members if isinstance(state.tool.arguments, Parameters) else state.json.snapshot()
@@ -220,7 +220,7 @@ class ToolCallReader:
         return found
 
     def _may_end(self) -> bool:
-        """Whether the text may end after what was read. Markers that could still begin are content then."""
+        """Whether the text may end after what was read. Markers that could still begin count as content then."""
         if self._step == self._between:
             return not self._form.end and self._at == len(self._text)
         if self._step == self._framed:
@@ -241,7 +241,7 @@ class ToolCallReader:
         return self._text[self._at :]
 
     def _marker(self, *texts: str) -> str | None:
-        """The longest of these that stands here; None while it cannot be told, or if none does."""
+        """The longest of these that stands here; None if none does, or if more text is needed."""
         longest = sorted((text for text in texts), key=len, reverse=True)
         for text in longest:
             if self._text.startswith(text, self._at):
@@ -251,12 +251,12 @@ class ToolCallReader:
         return None
 
     def _waits(self, *texts: str) -> bool:
-        """Whether one of these may stand here once more of the text is known."""
+        """Whether more text may still make one of these stand here."""
         left = len(self._text) - self._at
         return not self._closed and any(left < len(text) and text.startswith(self._text[self._at :]) for text in texts)
 
     def _up_to(self, texts: tuple[str, ...]) -> tuple[int, bool]:
-        """Where the first of these stands, or where one could still begin: (position, whether it stands there)."""
+        """The first position where one of these stands or could still begin, and whether it stands there."""
         found = [at for at in (self._text.find(text, self._at) for text in texts if text) if at >= 0]
         if found:
             return min(found), True
@@ -345,7 +345,7 @@ class ToolCallReader:
         return found
 
     def _begin(self) -> bool:
-        """What stands before the first call."""
+        """Reads what precedes the first call."""
         for begin in sorted(self._form.begin, key=len, reverse=True):
             if begin and self._waits(begin):
                 return False
@@ -356,7 +356,7 @@ class ToolCallReader:
         raise self._wrong(f"calls begin with {self._form.begin[0]!r}")
 
     def _call(self) -> bool:
-        """The head of a call, up to its arguments."""
+        """Reads the head of a call, up to its arguments."""
         matches = [(head.match(self._text, self._at), tail) for head, tail in self._heads]
         found = [(match, tail) for match, tail in matches if match is not None]
         if not found:
@@ -384,7 +384,7 @@ class ToolCallReader:
     def _tell(self, text: str) -> None:
         assert self._open is not None
         if text:
-            self._open.told.append(text)
+            self._open.written.append(text)
             if self._found and self._found[-1].kind == "arguments":
                 text = self._found.pop().text + text
             self._found.append(ToolDelta("arguments", text, len(self._calls) - 1))
@@ -394,7 +394,7 @@ class ToolCallReader:
         assert state is not None
         if self._at == len(self._text):
             return False
-        if not state.told and not self._text.startswith("{", self._at):
+        if not state.written and not self._text.startswith("{", self._at):
             raise self._wrong("the arguments of a call are a JSON object")
         end = state.scan.feed(self._text, self._at)
         text = self._text[self._at : len(self._text) if end is None else end]
@@ -408,7 +408,7 @@ class ToolCallReader:
         return True
 
     def _nested(self) -> bool:
-        """Arguments whose arrays and objects are no JSON."""
+        """Reads arguments whose arrays and objects are not JSON."""
         state = self._open
         assert state is not None and state.nested is not None
         try:
@@ -417,7 +417,7 @@ class ToolCallReader:
             raise self._wrong(str(error)) from None
         for key, value in state.nested.found:
             name, said = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
-            self._tell(f"{', ' if state.told else '{'}{name}: {said}")
+            self._tell(f"{', ' if state.written else '{'}{name}: {said}")
         state.nested.found.clear()
         if not state.nested.done:
             if self._closed:
@@ -429,7 +429,7 @@ class ToolCallReader:
         return True
 
     def _parameter(self) -> bool:
-        """One argument between its tags, or the end of the arguments."""
+        """Reads one argument between its tags, or the end of the arguments."""
         state, style = self._open, self._form.parameters
         assert state is not None and style is not None
         arguments = state.tool.arguments
@@ -464,7 +464,7 @@ class ToolCallReader:
         return True
 
     def _value(self) -> bool:
-        """What stands between the tags of an argument."""
+        """Reads what stands between the tags of an argument."""
         state, style = self._open, self._form.parameters
         assert state is not None and style is not None
         arguments = state.tool.arguments
@@ -494,7 +494,7 @@ class ToolCallReader:
         return True
 
     def _tail(self) -> bool:
-        """The rest of a call, after its arguments."""
+        """Reads the rest of a call, after its arguments."""
         state = self._open
         assert state is not None
         for tail in state.tails:
@@ -503,7 +503,7 @@ class ToolCallReader:
                 continue
             self._at = match.end()
             call = state.call
-            call.text = "".join(state.told)
+            call.text = "".join(state.written)
             call.id = match.groupdict().get("id") or call.id
             call.value = call.arguments if state.tool.python is None else state.tool.python.read(call.text)
             call.complete = True
@@ -516,7 +516,7 @@ class ToolCallReader:
         return False
 
     def _between(self) -> bool:
-        """After a call: another one, or the end of all."""
+        """Reads what follows a call: another one, or the end of the calls."""
         form = self._form
         if self._waits(*(text for text in (form.end, form.separator, *form.calls_end) if text)):
             return False
@@ -536,7 +536,7 @@ class ToolCallReader:
         raise self._wrong("expected another call, or the end of the calls")
 
     def _over(self) -> bool:
-        """After everything: only a marker that ends the turn."""
+        """After the end: reads only a marker that ends the turn."""
         if self._at == len(self._text) or self._waits(*self._ends):
             return False
         for text in self._ends:

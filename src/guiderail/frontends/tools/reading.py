@@ -19,7 +19,7 @@ class _GrowingCalls:
 
     finished: list[str] = []  # noqa: RUF012 - calls have no place in a document
     path: str | None = None
-    is_complete = True  # what ends the text ends with its pieces
+    is_complete = True  # the text ends when its pieces end
 
     def __init__(self, calls: ToolCalls, growing: bool) -> None:
         self._reader, self._growing = calls.reader(), growing

@@ -41,14 +41,14 @@ _TOOLS = [
 
 
 def recognized_format(source: str, show: Show) -> str | None:
-    """The name of the format in which a model writes calls, by its chat template.
+    """The name of the format in which a model writes calls, found with its chat template.
 
     Args:
         source: the template.
-        show: renders a conversation, given messages and tools as OpenAI has them; raises what it likes.
+        show: renders a conversation, given messages and tools as in OpenAI's API; may raise anything.
 
     Returns:
-        None where no known format reads what the template writes.
+        None if no known format reads what the template writes.
     """
     best: tuple[tuple[int, ...], str] | None = None
     names = list(tool_formats())
@@ -84,13 +84,13 @@ def _shown(show: Show) -> Iterator[str]:
             ]
         try:
             text = show(messages, _TOOLS)
-        except Exception:  # a template may refuse what it likes, with what it likes
+        except Exception:  # a template may raise anything for any input
             continue
         yield text.rpartition(_ASKED)[2].partition(_ANSWERED)[0]
 
 
 def _calls_read(form: Format, text: str) -> int:
-    """How many of the calls shown are read, twice as many where the whole text may end after them; 0: none."""
+    """A score: how many of the rendered calls can be read, doubled if the whole text may end after them; 0: none."""
     calls = tool_calls(_TOOLS, format=form.name)
     best = 0
     for start, _ in form.starts():
@@ -109,7 +109,7 @@ def _read_from(calls: ToolCalls, text: str) -> int:
             ended += sum(delta.kind == "end" for delta in reader.feed(c))
             complete = complete or (ended > 0 and reader.snapshot().complete)
     except GuiderailError:
-        pass  # what stands after the turn
+        pass  # the text after the turn
     found = [(call.name, call.arguments) for call in reader.snapshot().calls if call.complete]
     if not found or found != list(_CALLS[: len(found)]):
         return 0
@@ -117,7 +117,7 @@ def _read_from(calls: ToolCalls, text: str) -> int:
 
 
 def _framed(form: Format, text: str, source: str) -> int:
-    """How many markers around reasoning and content the template knows, less those that it does not."""
+    """How many markers around reasoning and content the template contains, minus those that it does not."""
     frames = [marker for frame in (form.reasoning, form.content) if frame for marker in (frame.begin, frame.end)]
     markers = [marker.strip() for marker in (*frames, *form.turn_end, *form.calls_end)]
     return sum(1 if marker in text or marker in source else -1 for marker in markers if marker)

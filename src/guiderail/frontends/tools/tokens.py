@@ -1,7 +1,7 @@
-"""The forms of structural tags that speak of tokens.
+"""The forms of structural tags that are about tokens.
 
-A token is taken as a unit here, an ordinary one too: its text in other tokens is something else. Tokens are named by
-text or id and found in the vocabulary that a constraint is compiled for.
+A token is a unit here, even an ordinary one: its text in other tokens does not match. Tokens are named by text or id,
+and looked up in the vocabulary that a constraint is compiled for.
 """
 
 from __future__ import annotations
@@ -75,5 +75,5 @@ class Tokens:
         return one == other or (self.vocabulary is not None and self.find(one, "#") == self.find(other, "#"))
 
     def any_but(self, excluded: tuple[str | int, ...], pointer: str) -> Constraint:
-        """One token that is none of these."""
+        """Any one token except these."""
         return TokenSet(tuple(dict.fromkeys(self.find(name, pointer) for name in excluded)), but=True)

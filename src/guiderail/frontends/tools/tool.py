@@ -180,7 +180,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
     if extra or not isinstance(names, Mapping) or _OPEN & set(schema) or not isinstance(required, list | tuple):
         return closed
     if not all(isinstance(name, str) for name in required):
-        return closed  # which says where it is wrong
+        return closed  # raises, with the position
     return {**closed, "additionalProperties": False} if set(required) <= set(names) else closed
 
 
@@ -190,7 +190,7 @@ def _no_object(what: str) -> Any:
 
 @lru_cache(maxsize=512)
 def check(arguments: Constraint) -> None:
-    """Raises what would go wrong when the arguments are compiled. What went well is remembered.
+    """Raises the errors that compiling the arguments would raise. Success is cached.
 
     Raises:
         CompileError, LimitError: the arguments cannot be compiled.

@@ -1,8 +1,8 @@
-"""Characters of XML, and a builder whose texts are meant as decoded and written with the escapes of XML.
+"""Characters of XML, and a builder for decoded texts that writes them with the escapes of XML.
 
-Facets speak of decoded texts: of ``a<b``, which a document spells ``a&lt;b``. Spelling is a homomorphism: each
-character has one spelling, those of Canonical XML 1.0 (section 2.3), and no spelling begins another. So it goes through
-every operation of the builder, intersections too, and an expression is lowered by a builder that spells its leaves.
+Facets are about decoded texts: ``a<b``, which a document spells ``a&lt;b``. Spelling is a homomorphism: each character
+has one spelling, that of Canonical XML 1.0 (section 2.3), and no spelling is a prefix of another. So it commutes with
+every operation of the builder, even intersection, and an expression is lowered by a builder that spells its leaves.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _ranges(packed: str) -> CharSet:
 
 @lru_cache(maxsize=1)
 def name_starts() -> CharSet:
-    """``\\i``: what may begin a ``Name``, the colon too."""
+    r"""``\i``: the characters that may begin a ``Name``, including the colon."""
     return _ranges(_names.STARTS)
 
 
 @lru_cache(maxsize=1)
 def name_chars() -> CharSet:
-    """``\\c``: what a ``Name`` is made of, the colon too."""
+    r"""``\c``: the characters of a ``Name``, including the colon."""
     return _ranges(_names.CHARS)
 
 
@@ -65,10 +65,10 @@ def escape(text: str, *, attribute: bool) -> str:
 
 
 class Writer:
-    """The part of a builder's interface that texts need; what is built is spelled for its place.
+    """The part of a builder's interface that texts need; what it builds is spelled for its place.
 
     Attributes:
-        b: the builder below, for what needs no escapes.
+        b: the underlying builder, for what needs no escapes.
         attribute: whether the place is an attribute.
     """
 

@@ -1,7 +1,7 @@
-"""From a :class:`Model` to an expression: how elements, attributes and white space are written.
+"""Lowers a :class:`Model` into an expression: how elements, attributes and white space are written.
 
-A document has one spelling: an element without content is ``<a/>``, an attribute's value stands in double quotes,
-characters are escaped as in Canonical XML. Each element is a rule, so recursion costs nothing.
+A document has one spelling: an element without content is ``<a/>``, attribute values are in double quotes, characters
+are escaped as in Canonical XML. Each element is a rule, so recursion costs nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Pair = tuple[int, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where children stand: in which depth of lines (None: all on one line), and what text follows each."""
+    """The position of children: their line depth (None: all on one line), and the text after each."""
 
     depth: int | None
     after: int | None = None
@@ -84,14 +84,14 @@ class Lowering:
     # -- which elements can be finished at all: a least fixed point
     def _productive(self) -> set[Key]:
         self.productive = set[Key]()
-        users: dict[Key, set[Key]] = {}  # whose content an element stands in
+        users: dict[Key, set[Key]] = {}  # element → the elements whose content contains it
         for key, forms in self.model.forms.items():
             for form in forms:
                 if isinstance(form.content, Children):
                     for child in _elements(form.content.particle):
                         users.setdefault(child, set()).add(key)
         look = set(self.model.forms)
-        while look:  # again at those alone that hold what was found last
+        while look:  # check again only the users of the last ones found
             new = {key for key in look if any(map(self._can_form, self.model.forms[key]))}
             self.productive |= new
             look = {user for key in new for user in users.get(key, ())} - self.productive
@@ -120,7 +120,7 @@ class Lowering:
         return any(found) if isinstance(particle, Choice) else all(found)
 
     def _blame(self, form: Form) -> str:
-        """The innermost element that explains why a form cannot be finished, if that can be told."""
+        """The innermost element that explains why a form cannot be completed, if one is found."""
         seen = set()
         while form.path not in seen:
             seen.add(form.path)
@@ -228,7 +228,7 @@ class Lowering:
             some, may_be_empty = self._pair(particle.item, place)
             if some == b.EMPTY:
                 return b.EMPTY, may_be_empty or particle.least == 0
-            # An empty turn counts as one, but not every validator counts it: so many turns are written.
+            # An empty iteration counts as one, but not every validator counts it, so all iterations are written.
             bound = -1 if particle.most is None else particle.most
             return b.repeat(some, max(particle.least, 1), bound), may_be_empty or particle.least == 0
         if isinstance(particle, All):
@@ -244,7 +244,7 @@ class Lowering:
 
     def _sequence(self, pairs: Sequence[Pair]) -> Pair:
         b = self.b
-        # An alternative for each item that may be the first one written. They share what follows them.
+        # One alternative for each item that may come first. They share the parts that follow.
         firsts: list[int] = []
         empty, after = True, b.EPSILON
         for item, may_be_empty in reversed(pairs):
@@ -259,7 +259,7 @@ class Lowering:
     def _any_order(self, items: Sequence[tuple[int, int, int | None]], path: str, option: str) -> Pair:
         """Each item ``least`` to ``most`` times, in any order: a state for each multiset that has been written.
 
-        Counts stop to matter at ``least`` where there is no ``most``. States that have the same future are one.
+        If there is no ``most``, counts beyond ``least`` do not matter. States with the same future are merged.
         """
         b = self.b
         items = [(e, least, most) for e, least, most in items if e != b.EMPTY or least]
@@ -285,7 +285,7 @@ class Lowering:
                 else:
                     parts.append((e, (*counts[:i], more, *counts[i + 1 :])))
             done = all(counts[i] >= least for i, (_, least, _) in enumerate(items))
-            if any(to == counts for _, to in parts):  # what may be repeated for ever stands before the rest
+            if any(to == counts for _, to in parts):  # repeatable parts come before the others
                 loop = b.repeat(b.union([e for e, to in parts if to == counts]), 0)
                 rest = [self._then(e, after(to)) for e, to in parts if to != counts]
                 body = b.union([*rest, b.EPSILON]) if done else b.union(rest) if rest else b.EMPTY

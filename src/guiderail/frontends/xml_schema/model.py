@@ -1,6 +1,6 @@
-"""What a document may hold, freed of the ways in which schemas say it.
+"""What a document may contain, in a normal form.
 
-An element is a list of forms (one for each type that it may have, one for being nil); the content of a form is text, or
+An element is a list of forms (one for each type that it may have, and one for nil). The content of a form is text, or
 particles over elements.
 """
 
@@ -104,9 +104,9 @@ class Form:
         name: ``{namespace}local``.
         attributes: in the order of the schema.
         content: what stands between the tags.
-        xsi_type: the type's name to be given, or None.
-        nil: whether ``xsi:nil="true"`` is given.
-        path: where it was first met.
+        xsi_type: the type name to write, or None.
+        nil: whether to write ``xsi:nil="true"``.
+        path: where it was first found.
     """
 
     name: str
@@ -129,13 +129,13 @@ class Note:
 
 @dataclass(slots=True)
 class Model:
-    """Everything that the documents of a schema may hold.
+    """Everything that the documents of a schema may contain.
 
     Attributes:
-        roots: keys of the elements that a document may begin with.
+        roots: keys of the possible root elements.
         forms: the forms of each element.
-        prefixes: for all names in the forms.
-        notes: what is not enforced as it stands.
+        prefixes: prefixes for all names in the forms.
+        notes: what is not enforced exactly.
     """
 
     roots: list[Key]

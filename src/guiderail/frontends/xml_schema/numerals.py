@@ -1,7 +1,7 @@
 """Integers, decimals and floating-point numbers of XML Schema, with exact bounds.
 
 Numbers are spelled plainly (``-0.5``: no ``+``, no leading zeros, a digit on both sides of the point) unless a pattern
-looks at the spelling: then every spelling of the lexical space is there for the pattern to choose from.
+applies to the spelling: then the pattern chooses among all spellings of the lexical space.
 """
 
 from __future__ import annotations
@@ -142,17 +142,17 @@ def _fraction(value: Fraction) -> str:
 
 
 def floating(b: _core.Builder, kind: str, bounds: Bounds | None, *, every_spelling: bool, plus_infinity: bool) -> int:
-    """``float`` or ``double``; values beyond the type's range are infinite or zero, as it says.
+    """``float`` or ``double``; values beyond the type's range become infinite or zero, as the type says.
 
-    Under a bound the value read is compared, which is a rounded one. Rounding keeps the order, so bounds that belong to
-    the interval are exact; under one that does not, numbers have only as many digits as survive rounding.
+    A bound is compared with the value as read, which is rounded. Rounding preserves order, so inclusive bounds are
+    exact. Under an exclusive bound, numbers have only as many digits as survive rounding.
 
     Args:
         b: the builder.
         kind: ``"float"`` or ``"double"``.
-        bounds: the interval (``NaN`` lies in none), or None.
-        every_spelling: ``+1``, ``007``, ``1.`` and ``.5`` too, if there are no bounds.
-        plus_infinity: ``+INF`` is of the lexical space (XML Schema 1.1).
+        bounds: the interval (``NaN`` is in none), or None.
+        every_spelling: also allow ``+1``, ``007``, ``1.`` and ``.5``, if there are no bounds.
+        plus_infinity: ``+INF`` is in the lexical space (XML Schema 1.1).
     """
     digit = b.byte_class(b"0123456789")
     sign = b.repeat(b.byte_class(b"+-"), 0, 1)

@@ -1,10 +1,11 @@
-"""The regular expressions of XML Schema (part 2, appendix F): anchored, without assertions, with class subtraction.
+r"""The regular expressions of XML Schema (part 2, appendix F): anchored, without assertions, with class subtraction.
 
-``\\i`` and ``\\c`` are the name characters of XML 1.0; ``\\p{IsBlock}`` are Unicode's blocks; ``^`` and ``$`` stand for
+``\i`` and ``\c`` are the name characters of XML 1.0; ``\p{IsBlock}`` are Unicode's blocks; ``^`` and ``$`` stand for
 themselves.
 
-Validators disagree on some characters: their Unicode is older or newer, and some read ``\\w`` as Python does. A text
-has to be valid for all of them, so a class is kept as two sets, what all take it for and what any does.
+Validators disagree on some characters: their Unicode version is older or newer, and some read ``\w`` as Python does. A
+text must be valid for all of them, so a class is represented by two sets: what all validators accept, and what any
+does.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def emit(node: Node, writer: Writer) -> int:
 
 
 class _Chars(NamedTuple):
-    """A set of characters: ``all`` agree on the first, and nobody goes beyond the second."""
+    """A set of characters: all validators accept the first, and none accepts more than the second."""
 
     all: CharSet
     any: CharSet
@@ -67,7 +68,7 @@ class _Chars(NamedTuple):
         return _Chars(self.all - other.any, self.any - other.all)
 
     def single(self) -> int | None:
-        """The code point, where there is but one."""
+        """The code point, if there is only one."""
         return self.all.ranges()[0][0] if len(self.any) == 1 == len(self.all) else None
 
 

@@ -20,7 +20,7 @@ __all__ = ["spend_on"]
 _TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
-_MOST = 10**9  # particles: a model that has more is refused in any case
+_MOST = 10**9  # particles: a model with more is refused in any case
 _PARTICLES = frozenset({"element", "any"})
 _MODELS = frozenset({"complexType", "group"})
 
@@ -103,7 +103,7 @@ def _size(content: _Content, named: dict[str, _Content], sizes: dict[str, int]) 
             continue
         if done:
             sizes[name] = _total(group, sizes)
-        elif name not in opened:  # else a circle, which is no schema
+        elif name not in opened:  # otherwise a cycle, which is not a valid schema
             opened.add(name)
             work += [(name, True), *((inner, False) for inner in group.groups)]
     return _total(content, sizes)

@@ -38,15 +38,15 @@ _BUILT_IN = (XSD, XSI, XML)
 
 
 def read_schema(schema: Any, options: XmlSchemaOptions, roots: tuple[str, ...]) -> Model:
-    """What the documents of a schema may hold.
+    """Returns what the documents of a schema may contain.
 
     Args:
         schema: a built schema object of ``xmlschema``.
         options: how it is read.
-        roots: names of the elements that may be the root; empty: all global elements of the schema itself.
+        roots: names of the possible root elements; empty: all global elements of the schema itself.
 
     Raises:
-        XmlSchemaError: the schema asks for what cannot be enforced, or has no such root.
+        XmlSchemaError: the schema needs what cannot be enforced, or has no such root.
     """
     reader = _Reader(schema, options)
     return reader.model(reader.roots(roots))
@@ -161,7 +161,7 @@ class _Reader:
         return key
 
     def element(self, particle: Any, path: str) -> Particle:
-        """A declaration or a reference: with what may stand in its place."""
+        """A declaration or a reference, with the elements that may replace it."""
         head = particle.ref if particle.ref is not None else particle
         found = [] if head.abstract else [head]
         if particle.ref is not None or head.parent is None:
@@ -262,7 +262,7 @@ class _Reader:
             yield (found, *self._occurs(item))
 
     def _wildcard(self, wildcard: Any, path: str) -> Particle:
-        """What ``xs:any`` may hold: elements that the schema knows, and those that the user named."""
+        """What ``xs:any`` may contain: elements that the schema declares, and those that the user named."""
         spend(20 * len(self.maps.elements))
         siblings = _declared_beside(wildcard) if self.options.version == "1.1" else set()
         items: list[Particle] = []
@@ -378,7 +378,7 @@ def _declared_beside(wildcard: Any) -> set[str]:
 
 
 def check_names(names: tuple[str, ...]) -> None:
-    """Raises where a name of ``wildcard_names`` is none."""
+    """Raises an error if an entry of ``wildcard_names`` is not a name."""
     from guiderail._core import CharSet
     from guiderail.frontends.xml_schema.characters import name_chars, name_starts
 

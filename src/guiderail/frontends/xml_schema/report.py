@@ -1,4 +1,4 @@
-"""What becomes of the parts of an XML Schema: enforced, approximated, ignored, or left without a document."""
+"""Reports for each part of an XML Schema whether it is enforced, approximated, ignored, or matched by no document."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["XmlReport", "XmlReportEntry", "report"]
 
 @dataclass(frozen=True, slots=True)
 class XmlReportEntry:
-    """What becomes of one component.
+    """The status of one component.
 
     Attributes:
-        path: where in a document it was first met, as a path of names.
-        component: what it is (``"xs:any"``, ``"the type date"``), or ``""`` for the element as a whole.
-        status: ``"enforced"``; ``"approximated"``: fewer documents than the schema means are written;
-            ``"ignored"``: not enforced, as the option ``on_unsupported`` asked; ``"unsatisfiable"``: no document can
-            hold this element.
-        detail: why, in words; may be empty.
+        path: where in a document it was first found, as a path of names.
+        component: the component (``"xs:any"``, ``"the type date"``), or ``""`` for the element as a whole.
+        status: ``"enforced"``; ``"approximated"``: fewer documents are written than the schema means; ``"ignored"``:
+            not enforced, as the option ``on_unsupported`` says; ``"unsatisfiable"``: no document can contain this
+            element.
+        detail: the reason, in words; may be empty.
     """
 
     path: str
@@ -57,10 +57,10 @@ class XmlReport:
 
 
 def report(constraint: XmlSchema) -> XmlReport:
-    """Says of every element that a document may hold what becomes of it.
+    """Returns the status of every element that a document may contain.
 
     Raises:
-        XmlSchemaError: the schema is refused.
+        XmlSchemaError: the schema is rejected.
     """
     from guiderail import _core
     from guiderail.frontends.xml_schema.lower import Lowering

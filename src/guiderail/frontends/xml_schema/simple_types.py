@@ -71,7 +71,7 @@ class Gathered:
 
 
 def steps(simple: Any) -> Iterator[Any]:
-    """The type and what it is derived from, up to a built-in type, a list or a union."""
+    """The type and the types that it is derived from, up to a built-in type, a list or a union."""
     while simple is not None:
         if simple.is_complex():  # simple content restricted further
             simple = simple.content
@@ -149,7 +149,7 @@ def _parts(found: Gathered) -> list[Any]:
 
 
 def unsupported(simple: Any) -> list[str]:
-    """What a type asks for that no automaton can hold, in words."""
+    """What a type needs that no automaton can enforce, in words."""
     found = gather(simple)
     reasons = [reason for part in _parts(found) for reason in unsupported(part)]
     if found.kind in _IDENTIFIERS:
@@ -207,7 +207,7 @@ class SimpleTypes:
         self._known: dict[int, int] = {}
 
     def texts(self, simple: Any) -> int:
-        """The expression of the spelled values of a type; EMPTY where there are none."""
+        """The expression of the spelled values of a type; EMPTY if there are none."""
         handle = self._known.get(id(simple))
         if handle is None:
             handle = self._known[id(simple)] = self._made(gather(simple))
@@ -225,7 +225,7 @@ class SimpleTypes:
         return b.intersection([everything, self.writer.repeat(self.writer.any_char(), 1)]), True
 
     def any_text(self, least: int) -> int:
-        """Any characters, at least so many: what mixed content holds between its elements."""
+        """Any characters, at least this many: the text of mixed content between its elements."""
         return self.writer.repeat(self.writer.any_char(), least, -1 if self.max_length is None else self.max_length)
 
     def value(self, simple: Any, text: str, schema: Any) -> str:
@@ -336,7 +336,7 @@ class SimpleTypes:
             return w.concat([w.repeat(w.char_class(letters), 1, 8), w.repeat(more, 0)])
         if kind == "NMTOKEN":
             return w.repeat(w.char_class(chars), 1)
-        if kind != "Name":  # NCName and what is derived from it
+        if kind != "Name":  # NCName and the types derived from it
             starts, chars = starts - _COLON, chars - _COLON
         return w.concat([w.char_class(starts), w.repeat(w.char_class(chars), 0)])
 

@@ -18,7 +18,7 @@ __all__ = ["Source", "library", "place_of"]
 
 
 def library() -> Any:
-    """The ``xmlschema`` package.
+    """Returns the ``xmlschema`` package.
 
     Raises:
         CompileError: ``missing-package``: it is not installed.
@@ -50,7 +50,7 @@ class Source:
 
     @staticmethod
     def of(xsd: Any, documents: Any, version: str | None) -> Source:
-        """What a user gives: a text, a path or a schema object of ``xmlschema``.
+        """Makes a source of what a user passes: a text, a path or a schema object of ``xmlschema``.
 
         Raises:
             XmlSchemaError: ``xml-file``: a file cannot be read.
@@ -154,7 +154,7 @@ def _place_in(text: str, root: Any, elem: Any) -> tuple[str | None, tuple[int, i
     raw = text.encode()
     try:
         parser.Parse(raw, True)
-    except xml.parsers.expat.ExpatError:  # another document than the one that was read
+    except xml.parsers.expat.ExpatError:  # a different document from the one that was read
         return None, None
     if index >= len(starts) or starts[index][1].rpartition(":")[2] != split_name(elem.tag)[1]:
         return None, None

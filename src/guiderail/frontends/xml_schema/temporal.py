@@ -1,9 +1,8 @@
 """Dates, times and durations of XML Schema, with the calendar, the time zone and exact bounds.
 
-Years are written with four digits, 0001 to 9999, which is what every processor must support (part 2, section 5.4). The
-order of dates is partial: one with a time zone and one without are often not comparable. So under a bound only values
-with the bound's own time zone are written, and those without one where it has none; their order is that of their
-digits.
+Years have four digits, 0001 to 9999, which every processor must support (part 2, section 5.4). The order of dates is
+partial: one with a time zone and one without often cannot be compared. So under a bound, values have the bound's own
+time zone, or none if it has none; their order is that of their digits.
 """
 
 from __future__ import annotations
@@ -87,10 +86,10 @@ def temporal(b: _core.Builder, kind: str, zone: str = "optional", *, bounded: bo
     """The lexical space of a built-in type.
 
     Args:
-        b: the builder; what is written holds no character that XML escapes.
+        b: the builder; the texts contain no character that XML escapes.
         kind: its name: ``"dateTime"``, ``"gYear"``, ``"duration"`` …
         zone: ``"optional"``, ``"required"``, ``"prohibited"``, or the only time zone.
-        bounded: whether the digits will be compared: no ``24:00:00`` then, which is the next day.
+        bounded: whether the digits will be compared: then there is no ``24:00:00``, which is the next day.
     """
     p = _Parts(b)
     if kind.lower().endswith("duration"):

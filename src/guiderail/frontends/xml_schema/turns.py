@@ -13,7 +13,7 @@ __all__ = ["in_turns"]
 
 
 def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
-    """A form of ``Repeat(item, least, most)`` that every validator reads alike; None where the plain one will do."""
+    """A form of ``Repeat(item, least, most)`` that every validator reads alike; None if the plain one is."""
     if (most is not None and most < 2) or _of_elements(item):
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):

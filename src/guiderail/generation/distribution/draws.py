@@ -36,13 +36,13 @@ def draws(
     which: str = "",
     stop: Callable[[], bool] | None = None,
 ) -> Iterator[Generation]:
-    """Draws ``options.n`` texts, one after the other; each knows what those before it have learned.
+    """Draws ``options.n`` texts one at a time; each uses what earlier ones have learned.
 
     Args:
-        prefix: what the guide requires first and is no part of the text: the end of a healed prompt.
+        prefix: text that the guide requires first and that is not part of the result: the end of a healed prompt.
         first_row: the number of the first text among all of a call, for its random numbers.
-        which: of several prompts, for messages.
-        stop: asked at every prefix whether nobody wants more of them.
+        which: names the prompt in messages, if there are several.
+        stop: called at every prefix; returns whether to stop.
 
     Raises:
         LimitError: ``budget-too-small``: no text of the constraint has so few tokens.

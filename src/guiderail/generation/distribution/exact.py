@@ -1,13 +1,13 @@
-"""Texts drawn from the model's own distribution under a constraint: rejection that forgets nothing.
+"""Draws texts from the model's own distribution under a constraint: rejection sampling that remembers.
 
-Plain rejection has the model write by itself, and throws the text away where it breaks the constraint. Each text that
-is kept is drawn from the right distribution, and nearly all are thrown away. Here an attempt also writes as the model
-would, but never again what is known to be wrong: at each prefix it draws a token with probability proportional to
-``chance(token) * alive(prefix + token)``. At a prefix that is new the mask says how much is wrong; with that
-probability the model would have written something wrong, so the attempt is given up, and the tree above learns of it.
-What is accepted is drawn from the model's distribution under the constraint, whatever the tree knew: an attempt draws
-from that distribution, mixed with texts that are rejected (CARS, arXiv 2510.01902; AWRS, Lipkin et al. 2025,
-arXiv 2504.05410, does the same token by token). Prefixes that were read before cost nothing.
+Plain rejection sampling lets the model write freely and discards texts that break the constraint. Each text it keeps
+has the right distribution, but it discards nearly all. Here, an attempt also writes as the model would, but never again
+what is known to be wrong: at each prefix it samples a token with probability proportional to
+``chance(token) * alive(prefix + token)``. At a new prefix, the mask shows how much is wrong. With that probability the
+model would have written something wrong, so the attempt is abandoned, and the tree above is updated. An accepted text
+has the model's distribution under the constraint, whatever the tree knew, because an attempt samples from that
+distribution mixed with texts that are rejected (CARS, arXiv 2510.01902; AWRS, Lipkin et al. 2025, arXiv 2504.05410,
+does the same token by token). Prefixes that were read before cost nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["attempt", "draw_exact"]
 
-_ATTEMPTS = 64  # for each pass that may be made; most attempts that fail have made one
+_ATTEMPTS = 64  # attempts for each allowed pass; most failed attempts made one pass
 
 
 def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tuple[Node, int | None, Draw]:
     """Draws a text.
 
     Returns:
-        its prefix, the stop token that was drawn after it (None if nothing else could follow), and what it cost.
+        its prefix, the stop token sampled after it (None if nothing else could follow), and what it cost.
 
     Raises:
-        PassesError: ``max-passes``: no text was accepted in so many forward passes.
+        PassesError: ``max-passes``: no text was accepted in that many forward passes.
         ModelError: ``no-mass``: the model gives every text of the constraint a probability of 0.
     """
     tree.trim()
@@ -54,7 +54,7 @@ def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tupl
 
 
 def attempt(tree: Tree, random: np.random.Generator, most: int) -> tuple[Node, int | None] | None:
-    """A text as the model would write it, or None where that turns out to be wrong or the passes are spent."""
+    """A text as the model would write it, or None if it turns out to be wrong or the passes are spent."""
     node = tree.root
     while True:
         if node.ids is None and not node.known and tree.reader.passes >= most:

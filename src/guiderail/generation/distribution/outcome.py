@@ -13,7 +13,7 @@ __all__ = ["Distribution", "Draw", "Estimate", "Particle", "PassesError", "log_o
 
 Distribution = Literal["masked", "exact", "weighted"]
 
-_NORMAL = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+_NORMAL = 1.959963984540054  # standard deviations around the mean that contain 95 % of a normal distribution
 _LEAST_FREEDOM = 2.0  # degrees of freedom below which nothing is said about an error
 
 
@@ -141,7 +141,7 @@ class Draw:
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def _variance(self, function: Callable[[str], float]) -> float:
-        """Of the weighted sum of a function over the population, relative to the population's own total."""
+        """The variance of the weighted sum of a function over the population, relative to the population's total."""
         count = len(self.particles)
         if count == 1:
             return math.inf
@@ -158,10 +158,10 @@ class Draw:
 
 
 def _wilson(share: float, variance: float, most: float, deviations: float) -> tuple[float, float]:
-    """An interval of a share that was estimated with this variance (Wilson 1927), which is never of length 0.
+    """Wilson's interval (1927) of a proportion that was estimated with this variance; its length is never 0.
 
     Args:
-        most: so many successes may have been seen at most: a population that agrees may have missed what is rare.
+        most: upper bound on the number of successes seen: a unanimous population may have missed rare cases.
     """
     if share <= 0 or math.isinf(variance):
         return 0.0, 1.0

@@ -1,8 +1,8 @@
-"""A model that is asked what follows prefixes, in any order.
+"""Queries a model about what follows prefixes, in any order.
 
-Texts that branch share what they begin with. A session holds some rows; each remembers what it has read. A prefix is
-read by the row that has most of it already, or by a copy of that row. A session that can neither cut nor copy its rows
-is opened anew wherever a text does not continue the last one.
+Texts that branch share their beginnings. A session has some rows, and each remembers what it has read. A prefix is read
+by the row that has already read most of it, or by a copy of that row. If a session can neither cut nor copy its rows,
+it is reopened whenever a text does not continue the last one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ class Reader:
     """Reads prefixes after one prompt. Close it when done.
 
     Attributes:
-        passes: prefixes that the model was asked about: rows of its forward passes.
-        tokens: that it has read for them, the prompt's included.
+        passes: number of prefixes that the model was queried about: rows of its forward passes.
+        tokens: number of tokens that it has read for them, including the prompt's.
     """
 
     def __init__(self, model: Model, prompt: Sequence[int], length: int, rows: int = 1) -> None:
         """Opens no session yet.
 
         Args:
-            length: tokens of the prompt and the longest prefix together.
-            rows: at most so many prefixes are read in one pass.
+            length: number of tokens of the prompt and the longest prefix together.
+            rows: maximum number of prefixes to read in one pass.
         """
         self._model, self._prompt, self._length = model, tuple(prompt), length
         self._count = max(1, min(rows, model.max_batch or rows))
@@ -53,7 +53,7 @@ class Reader:
         return found
 
     def close(self) -> None:
-        """Frees the session. May be called again."""
+        """Frees the session. May be called more than once."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -99,7 +99,7 @@ class Reader:
             if place is None:
                 chosen.append(free.pop(0))
             elif spare > 0 and len(self._read[place]) > _common(self._read[place], texts[i]) > 0:
-                chosen.append(free.pop(0))  # what the row has read may be wanted again: a copy is cut instead
+                chosen.append(free.pop(0))  # this row's tokens may be needed again: cut a copy instead
                 spare -= 1
             else:
                 chosen.append(place)

@@ -1,12 +1,12 @@
-"""The prefixes of a constraint's texts that a model was asked about, and what is known of each.
+"""The prefixes of a constraint's texts that a model was queried about, and what is known of each.
 
-A node is a prefix. Its mask says which tokens may follow, its ``chances`` what probability the model gives to each of
-them; ``left`` is their sum. ``alive`` is the part of the model's texts with this prefix that is not known to break the
+A node is a prefix. Its mask says which tokens may follow. ``chances`` are the model's probabilities of these, and
+``left`` is their sum. ``alive`` is the share of the model's texts with this prefix that are not known to break the
 constraint:
 
     alive(prefix) = sum over the tokens that may follow of chance(token) * alive(prefix + token)
 
-and 1 for a prefix that nobody has looked at. It only falls, and where all texts were seen it is the probability that
+and 1 for a prefix that has not been visited. It only decreases. Once all texts were seen, it is the probability that
 the model keeps to the constraint (the trie of ASAp, Park et al. 2024, arXiv 2405.21047, Algorithm 1, whose "expected
 future grammaticality" this is).
 """
@@ -32,9 +32,9 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["GivenUp", "Node", "Tree"]
 
-_NEAR = 64  # tokens that are left, from where on masks leave out what cannot be ended in time
-_LAST = 4096  # tokens that may come last, which are tried one by one
-_NODE_BYTES = 2048  # of a node without its tokens, with its matcher
+_NEAR = 64  # remaining tokens from which on masks leave out what cannot end in time
+_LAST = 4096  # maximum number of last tokens that are tried one by one
+_NODE_BYTES = 2048  # size of a node with its matcher, without its tokens
 MEMORY = 256 << 20  # bytes of the tokens of nodes
 _MOST_NODES = 1 << 18
 
@@ -44,11 +44,11 @@ class Node:
 
     Attributes:
         tokens: the prefix.
-        chance: of its last token.
-        ends: only a stop token can follow.
-        ids: the tokens that may follow and that the model may write, ascending; None: not known, or forgotten.
+        chance: the probability of its last token.
+        ends: whether only a stop token can follow.
+        ids: the tokens that may follow and that the model may write, ascending; None: unknown, or forgotten.
         chances: their probabilities, float64.
-        weights: ``chances`` times what is alive after each.
+        weights: ``chances`` times ``alive`` after each.
         left: the probability that the mask leaves; 1 before the prefix is read.
     """
 
@@ -89,7 +89,7 @@ _NOTHING: NDArray[np.float64] = np.zeros(0)
 
 
 class GivenUp(Exception):
-    """Nobody wants to know any more."""
+    """The result is no longer wanted."""
 
 
 class Tree:
@@ -110,11 +110,11 @@ class Tree:
         *,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Nothing is read yet.
+        """Reads nothing yet.
 
         Args:
-            memory: bytes that the tokens of nodes may take, beside those of the nodes at hand.
-            stop: tells that nobody wants to know any more.
+            memory: maximum number of bytes for the tokens of nodes, apart from those of the current nodes.
+            stop: returns whether the result is no longer wanted.
         """
         self.reader, self.guide, self.limit = reader, guide, limit
         self._stop = stop
@@ -141,7 +141,7 @@ class Tree:
             self.root = self._start()
 
     def child(self, node: Node, token: int) -> Node:
-        """The prefix with one of the node's tokens more, which is no stop token."""
+        """The prefix with one more token of the node, which must not be a stop token."""
         found = node.children.get(token)
         if found is None:
             matcher = node.matcher.fork()
@@ -153,12 +153,11 @@ class Tree:
         return found
 
     def read(self, nodes: Sequence[Node]) -> None:
-        """Learns what follows prefixes; those that are known cost nothing, the others a forward pass each.
-
-        What is alive above them is brought up to date.
+        """Learns what follows prefixes, and updates ``alive`` above them. A known prefix is free, a new one takes a
+        forward pass.
 
         Raises:
-            GivenUp: nobody wants to know any more.
+            GivenUp: the result is no longer wanted.
         """
         self._go_on()
         asked: list[Node] = []
@@ -208,7 +207,7 @@ class Tree:
 
     @staticmethod
     def _set_alive(node: Node, alive: float) -> None:
-        """Sets what is alive, and corrects what is above."""
+        """Sets ``alive`` of a node and corrects it above."""
         before, node.alive = node.alive, min(1.0, max(0.0, alive))
         below = node
         for above in node.path():
@@ -232,7 +231,7 @@ class Tree:
                 return
 
     def _allowed(self, node: Node) -> NDArray[np.int64]:
-        """The tokens that may follow, of which each leaves enough tokens to end as far as that is known cheaply."""
+        """The tokens that may follow, without those that are cheaply known to leave too few tokens to end."""
         if node.ends:
             return np.array(sorted(self.stops), np.int64)
         left = self.limit - len(node.tokens)
@@ -260,5 +259,5 @@ class Tree:
         return np.flatnonzero(bitmask_to_bool(self._mask, self.guide.vocabulary.size)[0]).astype(np.int64)
 
     def log_left(self, node: Node) -> float:
-        """What the masks left on the path to a node, and at it."""
+        """The logarithm of what the masks left on the path to a node, and at it."""
         return sum(math.log(one.left) if one.left > 0 else -math.inf for one in (node, *node.path()))

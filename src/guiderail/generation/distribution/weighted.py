@@ -1,17 +1,17 @@
-"""Texts with weights, drawn together: sequential Monte Carlo whose proposals are the masks.
+"""Weighted texts, drawn together: sequential Monte Carlo with the masks as proposals.
 
-A population of texts grows by a token at a time. Each token is drawn from what the mask leaves, and the text's weight
-is multiplied by what that was: a text that has to be written against the model's will loses weight. Where the weight
-lies on few texts, the population is drawn again from itself, texts as often as their weight says: forks of matchers
-and, where the model has one, copies of its cache (Loula et al. 2025, arXiv 2504.13139, §2; Lew et al. 2023,
-arXiv 2306.03081). The mean weight is an unbiased estimate of the probability that the model keeps to the constraint by
-itself. For more and more texts, one drawn by its weight is drawn from the model's distribution under the constraint;
-for few, nearly so.
+A population of texts grows by one token at a time. Each token is sampled from what the mask leaves, and the text's
+weight is multiplied by the probability that the mask left. So a text that is written against the model's will loses
+weight. When few texts hold most of the weight, the population is resampled, each text as often as its weight says, with
+forks of matchers and, if the model supports it, copies of its cache (Loula et al. 2025, arXiv 2504.13139, §2; Lew et
+al. 2023, arXiv 2306.03081). The mean weight is an unbiased estimate of the probability that the model keeps to the
+constraint by itself. As the population grows, the distribution of a text drawn by weight approaches the model's own
+distribution under the constraint.
 
-A mask knows nothing of what follows the next token, so the first tokens of a population may all be of texts that the
-model would never end. Therefore some passes are spent beforehand on attempts at exact draws, and tokens are drawn with
-what the tree knows: with probability proportional to ``chance(token) * alive(prefix + token)``. Weights then are at
-most what is alive at the start, and where the tree knows everything they are all the same.
+A mask knows nothing of what follows the next token, so the first tokens of a population may all belong to texts that
+the model would never end. Therefore some passes are first spent on attempts at exact draws, and tokens are sampled with
+what the tree knows: with probability proportional to ``chance(token) * alive(prefix + token)``. Weights are then at
+most ``alive`` at the start, and if the tree knows everything, they are all equal.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["Text", "draw_weighted"]
 
-_LEARN = 4  # forward passes a text that are spent on the tree beforehand
-_RECENT = 16  # attempts; if three quarters of the last ones succeed, the tree knows enough
-_RESAMPLE = 0.5  # of the texts: where the population is worth no more than these, it is drawn again
+_LEARN = 4  # forward passes per text that build the tree first
+_RECENT = 16  # attempts; if three quarters of the last ones succeed, the tree is good enough
+_RESAMPLE = 0.5  # share of the texts: a population with a smaller effective size is resampled
 
 
 @dataclass(frozen=True, slots=True)

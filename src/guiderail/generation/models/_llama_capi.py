@@ -1,10 +1,9 @@
 """llama.cpp's C interface, bound with ctypes from the library inside the ``xllamacpp`` wheel.
 
-The wheel's extension module exports the whole C interface. Structures cross that interface *by value*, so
-their layout must be that of the very version: :data:`VERSION` pins it, and :func:`load` refuses any other one
-instead of guessing. The layouts below follow ``include/llama.h`` of that release, field by field. (The low-level
-interface of llama-cpp-python would spare us this, but that package is published as source alone, and so needs a
-compiler to be installed.)
+The wheel's extension module exports the whole C interface. Structures cross that interface *by value*, so their layout
+must match the exact version: :data:`VERSION` pins it, and :func:`load` rejects any other instead of guessing. The
+layouts below follow ``include/llama.h`` of that release, field by field. (The low-level interface of llama-cpp-python
+would make this unnecessary, but that package is published only as source and needs a compiler to install.)
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class ContextParams(c.Structure):
 
 
 class Batch(c.Structure):
-    """``struct llama_batch``: tokens, each with its position, sequence and whether logits are wanted."""
+    """``struct llama_batch``: tokens, each with its position, its sequence, and whether its logits are needed."""
 
     _fields_ = (
         ("n_tokens", c.c_int32),
@@ -252,7 +251,7 @@ def load() -> Library:
 
 
 def _check_layout(library: Library) -> None:
-    """The defaults, read through the declared layouts, must be what the header says they are."""
+    """Checks that the defaults, read through the declared layouts, are those of the header."""
     model: ModelParams = library.model_default_params()
     context: ContextParams = library.context_default_params()
     fine = (

@@ -1,8 +1,8 @@
 """One prompt and many short texts that may follow it, read in few passes of the model.
 
-The texts are token ids. Together they form a tree: what several begin with is read once, and the prompt is read once
-for all of them. A model that can share its cache so has ``new_branches``; :func:`open_branches` serves any other by
-rows of a session, each of which reads the prompt again.
+The texts are token ids. They form a tree, so that the prompt, and what several texts begin with, is read once. A model
+that can share its cache in this way has ``new_branches``. For any other model, :func:`open_branches` uses rows of a
+session, each of which reads the prompt again.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ class Branches(Protocol):
     tokens: int
 
     def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The logits after the prompt and each text, in any order.
+        """Yields the logits after the prompt and each text, in any order.
 
         Args:
-            texts: distinct token ids; the empty one asks for the logits after the prompt.
+            texts: distinct token ids; the empty text asks for the logits after the prompt.
 
         Yields:
-            The index of a text, and its logits: float32, shape ``(logits_size,)``, valid until the next is asked for.
+            The index of a text, and its logits: float32, shape ``(logits_size,)``, valid until the next result.
 
         Raises:
-            ModelError: ``context-full``, ``bad-token``, or what the model's library says.
+            ModelError: ``context-full``, ``bad-token``, or an error of the model's library.
         """
 
     def close(self) -> None:
-        """Frees the cache. May be called again."""
+        """Frees the cache. May be called more than once."""
 
 
 class Tree:
-    """Texts with a common start, as nodes: the tokens that one pass reads after a prompt.
+    """Texts with common beginnings, as nodes: the tokens that one pass reads after a prompt.
 
     Attributes:
-        token: of each node; a parent comes before its children.
-        parent: of each node, -1 for one that follows the prompt.
-        depth: of each node, 0 for one that follows the prompt.
-        asked: the index of the text that ends at the node, or None.
+        token: the token of each node; a parent comes before its children.
+        parent: the parent of each node, -1 for one that follows the prompt.
+        depth: the depth of each node, 0 for one that follows the prompt.
+        asked: the index of the text that ends at each node, or None.
         leaves: nodes without children.
     """
 
@@ -160,7 +160,7 @@ class SessionBranches:
         chains = chains_of(tree) or [[]]
         session = self._model.new_session(len(chains), len(self._prompt) + max(map(len, chains)))
         try:
-            told: set[int] = set()
+            answered: set[int] = set()
             fed = [0] * len(chains)
             first = True
             while True:
@@ -170,7 +170,7 @@ class SessionBranches:
                     if not (first and after_prompt):  # up to the next node whose logits are wanted
                         while stop < len(chain):
                             stop += 1
-                            if tree.asked[chain[stop - 1]] is not None and chain[stop - 1] not in told:
+                            if tree.asked[chain[stop - 1]] is not None and chain[stop - 1] not in answered:
                                 break
                     rows.append((self._prompt if first else []) + [tree.token[n] for n in chain[fed[row] : stop]])
                     ends.append(stop)
@@ -187,8 +187,8 @@ class SessionBranches:
                     fed[row] = ends[row]
                     node = chain[fed[row] - 1]
                     index = tree.asked[node]
-                    if index is not None and node not in told:
-                        told.add(node)
+                    if index is not None and node not in answered:
+                        answered.add(node)
                         yield index, logits[row]
                 first = False
         finally:

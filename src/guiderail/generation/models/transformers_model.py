@@ -21,15 +21,15 @@ __all__ = ["TransformersModel", "TransformersSession"]
 
 
 class TransformersModel:
-    """Wraps a ``transformers`` model that can be called with ``past_key_values`` and its tokenizer.
+    """Wraps a ``transformers`` model that can be called with ``past_key_values``, and its tokenizer.
 
     Args:
         model: a causal language model, in evaluation mode, on the device where it is to run.
-        tokenizer: its tokenizer; loaded from where the model came from when left out.
-        context_length: tokens that a row may hold at most; what the model was made for by default.
+        tokenizer: its tokenizer; by default loaded from where the model came from.
+        context_length: maximum number of tokens per row; by default what the model was made for.
 
     Raises:
-        ModelError: ``no-tokenizer`` when none is given and none can be found, ``bad-model``.
+        ModelError: ``no-tokenizer``: none was given and none can be found; ``bad-model``.
     """
 
     max_batch: int | None = None
@@ -75,7 +75,7 @@ class TransformersModel:
 
     @cached_property
     def keeps_logits(self) -> bool:
-        """Whether it can be told of how many tokens the logits are wanted; older models compute all of them."""
+        """Whether the model accepts the number of tokens whose logits are needed; older models compute all of them."""
         return "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
     @property

@@ -1,3 +1,1 @@
-"""Kernels for accelerators; each module imports its library at once, so import them only where they are
-used.
-"""
+"""Kernels for accelerators. Each module imports its library at once, so import them only when needed."""

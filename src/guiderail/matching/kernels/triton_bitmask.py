@@ -1,9 +1,9 @@
-"""Applying bitmasks on CUDA devices.
+"""Applies bitmasks on CUDA devices.
 
-A program takes a block of one row: it loads the packed words (one for 32 logits, 1/64 of the traffic for
-16-bit logits) and stores -inf where a bit is 0. Logits are never read. Blocks whose words are all ones store
-nothing; of the others only the memory sectors that hold a banned token are written, so a mask that allows
-few tokens costs one write of the row: the bound that a fill of the same memory sets.
+A program takes a block of one row: it loads the packed words (one for 32 logits, 1/64 of the traffic for 16-bit logits)
+and stores -inf where a bit is 0. Logits are never read. Blocks whose words are all ones store nothing. Of the others,
+only memory sectors with a forbidden token are written. So a mask that allows few tokens costs one write of the row,
+which is the lower bound set by a fill of the same memory.
 
 Nothing of guiderail is imported here, so that the file can be measured on its own.
 """
@@ -18,7 +18,7 @@ import triton.language as tl
 
 __all__ = ["apply_rows"]
 
-BLOCK = 4096  # logits a program, 128 words
+BLOCK = 4096  # logits per program: 128 words
 WARPS = 8
 
 
@@ -42,7 +42,7 @@ def _apply_kernel(  # type: ignore[no-untyped-def]
         row = tl.load(rows + row).to(tl.int64)
     start = tl.program_id(1) * BLOCK
     word = start // 32 + tl.arange(0, BLOCK // 32)
-    # Words past the end count as 0: tokens that the mask does not speak of are banned.
+    # Words past the end count as 0: tokens that the mask does not cover are banned.
     packed = tl.load(
         bitmask + row * mask_row_stride + word.to(tl.int64) * mask_column_stride, word * 32 < covered, other=0
     )
@@ -61,13 +61,13 @@ def apply_rows(
 ) -> None:
     """Writes -inf into ``logits[row, i]`` where bit ``i`` of ``bitmask[row]`` is 0, or ``i >= covered``.
 
-    The arguments have been checked: nothing is validated here.
+    The arguments must already be checked.
 
     Args:
         logits: ``(batch, columns)``, floating point, any strides.
         bitmask: int32 ``(batch, words)`` on the same device, any strides.
-        rows: which rows; None for all. A tensor on the device saves a copy.
-        covered: how many tokens the bitmask speaks of, at most ``columns`` and ``32 * words``.
+        rows: the rows; None for all. A tensor on the device saves a copy.
+        covered: how many tokens the bitmask covers, at most ``columns`` and ``32 * words``.
     """
     columns = logits.shape[1]
     if rows is None:

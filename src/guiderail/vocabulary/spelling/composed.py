@@ -1,7 +1,7 @@
-"""Texts in Unicode's normal form C, for tokenizers that bring texts into it: others they do not give back.
+"""Texts in Unicode's normal form C, for tokenizers that normalize texts to it: they do not give back others.
 
-Decided by neighbours, and a little strictly: a character that composes with some that follow is not followed by any
-that composes with some before, and no two combining marks (of a class other than 0) stand side by side.
+Decided by neighbours, and slightly too strictly: a character that composes with some following ones is not followed by
+any that composes with some previous ones, and no two combining marks (of a class other than 0) are adjacent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["composed_texts"]
 
 
 def composed_texts() -> tuple[Node, Set]:
-    """A pattern for such texts, and the characters that stand in none."""
+    """A pattern for such texts, and the characters that occur in none."""
     forbidden, first, second, marks = of([]), of([]), of([]), of([])
     first[0x1100:0x1113] = True  # Hangul is composed by rule
     first[0xAC00:0xD7A4:28] = True

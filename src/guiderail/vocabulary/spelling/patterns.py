@@ -1,7 +1,7 @@
 """The regular expressions of pre-tokenizers, as instructions for ordered threads.
 
-They are small: alternatives, groups, classes, repetitions, and a look ahead at one character. What is read here means
-what it means to the libraries that backtrack (Oniguruma, fancy-regex); anything else is refused.
+They are small: alternatives, groups, classes, repetitions, and a look-ahead of one character. Supported constructs mean
+what they mean in backtracking libraries (Oniguruma, fancy-regex); anything else is rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 __all__ = ["END", "Instruction", "PatternError", "Program", "assemble", "parse"]
 
 Set: TypeAlias = "NDArray[np.bool_]"  # of all code points
-Instruction: TypeAlias = tuple[int, int, int, int]  # operation, atoms, where it goes on, where else
+Instruction: TypeAlias = tuple[int, int, int, int]  # operation, atoms, next instruction, other next instruction
 
 COUNT = sys.maxunicode + 1
 END = 1 << 63  # as an atom: nothing follows
@@ -66,7 +66,7 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False)
 class Possessive:
-    """What has matched is not given back: the same as without, where what follows could not use it."""
+    """A match that is not given back. The same as an ordinary one if what follows could not use it."""
 
     part: Node
 
@@ -302,7 +302,7 @@ def parse(pattern: str, *, oniguruma: bool = False) -> Node:
 
 
 def _plain(node: object, after: Set) -> Node:
-    """Without possessive parts: they mean the same as plain ones where what follows could not use what they gave back.
+    """The pattern without possessive parts, which equal plain ones if what follows could not use what they gave back.
 
     Args:
         after: the characters that what follows may begin with.
@@ -352,7 +352,7 @@ def _first(node: object) -> tuple[Set, bool]:
 # -- instructions ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A pattern's instructions, and where they begin."""
+    """A pattern's instructions, and the first of them."""
 
     code: list[Instruction]
     start: int
@@ -411,7 +411,7 @@ class _Assembler:
         return _mask(self.atoms, chars) & ~self.refused
 
     def emit(self, node: Node, then: int) -> int:
-        """Instructions for a part after which ``then`` comes; where they begin."""
+        """Emits instructions for a part that is followed by ``then``; returns the first of them."""
         if isinstance(node, Char):
             return self.add(_CHAR, self.mask(node.chars), then, 0)
         if isinstance(node, Ahead):

@@ -1,9 +1,9 @@
-"""Grammars in Lark's notation, as its LALR parser with a contextual lexer means them.
+"""Grammars in Lark's notation, with the meaning of its LALR parser with a contextual lexer.
 
-What is of the usual form is read by ``quick``, all else by the ``lark`` package (``by_lark``): the same comes out, and
-the tests hold the two against each other. ``quick`` takes a third of the time (SQL: 15 ms and not 45), and importing
-the package another 55 ms; but it takes no imports, no overrides, nothing that llguidance adds, and no faulty grammar.
-From there on ``reader`` makes lexemes of terminals.
+``quick`` reads grammars of the usual form, the ``lark`` package all others (``by_lark``). The results are the same, and
+the tests compare them. ``quick`` takes a third of the time (SQL: 15 ms instead of 45), and importing the package takes
+another 55 ms. But ``quick`` reads no imports, no overrides, nothing that llguidance adds, and no faulty grammar. Then
+``reader`` makes lexemes of terminals.
 """
 
 from guiderail.frontends.grammar.lark.reader import Reading

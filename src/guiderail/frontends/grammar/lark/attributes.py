@@ -17,17 +17,17 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a rule says in brackets.
+    """The attributes of a rule, in brackets.
 
     Attributes:
-        lazy: the shortest text.
-        stop: the token of what the text must not contain; empty: there is none.
-        suffix: the token of what the text ends with, for the first time.
-        open_end: ``stop=""``: the text may end wherever the body may, whatever stands after it.
-        max_tokens: how many tokens the text may have.
-        max_chars: how many characters.
-        capture: the name of what is captured; "": the rule's; None: nothing is.
-        stop_capture: the name of what ended the text.
+        lazy: the shortest match.
+        stop: the token of the text that a match must not contain; empty: none.
+        suffix: the token of the text that ends a match, at its first occurrence.
+        open_end: ``stop=""``: the text may end wherever the body may, whatever follows.
+        max_tokens: maximum number of tokens.
+        max_chars: maximum number of characters.
+        capture: the name of the capture; "": that of the rule; None: not captured.
+        stop_capture: the name under which what ended the text is captured.
         temperature: the token of that attribute.
     """
 
@@ -60,8 +60,8 @@ class Attributes:
         """Reads the tokens between the brackets.
 
         Raises:
-            PatternError: a value has the wrong form.
-            CompileError: there is no such attribute, or two exclude each other.
+            PatternError: a value is malformed.
+            CompileError: an attribute is unknown, or two exclude each other.
         """
         reader = _Reader(source)
         for key, value in reader.pairs(found):

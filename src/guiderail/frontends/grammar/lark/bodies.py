@@ -52,7 +52,7 @@ class Bodies:
             yield name, self.body(name, tree, names)
 
     def body(self, rule: str, tree: Any, names: dict[str, str]) -> Expression:
-        """The body of a rule; ``names``: what parameters of its template stand for."""
+        """The body of a rule; ``names``: what the parameters of its template stand for."""
         return _Body(self, rule, names).run(tree)
 
     def special(self, tree: Any) -> list[Any]:
@@ -110,7 +110,7 @@ class _Body:
         return self.expression(tree)
 
     def symbol(self, value: Any) -> str:
-        """The name of what a value is."""
+        """The name of the symbol that a value is."""
         (what,) = value.children
         found = self.symbols.get(id(what))
         if found is not None:

@@ -15,7 +15,7 @@ from guiderail.frontends.grammar.lark.tokens import Statement, Token
 
 __all__ = ["bounded"]
 
-_DEEPEST = 100  # rules within rules
+_DEEPEST = 100  # depth of nested rules
 
 
 def bounded(
@@ -25,14 +25,14 @@ def bounded(
     statements: Sequence[Statement],
     part: Callable[[Token, int], tuple[Constraint, int]],
 ) -> Constraint:
-    """The texts of a bounded rule. Within it there is no lexer: what it names is read character by character.
+    """The texts of a bounded rule. Inside it there is no lexer: rules that it names are read character by character.
 
     Args:
         what: the rule.
         source: the grammar.
-        find: the constraint of a terminal.
-        statements: of the grammar.
-        part: the constraint of ``%json``, ``%lark``, ``@name`` or ``<token>``, and where it ends in the source.
+        find: returns the constraint of a terminal.
+        statements: the statements of the grammar.
+        part: returns the constraint of ``%json``, ``%lark``, ``@name`` or ``<token>``, and where it ends in the source.
     """
     rules = {s.name.text: s for s in statements if s.name is not None and not s.defines_terminal}
     return _Bodies(source, find, rules, part).of(what, (what.rule,))

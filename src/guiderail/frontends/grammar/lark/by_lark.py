@@ -1,4 +1,4 @@
-"""Grammars that Lark itself reads: its definitions as rules and terminals, its errors with their places."""
+"""Has Lark read a grammar: turns its definitions into rules and terminals, and its errors into located ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(
     path: str | os.PathLike[str] | None,
     nested: Nesting | None = None,
 ) -> Reading:
-    """As :func:`.reader.read`."""
+    """Like :func:`.reader.read`."""
     lark = _lark()
     reader = _LarkReader(lark, rewrite(text, constraints, nested), start, constraints, indenter)
     paths = [p if callable(p) else os.fspath(p) for p in import_paths]

@@ -10,11 +10,11 @@ __all__ = ["conflicts"]
 
 
 def conflicts(compiled: Callable[[], tuple[list[Any], list[Any], list[str]]], start: str) -> list[str]:
-    """Conflicts of an LALR(1) parser for compiled rules of Lark, one sentence each, without doubles.
+    """Conflicts of an LALR(1) parser for compiled rules of Lark, one sentence each, without duplicates.
 
-    Lark resolves a conflict between shifting and reducing silently, as a shift, and refuses a grammar with a conflict
-    between two reductions of equal priority. The grammar read here means all of its language in either case. What
-    else Lark refuses when it compiles rules (an alternative that stands twice) is told, too.
+    Lark resolves a conflict between shift and reduce silently, as a shift, and rejects a grammar with a conflict
+    between two reductions of equal priority. guiderail allows the whole language in both cases. Anything else that Lark
+    rejects when it compiles rules (a duplicate alternative) is reported, too.
     """
     common: Any = import_module("lark.common")
     analysis: Any = import_module("lark.parsers.lalr_analysis")

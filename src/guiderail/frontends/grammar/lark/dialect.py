@@ -1,7 +1,7 @@
-"""What llguidance adds to Lark's notation, rewritten so that Lark reads the rest.
+"""Rewrites what llguidance adds to Lark's notation, so that Lark can read the rest.
 
-Each such form becomes a terminal that is only declared; what it stands for is kept beside the text. Places in the
-new text are mapped back, so that errors point into what the user wrote.
+Each such form becomes a declared terminal, and what it stands for is kept separately. Positions in the new text are
+mapped back, so that errors point into the user's text.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Cut:
     """A terminal that Lark does not see.
 
     Attributes:
-        name: what the rewritten grammar calls it.
+        name: its name in the rewritten grammar.
         tokens: its definition.
-        shortest: whether a lexeme ends where it first matches.
-        suffix: tokens of what must follow, as a part of it.
+        shortest: whether a lexeme ends at the first match.
+        suffix: tokens of what must follow and is part of it.
         priority: as in ``NAME.2: …``.
     """
 
@@ -74,19 +74,19 @@ class Bounded:
 
 @dataclass(slots=True)
 class Rewritten:
-    """A grammar that Lark reads.
+    """A grammar that Lark can read.
 
     Attributes:
         text: the grammar.
-        embedded: declared terminals that stand for a constraint, or for what ``Stop`` or ``Bounded`` says.
+        embedded: declared terminals that stand for a constraint, or for a ``Stop`` or ``Bounded``.
         cuts: terminals to be read without Lark, by name.
-        renamed: names of the new text to those of the source, where they differ.
-        notes: what was read and has no meaning here.
-        foreign: whether anything of llguidance's was found.
+        renamed: names of the new text to those of the source, if they differ.
+        notes: what was read and has no effect.
+        foreign: whether it contained anything of llguidance's.
         ignore_once: whether ignored text stands at most once between two terminals.
         captures: attributes of rules whose texts are captured.
-        statements: of the source.
-        part_at: reads a language of its own, from its first token and where the next one begins; says where it ends.
+        statements: the statements of the source.
+        part_at: reads a separate language, from its first token and the start of the next one; returns where it ends.
     """
 
     source: str
@@ -115,11 +115,11 @@ def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nesting 
     Args:
         source: the grammar.
         constraints: what ``@name`` stands for.
-        nested: how grammars and schemas within are made.
+        nested: makes nested grammars and schemas.
 
     Raises:
         PatternError: a form cannot be read.
-        CompileError: it asks for what cannot be enforced.
+        CompileError: a form cannot be enforced.
     """
     found = tokens(source)
     result = Rewritten(source)
@@ -227,7 +227,7 @@ class _Rewriter:
         self.edit(begin, end, f"%declare {name}")
 
     def anonymous(self, kind: str, what: Cut | Stop | Bounded | Constraint, shown: str = "") -> str:
-        """A declared terminal for ``what``; the same one for what is the same. ``shown``: its name for users."""
+        """A declared terminal for ``what``, the same for equal values. ``shown``: its name for users."""
         key: object = what
         if isinstance(what, Cut):
             key = (_texts(what.tokens), what.shortest, _texts(what.suffix))
@@ -322,7 +322,7 @@ class _Rewriter:
         return True
 
     def drop_edits(self, begin: int, end: int) -> None:
-        """Forgets what was to be changed within a place that is replaced as a whole."""
+        """Drops edits inside a range that is replaced as a whole."""
         self.edits = [e for e in self.edits if not (begin <= e[0] and e[1] <= end)]
 
     def body(self, found: list[Token]) -> None:

@@ -24,7 +24,7 @@ def is_embedded(token: Token) -> bool:
 
 
 def json_at(source: str, token: Token, begin: int) -> tuple[Any, int]:
-    """The JSON value after a directive, which begins at ``begin``, and where it ends.
+    """The JSON value after a directive, which begins at ``begin``, and where the value ends.
 
     Raises:
         PatternError: there is none.
@@ -46,13 +46,13 @@ def json_at(source: str, token: Token, begin: int) -> tuple[Any, int]:
 
 @dataclass(slots=True)
 class EmbeddedParts:
-    """Reads such parts of one grammar.
+    """Reads the embedded parts of one grammar.
 
     Attributes:
         source: the grammar.
         constraints: what ``@name`` stands for.
-        nested: how grammars and schemas within are made.
-        notes: what was read and has no meaning here.
+        nested: makes nested grammars and schemas.
+        notes: what was read and has no effect.
     """
 
     source: str
@@ -64,12 +64,12 @@ class EmbeddedParts:
         """The constraint of a part, and where it ends.
 
         Args:
-            token: its first.
+            token: its first token.
             begin: where the next token begins.
 
         Raises:
             PatternError: it cannot be read.
-            CompileError: it is not known, or cannot be enforced.
+            CompileError: it is unknown, or cannot be enforced.
         """
         if token.text == "%json":
             value, end = json_at(self.source, token, begin)

@@ -1,18 +1,17 @@
-"""What a backtracking matcher takes of a text, against the longest and the shortest text that a pattern matches.
+"""Compares what a backtracking matcher takes with the longest and the shortest match of a pattern.
 
-``re.match`` takes the match that a search in the order of the pattern finds first. The search is simulated as by a
-machine that follows all threads at once in order of preference (Pike's; Cox 2010, "Regular Expression Matching in
-the Wild"): where a thread matches, those after it are cut off. The ordered lists of threads are the states of an
-automaton, and so is the plain set of threads without any cut, which finds *every* match. Run side by side over all
-texts they decide exactly
+``re.match`` takes the match that a search in the order of the pattern finds first. The search is simulated by a machine
+that follows all threads at once in order of preference (Pike's; Cox 2010, "Regular Expression Matching in the Wild"):
+when a thread matches, those after it are cut off. The ordered lists of threads are the states of an automaton. So is
+the plain set of threads without cuts, which finds *every* match. Run side by side over all texts, they decide exactly
 
 - *longest*: at no reachable pair does the second match where the first does not;
 - *shortest*: after a match of the first, none is ever found again.
 
-Where neither holds the pattern is made an atomic group: what it matches as a whole is what ``re.match`` takes.
+If neither holds, the pattern becomes an atomic group: what it matches as a whole is what ``re.match`` takes.
 
-An assertion about what follows is an obligation that a thread carries; one that is still open at the end of a match
-makes the match depend on the character after it.
+An assertion about what follows is an obligation that a thread carries. If one is still open at the end of a match, the
+match depends on the character after it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _STATES = 20_000
-_LOOK_BEHIND = 8  # characters that a look-behind may see
+_LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
 
 
@@ -51,10 +50,10 @@ class FirstMatch:
     """What is known of a pattern.
 
     Attributes:
-        longest: ``re.match`` always takes the longest text that the pattern matches.
-        shortest: … the shortest.
-        depends: characters after a match that undo it; empty: matches depend on nothing after them.
-        needs: whether some match needs a character after it (it is none at the end of the text).
+        longest: ``re.match`` always takes the longest match.
+        shortest: ``re.match`` always takes the shortest match.
+        depends: characters after a match that undo it; empty: matches do not depend on what follows.
+        needs: whether some match needs a character after it (so that it does not match at the end of the text).
         after: characters that may lengthen a match, or undo it.
     """
 
@@ -66,14 +65,14 @@ class FirstMatch:
 
 
 class _Ahead(NamedTuple):
-    """The next character is of ``mask``, or there is none and ``end``."""
+    """The next character is in ``mask``, or there is none and ``end``."""
 
     mask: int
     end: bool
 
 
 class _Look(NamedTuple):
-    """A look-ahead under way: the states of its body."""
+    """A look-ahead in progress: the states of its body."""
 
     negative: bool
     states: frozenset[int]
@@ -83,8 +82,8 @@ class _State(NamedTuple):
     """A state of the machine.
 
     Attributes:
-        kind: ``match``; ``char`` (of ``mask``, then ``first``); ``split`` (``first`` rather than ``second``);
-            ``loop`` (a split of which ``inside`` continues: an iteration that reads nothing is the last);
+        kind: ``match``; ``char`` (one of ``mask``, then ``first``); ``split`` (``first`` preferred to ``second``);
+            ``loop`` (a split whose branch ``inside`` continues; an iteration that reads nothing is the last);
             ``assert`` (``node``, then ``first``).
     """
 
@@ -171,7 +170,7 @@ class Machine:
 
     # -- characters
     def _divide(self, sets: list[CharSet]) -> None:
-        """Classes of characters that no set of the pattern tells apart; in ``masks`` each set as a set of them."""
+        """Classes of characters that no set of the pattern tells apart; in ``masks``, each set as a set of these."""
         cuts = sorted({0, 0x110000, 0xD800, 0xE000, *(p for s in sets for a, b in s.ranges() for p in (a, b + 1))})
         index = {cut: i for i, cut in enumerate(cuts)}
         signs = [0] * len(cuts)
@@ -266,7 +265,7 @@ class Machine:
 
     # -- threads
     def close(self, threads: list[_Thread], seen: set[_Thread], state: int, duties: _Duties, past: str) -> None:
-        """Adds the threads that ``state`` stands for, in order; ``past``: the last classes read."""
+        """Adds the threads that ``state`` expands to, in order; ``past``: the last classes read."""
         stack: list[tuple[int, _Duties, frozenset[int]]] = [(state, duties, frozenset())]
         while stack:
             state, duties, entered = stack.pop()
@@ -297,7 +296,7 @@ class Machine:
                 threads.append(here)
 
     def duty(self, node: Node | None, past: str) -> _Ahead | _Look | bool:
-        """What an assertion asks for here: nothing (True), the impossible (False), or something of what follows."""
+        """What an assertion requires here: nothing (True), the impossible (False), or something of what follows."""
         if isinstance(node, Edge) and not node.behind:
             return _Ahead(self.masks[node.chars], node.edge)
         if isinstance(node, Edge | Boundary) and not past:
@@ -334,7 +333,7 @@ class Machine:
         return _MATCH in states
 
     def spread(self, states: list[int]) -> frozenset[int]:
-        """The states of a body without assertions that ``states`` stand for."""
+        """The states that ``states`` expand to, in a body without assertions."""
         found: set[int] = set()
         stack = list(states)
         while stack:
@@ -347,7 +346,7 @@ class Machine:
         return frozenset(found)
 
     def body(self, states: list[int]) -> frozenset[int] | None:
-        """The same; None where the body has matched."""
+        """Like :meth:`spread`; None if the body has matched."""
         found = self.spread(states)
         return None if _MATCH in found else found
 
@@ -378,7 +377,7 @@ class Machine:
 
     @staticmethod
     def at_end(duties: _Duties) -> bool:
-        """Whether ``duties`` are fulfilled where the text ends."""
+        """Whether ``duties`` are fulfilled at the end of the text."""
         return all(duty.end if isinstance(duty, _Ahead) else duty.negative for duty in duties)
 
     def step(self, threads: tuple[_Thread, ...], k: int, past: str, cut: bool) -> tuple[_Thread, ...]:
@@ -404,7 +403,7 @@ class Machine:
         return tuple(sorted(set(result), key=repr if self.special else None)) if len(result) > 1 else tuple(result)
 
     def valid(self, duties: _Duties, k: int) -> bool:
-        """Whether a match with ``duties`` holds before a character of class ``k``, or (k < 0) at the end."""
+        """Whether a match with ``duties`` is valid before a character of class ``k``, or (k < 0) at the end."""
         if k < 0:
             return self.at_end(duties)
         left = self.kept(duties, k)
@@ -464,9 +463,9 @@ class Machine:
         return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
 
     def decide_plain(self) -> FirstMatch:
-        """The same where threads are only states: what each stands for is computed once."""
+        """Decides the same if threads are only states: what each expands to is computed once."""
         masks = [state.mask for state in self.states]
-        lists: dict[int, tuple[int, ...]] = {}  # by a state: the states it stands for, in order
+        lists: dict[int, tuple[int, ...]] = {}  # state → the states it expands to, in order
         divisions: dict[frozenset[int], list[int]] = {}
         count = len(self.classes)
         first = self.leaves(self.start)
@@ -526,7 +525,7 @@ class Machine:
         return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
 
     def leaves(self, state: int) -> tuple[int, ...]:
-        """The states that a state stands for, in order, where no iteration is empty."""
+        """The states that a state expands to, in order, if no iteration is empty."""
         found: list[int] = []
         seen: set[int] = set()
         stack = [state]
@@ -551,7 +550,9 @@ class Machine:
         return sorted(found, key=lambda part: part & -part)
 
     def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
-        """Sets of classes that no thread tells apart, by their least class; one each where the text before counts."""
+        """Sets of classes that no thread tells apart, by their least class; one set for each class if the text before
+        matters.
+        """
         if self.special:
             return [1 << k for k in range(len(self.classes))]
         return self.divided({self.states[state].mask for threads in lists for state, _ in threads})
@@ -577,7 +578,7 @@ class Machine:
 
 
 def _sets_of(tree: Node) -> list[CharSet]:
-    """All sets of characters that a pattern speaks of, each once."""
+    """All sets of characters in a pattern, each once."""
     found: dict[CharSet, None] = {}
     stack = [tree]
     while stack:

@@ -1,4 +1,4 @@
-"""Which terminals may stand after a terminal, and whether a look-ahead at its end can therefore never matter."""
+"""Which terminals may follow a terminal, and whether a look-ahead at its end can therefore never matter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Sets:
         while self.changed:
             self.changed = False
             for name, rule in rules.items():
-                self.behind(rule.body, self.follow[name])
+                self.collect(rule.body, self.follow[name])
 
     def begin(self, e: Expression) -> tuple[bool, set[str]]:
         """Whether ``e`` may be empty, and what it may begin with."""
@@ -59,8 +59,8 @@ class _Sets:
             return nullable or not e.min, first
         return True, {ANYTHING}
 
-    def behind(self, e: Expression, follow: set[str]) -> None:
-        """Adds ``follow`` to what may stand after the last names of ``e``."""
+    def collect(self, e: Expression, follow: set[str]) -> None:
+        """Adds ``follow`` to what may follow the last names of ``e``."""
         if isinstance(e, Name):
             known = self.follow.setdefault(e.name, set())
             if not follow <= known:
@@ -68,19 +68,19 @@ class _Sets:
                 self.changed = True
         elif isinstance(e, Sequence):
             for part in reversed(e.parts):
-                self.behind(part, follow)
+                self.collect(part, follow)
                 nullable, first = self.begin(part)
                 follow = first | follow if nullable else first
         elif isinstance(e, Choice):
             for part in e.parts:
-                self.behind(part, follow)
+                self.collect(part, follow)
         elif isinstance(e, Repetition):
             again = self.begin(e.item)[1] if e.max is None or e.max > 1 else set()
-            self.behind(e.item, follow | again)
+            self.collect(e.item, follow | again)
 
 
 class Follow:
-    """The terminals that may stand right after a terminal; with ``""`` where it may be an embedded constraint."""
+    """The terminals that may follow a terminal directly, with ``""`` for an embedded constraint."""
 
     def __init__(self, rules: dict[str, Rule]) -> None:
         self.rules = rules
@@ -93,14 +93,14 @@ class Follow:
 
 
 def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
-    """Whether the lexer may forget what must not follow ``lexeme``.
+    """Whether the lexer may ignore what must not follow ``lexeme``.
 
-    It may where a text refused for it is refused anyhow: what may come next never begins with a character that
+    It may if a text rejected for this reason is rejected anyway: what may come next never begins with a character that
     lengthens or undoes the lexeme, and no terminal that would be tried after it begins with the same characters.
     """
     after = _first_bytes_of(lexeme.after)
     names = follow(lexeme.name) | ignore
-    if ANYTHING in names or lexeme.name in ignore:  # which stands before anything
+    if ANYTHING in names or lexeme.name in ignore:  # anything may follow it
         return False
     own = _begin(lexeme.constraint)
     later = False

@@ -1,12 +1,13 @@
-"""Look-aheads past the end of a lexeme, said by the order of terminals.
+"""Expresses look-aheads past the end of a lexeme by the order of terminals.
 
-``/"(?!"").*?"/`` takes ``""`` only where no third quote follows. Texts that undo a match so (``\"\"\"``) become a
-terminal of their own, the guard, which is tried right before: it takes the lexeme, and is refused. That is exact where
+``/"(?!"").*?"/`` takes ``""`` only if no third quote follows. Texts that undo a match in this way (``\"\"\"``) become
+their own terminal, the guard. The lexer tries it just before the lexeme: the guard takes these texts, and the parser
+refuses it. This is exact under two conditions:
 
-- no text begins with both a match that counts and one that is undone, and
-- every terminal that could take such a text instead is tried before the guard (one that Lark tries later is moved
-  before it, if it never matches where this one does, and with it what Lark tries before that one and may match in the
-  same place), or could only take a part of it after which nothing fits.
+- No text begins with both a match that counts and one that is undone.
+- Every other terminal that could take such a text is tried before the guard, or could only take a part of it after
+  which nothing fits. A terminal that Lark tries later is moved before the guard if it never matches where the lexeme
+  does, together with those that Lark tries before it and that may match in the same place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["guard"]
 
 
 def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
-    """Puts a guard before ``lexeme``, and what must be tried before it there too; False where that is not exact."""
+    """Puts a guard before ``lexeme``, preceded by what must be tried before it; False if that is not exact."""
     text = lexeme.pattern.to_regexp()
     undone = FirstMatches(text, "undone")
     b = _core.Builder()
@@ -47,12 +48,12 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
         if apart(begins, good):
             moved.append(other)
             continue
-        # it must lead nowhere: it is none of the bad texts, and nothing that may stand after it continues it to one
+        # it must lead nowhere: it is none of the bad texts, and no follower continues it to one
         names = follow(other.name) | ignore
         if other.name in ignore or ANYTHING in names or not apart(e, bad):
             return False
-        behind = b.union([x.constraint._lower(b) for x in lexemes if x.name in names])
-        if not apart(b.concat([e, behind, anything]), bad):
+        followers = b.union([x.constraint._lower(b) for x in lexemes if x.name in names])
+        if not apart(b.concat([e, followers, anything]), bad):
             return False
     if moved:  # nothing that is tried before one of these, and could match in its place, may be overtaken
         begun = {x.name: b.concat([x.constraint._lower(b), anything]) for x in moved}

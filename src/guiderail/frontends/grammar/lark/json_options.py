@@ -27,17 +27,17 @@ _WHITE_SPACE = r"[ \t\n\r]{0,40}"
 
 
 def schema_with_options(value: Any, general: Iterable[tuple[str, Any]] = ()) -> tuple[Constraint, list[str]]:
-    """A schema as ``%json`` has it, and notes on options without effect.
+    """The schema of a ``%json``, and notes on options without effect.
 
-    ``whitespace_flexible`` asks for the layout "free", its opposite for fixed separators; without either a value is
-    written as ``gr.json_schema`` writes it.
+    ``whitespace_flexible`` selects the layout "free", its opposite fixed separators. Without either, values are written
+    as ``gr.json_schema`` writes them.
 
     Args:
         value: the schema.
-        general: options of ``json_schema`` where ``x-guidance`` says nothing.
+        general: options of ``json_schema`` that ``x-guidance`` does not set.
 
     Raises:
-        CompileError: an option is not known, or cannot be enforced.
+        CompileError: an option is unknown, or cannot be enforced.
         SchemaError: the schema is malformed.
     """
     if not isinstance(value, dict) or "x-guidance" not in value:

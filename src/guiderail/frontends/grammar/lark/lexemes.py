@@ -1,7 +1,7 @@
-"""Terminals of Lark as lexemes: which texts, where they end, and how they relate.
+"""Lark's terminals as lexemes: their texts, where they end, and how they relate.
 
-Lark tries terminals in a fixed order with ``re.match``; ours is said by a language and whether the longest or the
-shortest match is taken. The two agree for every terminal that is let through (see :mod:`.first_match`).
+Lark tries terminals in a fixed order with ``re.match``. Here a terminal is a language, and takes either the longest or
+the shortest match. The two agree for every terminal that is accepted (see :mod:`.first_match`).
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class Lexeme:
     """A terminal before it is part of the lexer.
 
     Attributes:
-        name: of the terminal.
+        name: the name of the terminal.
         constraint: its texts.
         shortest: whether a lexeme ends at the first match.
-        rank: what Lark sorts terminals by.
-        pattern: Lark's pattern, or None where Lark does not see the terminal.
-        lazy: whether a lexeme ends where this one matches first, whatever others could still become.
-        nested: whether it is a constraint with texts of its own, which the lexer does not cut.
-        nullable: whether the definition has the empty text, which no lexeme is.
-        nothing: whether no other text is left.
+        rank: Lark's sort key of terminals.
+        pattern: Lark's pattern, or None if Lark does not see the terminal.
+        lazy: whether a lexeme ends where this one first matches, whatever others could still become.
+        nested: whether it is a separate language, which the lexer does not cut.
+        nullable: whether the definition matches the empty text, which is never a lexeme.
+        nothing: whether it matches no other text.
         depends: characters after a lexeme that undo it, which the lexer cannot see.
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
-        guard_of: the terminal whose place it takes only to be refused.
+        guard_of: the terminal whose text it takes only to be rejected.
     """
 
     name: str
@@ -83,7 +83,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         place: source and span of a terminal's definition, for errors.
 
     Raises:
-        CompileError: it cannot be said exactly; the message names the terminal and a way out.
+        CompileError: it cannot be expressed exactly; the message names the terminal and a way out.
         PatternError: its regular expression cannot be read.
     """
     name, pattern = definition.name, definition.pattern
@@ -202,11 +202,11 @@ def ordered(lexemes: Iterable[Lexeme]) -> list[Lexeme]:
 def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     """Finds the strings that are keywords of regular expressions; ``lexemes`` is changed.
 
-    Lark types a lexeme of a regular expression anew where it reads as a string terminal of the same priority that the
-    expression matches, and that string then does not compete by itself – unless it has flags that the expression has
-    not (``"select"i`` beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are
-    keywords, the others compete. What an ignored expression matches is ignored before it is looked at; and an ignored
-    string that is a keyword of another terminal is not ignored in its place, but a mistake: a guard that is a keyword.
+    If a lexeme of a regular expression equals a string terminal of the same priority that the expression matches, Lark
+    retypes it, and that string does not compete by itself, unless it has flags that the expression lacks (``"select"i``
+    beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are keywords, the others
+    compete. What an ignored expression matches is ignored before retyping. An ignored string that is a keyword of
+    another terminal is not ignored in its place, but an error: a guard that is a keyword.
 
     Returns:
         Terminals that have been divided, with the names of their parts.
@@ -262,7 +262,7 @@ class _Takes:
         e = self.lexeme.constraint._lower(b)
         found = frozenset(b.first_bytes(e))
         if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
-            self.program = b.finish(e)  # the longest match: all of the text, if that is one
+            self.program = b.finish(e)  # the longest match: the whole text, if it matches
         return found
 
     def __call__(self, text: str) -> bool:
@@ -275,7 +275,7 @@ class _Takes:
             pattern = self.lexeme.pattern.to_regexp()
             try:
                 self.pattern = re.compile(pattern, re.ASCII)
-            except ValueError:  # (?u) in front
+            except ValueError:  # (?u) at the beginning
                 self.pattern = re.compile(pattern)
         match = self.pattern.match(text)
         return match is not None and match[0] == text
@@ -291,7 +291,7 @@ def _empty(constraint: Constraint) -> bool:
 
 
 def no_text(constraint: Constraint, b: _core.Builder) -> bool:
-    """Whether no text fits; False where that is too hard to decide, and left to the guide."""
+    """Whether nothing matches; False if that is too hard to decide, which the guide then does."""
     try:
         return b.is_empty(constraint._lower(b))
     except LimitError:

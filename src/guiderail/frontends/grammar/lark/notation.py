@@ -18,9 +18,9 @@ from typing import Any
 __all__ = ["grammar_builder"]
 
 _NOTATION = "e852eff4c6290c7b"  # of the notation that is read here
-_DEEPEST = 40  # parentheses in each other
+_DEEPEST = 40  # nested parentheses
 
-# Comments and blanks are taken whole: a look-ahead is not gone back into.
+# Comments and blanks are consumed as a whole: a look-ahead prevents backtracking into them.
 _SKIP = r"(?=(?P<skip>(?:\s*//[^\n]*|\s*#[^\n]*|[ \t]+|\\[ ]*\n)*))(?P=skip)"
 
 
@@ -265,7 +265,7 @@ def _tree(text: str, lark: Any) -> Any:
 
 
 def _sound(builder: Any, lark: Any) -> bool:
-    """Whether all that Lark's ``validate`` asks for is surely so, in one walk through the trees."""
+    """Whether everything that Lark's ``validate`` checks surely holds, in one walk through the trees."""
     known, tree, symbol = builder._definitions, lark.Tree, lark.Symbol
     for definition in known.values():
         parameters = definition.params
@@ -298,11 +298,11 @@ def _sound(builder: Any, lark: Any) -> bool:
 
 @lru_cache(maxsize=1)
 def grammar_builder() -> Any:
-    """Lark's ``GrammarBuilder``, with the quicker parser for what it loads and imports."""
+    """Lark's ``GrammarBuilder``, with the faster parser for what it loads and imports."""
     lark: Any = import_module("lark.load_grammar")
     try:
-        told = json.dumps([lark.TERMINALS, lark.RULES]).encode()
-        if hashlib.sha256(told).hexdigest()[:16] != _NOTATION:
+        content = json.dumps([lark.TERMINALS, lark.RULES]).encode()
+        if hashlib.sha256(content).hexdigest()[:16] != _NOTATION:
             return lark.GrammarBuilder
         usual = lark._parse_grammar
         names = dict(vars(lark))
@@ -323,7 +323,7 @@ def grammar_builder() -> Any:
 
         def validate(builder: Any) -> None:
             if not _sound(builder, lark):
-                lark.GrammarBuilder.validate(builder)  # which says what is wrong
+                lark.GrammarBuilder.validate(builder)  # raises, with the message
 
         methods["validate"] = validate
         names["_parse_grammar"] = parse

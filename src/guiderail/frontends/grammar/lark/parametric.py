@@ -1,7 +1,7 @@
-"""Parametric rules of llguidance's Lark, written out: ``name::_ : "a" name::set_bit(0) %if bit_clear(0)``.
+"""Expands parametric rules of llguidance's Lark: ``name::_ : "a" name::set_bit(0) %if bit_clear(0)``.
 
 A parameter is a number of 64 bits. Each rule is written once for every value with which it can be reached from rules
-without parameter, so what comes out is an ordinary grammar.
+without parameter, so the result is an ordinary grammar.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["WrittenOut", "write_out"]
 _ALL = 2**64 - 1
 _MOST = 20_000  # rules that are written out …
 _LONGEST = 20_000_000  # … and characters
-_DEEPEST = 50  # conditions within conditions
+_DEEPEST = 50  # depth of nested conditions
 _NOTHING = r"/[^\s\S]/"  # the body of a rule without alternatives
 _NO_ATTRIBUTES = ("stop", "suffix", "lazy", "temperature", "max_tokens", "max_chars")
 _WORD = re.compile(r"[ \t\r\f\n]*(0x[0-9a-fA-F]+|[0-9]+|[a-z_]+|.|$)", re.DOTALL)
@@ -75,11 +75,11 @@ class WrittenOut:
 
 
 def write_out(source: str) -> WrittenOut | None:
-    """Writes parametric rules out; None: there are none.
+    """Expands parametric rules; None: there are none.
 
     Raises:
-        PatternError: a parameter or condition cannot be read, or a rule is used without, or in vain with, one.
-        LimitError: more than 20,000 rules come out (``grammar-size``).
+        PatternError: a parameter or condition cannot be read, or a rule lacks a parameter or has a useless one.
+        LimitError: ``grammar-size``: there would be more than 20,000 rules.
     """
     if "::" not in source and "%if" not in source:
         return None
@@ -135,7 +135,7 @@ class _Writer:
         return True
 
     def alternatives(self, statement: Statement, heads: dict[str, Statement]) -> list[_Alternative]:
-        """The alternatives of a definition, with what is parametric in them."""
+        """The alternatives of a definition, with their parametric parts."""
         found: list[_Alternative] = []
         if statement.name is None or not statement.body:
             return found
@@ -265,7 +265,7 @@ class _Writer:
                 self.copy(at, one.start)
                 self.put(self.name(one.rule, one.value(value)), one.start)
                 at = one.end
-            if self.source[at : alternative.end].strip() != '""':  # which is read more quickly if left out
+            if self.source[at : alternative.end].strip() != '""':  # leaving it out makes reading faster
                 self.copy(at, alternative.end)
         self.put(_NOTHING + "\n" if first else "\n", statement.name.start)
 
@@ -280,7 +280,7 @@ class _Expressions:
         raise PatternError(message, code="lark-syntax", source=self.source, span=(start, max(self.at, start + 1)))
 
     def peek(self) -> tuple[str, int, int]:
-        """The next word, where it begins and ends."""
+        """The next word, and where it begins and ends."""
         found = _WORD.match(self.source, self.at)
         assert found is not None
         return found[1], found.start(1), found.end(1)

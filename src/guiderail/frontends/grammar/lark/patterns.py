@@ -1,4 +1,4 @@
-"""Terminals as Lark knows them: patterns with widths, their names, and the escapes in them.
+"""Lark's view of terminals: patterns with widths, names, and escapes.
 
 The same as in ``lark.lexer`` and ``lark.load_grammar``, without importing them.
 """
@@ -64,7 +64,7 @@ class Pattern:
         return self.type, self.value, self.flags
 
     def to_regexp(self) -> str:
-        """As a regular expression, its flags included."""
+        """As a regular expression, including flags."""
         text = re.escape(self.value) if self.type == "str" else self.value
         for flag in self.flags:
             text = f"(?{flag}:{text})"
@@ -155,7 +155,7 @@ class Definition:
 
 
 class AnonymousNames:
-    """Names for patterns that stand in rules: of terminals that are equal, or new ones.
+    """Names for patterns inside rules: those of equal terminals, or new ones.
 
     Attributes:
         definitions: all terminals; new ones are added.
@@ -229,5 +229,5 @@ def _evaluated(text: str) -> str:
             elif escaped not in "Uuxnftr":
                 parts.append("\\")
             parts.append(escaped)
-    told = "".join(parts).replace('\\"', '"').replace("'", "\\'")
-    return str(literal_eval(f"u'''{told}'''"))
+    content = "".join(parts).replace('\\"', '"').replace("'", "\\'")
+    return str(literal_eval(f"u'''{content}'''"))

@@ -1,9 +1,9 @@
-"""Reads a grammar in Lark's notation into rules and terminals at once, where it is of the usual form.
+"""Reads a grammar of the usual form in Lark's notation directly into rules and terminals.
 
-What Lark's own chain makes of a text (tokens, trees, definitions, trees without literals, trees without templates) is
-made here in one pass, without importing Lark: the same rules and terminals, with the same names in the same order.
-Whatever is not of the usual form is left to Lark and what is around it (:mod:`.reader`), which also have the messages:
-all faults, imports, ``%override`` and ``%extend``, and what llguidance adds.
+Lark itself makes tokens, trees, definitions, trees without literals, and trees without templates. This module does all
+of that in one pass, without importing Lark, and gets the same rules and terminals, with the same names in the same
+order. Everything else is left to Lark and the modules around it (:mod:`.reader`), which also have the messages: faults,
+imports, ``%override`` and ``%extend``, and what llguidance adds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from guiderail.frontends.regex import regex
 
 __all__ = ["Parts", "quick"]
 
-_DEEPEST = 40  # parentheses in each other
+_DEEPEST = 40  # nested parentheses
 _LONGEST = 10_000  # characters of a name of a template in use
 _EMPTY = Text("")
 _UNNAMED = Name("")
@@ -57,17 +57,17 @@ _LOWER = frozenset("_abcdefghijklmnopqrstuvwxyz")
 
 
 class Parts(NamedTuple):
-    """What a grammar consists of, by whomever it was read.
+    """The contents of a grammar, whichever reader read it.
 
     Attributes:
-        rules: by name, templates in use among them.
-        names: of all rules as the text defines them, templates among them.
-        definitions: terminals, those of literals among them.
+        rules: by name, including templates in use.
+        names: the names of all rules that the text defines, including templates.
+        definitions: terminals, including those of literals.
         ignore: terminals that are ignored.
-        mentioned: names that the text mentions outside of their own definitions.
+        mentioned: names that the text mentions outside their own definitions.
         named: names of the terminals that the text defines.
-        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
-        compiled: makes Lark's rules of it; None: that cannot be done.
+        imported: the grammars that it imports, except Lark's own: path and digest of each.
+        compiled: compiles it into Lark's rules; None: impossible.
     """
 
     rules: dict[str, Rule]
@@ -138,7 +138,7 @@ class _Reader:
 
     # -- statements
     def lines(self) -> Iterable[tuple[int, int]]:
-        """Where statements begin and end: at line breaks, unless ``|`` stands after them."""
+        """Where statements begin and end: at line breaks, unless ``|`` follows."""
         tokens = self.tokens
         begin = 0
         for at in [i for i, token in enumerate(tokens) if token[0] == "\n"]:
@@ -245,7 +245,7 @@ class _Reader:
         else:
             if "\n" in token and "x" not in flags:
                 raise _Unusual
-            regex(value, flags=flags)  # it is sound by itself
+            regex(value, flags=flags)  # it is valid by itself
             found = RegexPattern(value, flags, token)
         self.literals[token] = found
         return found
@@ -349,9 +349,9 @@ class _Pending(NamedTuple):
     Attributes:
         height: minus the depth in Lark's tree.
         at: index of the token.
-        written: a literal, as it is written; or the name of what the template becomes.
-        pattern: of the literal.
-        template: what is in use.
+        written: the literal as written, or the name that the template gets.
+        pattern: the pattern of the literal.
+        template: the template in use.
         arguments: names of rules and terminals.
     """
 
@@ -368,8 +368,8 @@ class _Rules:
 
     Attributes:
         known: names of rules and terminals, and named literals, by how they are written.
-        given: what the parameters of the template being read stand for.
-        literals: literals without a name so far, in the body being read.
+        given: what the parameters of the current template stand for.
+        literals: literals without a name so far, in the current body.
         calls: templates in use in it.
     """
 
@@ -389,7 +389,7 @@ class _Rules:
             if head.parameters:
                 if any(one in reader.rules or one in reader.terminals for one in head.parameters):
                     raise _Unusual
-                self.parse(head, {one: Name(one) for one in head.parameters})  # for its faults
+                self.parse(head, {one: Name(one) for one in head.parameters})  # to report its errors
             else:
                 found[name] = Rule(name, self.body(head, {}), reader.places[name])
         while self.order:  # more are added as they are met
@@ -406,7 +406,7 @@ class _Rules:
         return found
 
     def body(self, head: _Head, given: dict[str, Name]) -> Expression:
-        """The body of a rule, its literals named, and the templates in use in it on their way."""
+        """The body of a rule, with its literals named; yields the templates used in it."""
         found = self.parse(head, given)
         literals = [one for one in self.pending if one.pattern is not None]
         if literals:
@@ -498,8 +498,10 @@ class _Rules:
             pending[k] = pending[k]._replace(height=pending[k].height - 1)
 
     def value(self, i: int, depth: int) -> tuple[Name, int]:
-        """A name, literal, range or template in use; the index of its last token. ``depth``: of what the value is, in
-        Lark's tree."""
+        """A name, literal, range or template in use, and the index of its last token.
+
+        ``depth``: the depth of the value in Lark's tree.
+        """
         reader, tokens = self.reader, self.reader.tokens
         token = tokens[i]
         if token[0] in '"/' and len(token) > 1:

@@ -43,10 +43,10 @@ class Reading:
 
     Attributes:
         grammar: its rules and terminals.
-        notes: what was read and has no meaning here, a sentence each.
+        notes: one sentence for each thing that was read and has no effect.
         captures: rules whose texts are captured, and terminals that stand for one.
-        unused: terminals that are defined and neither named by a rule or terminal nor ignored.
-        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
+        unused: terminals that are defined, but neither ignored nor named by a rule or terminal.
+        imported: the grammars that it imports, except Lark's own: path and digest of each.
     """
 
     grammar: syntax.Grammar
@@ -57,7 +57,9 @@ class Reading:
     _compile: Callable[[], Any] | None
 
     def conflicts(self) -> list[str]:
-        """Where Lark's LALR parser accepts less than the grammar says, a sentence each; found when asked for."""
+        """One sentence for each place where Lark's LALR parser accepts less than the grammar says. Computed on
+        request.
+        """
         from guiderail.frontends.grammar.lark.conflicts import conflicts
 
         if self._compile is None:
@@ -89,8 +91,8 @@ class Reader:
         self.terms: dict[str, Constraint] = {}  # terminals read without Lark
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
-        self.never: set[str] = set()  # those that take the empty text wherever they may
-        self.impossible: set[str] = set()  # those that no text is
+        self.never: set[str] = set()  # terminals that take the empty text wherever they can
+        self.impossible: set[str] = set()  # terminals that match no text
         self.divided: dict[str, list[str]] = {}
         self.followed: dict[str, set[str]] = {}  # terminals that are a rule and its stop, and the rules
 
@@ -110,7 +112,7 @@ class Reader:
 
     @cached_property
     def uses(self) -> dict[str, dict[str, syntax.Span]]:
-        """What stands in the body of each definition, and first where; by ``""``: in directives."""
+        """The names in the body of each definition, with their first positions; by ``""``: in directives."""
         found: dict[str, dict[str, syntax.Span]] = {}
         for statement in self.statements:
             if statement.name is None:
@@ -121,7 +123,7 @@ class Reader:
         return found
 
     def place(self, name: str) -> dict[str, Any]:
-        """Source and span of a definition, as arguments of an error; of its use, where it has no name of its own."""
+        """Source and span of a definition, or of its use if it has no name, as arguments of an error."""
         name = self.rewritten.renamed.get(name, name)
         span = self.spans.get(name)
         if span is None and name in self.definitions:
@@ -241,7 +243,7 @@ class Reader:
         return what
 
     def final(self, rule: Rule) -> Rule:
-        """A rule with names as the user knows them, and terminals that are optional or divided written out."""
+        """A rule with the user's names, and with optional or divided terminals written out."""
         renamed = self.rewritten.renamed
 
         def visit(e: Expression) -> Expression:
@@ -384,7 +386,7 @@ class Reader:
 
 
 def once_ignored(rules: dict[str, Rule], lexer: syntax.Lexer) -> tuple[dict[str, Rule], syntax.Lexer]:
-    """The same with what is ignored written out: one such text at most, after each terminal."""
+    """The grammar with ignored text written out: at most one such text after each terminal."""
     if not lexer.ignore:
         return rules, lexer
     terminals = {terminal.name for terminal in lexer.terminals} - lexer.ignore
@@ -402,10 +404,10 @@ def once_ignored(rules: dict[str, Rule], lexer: syntax.Lexer) -> tuple[dict[str,
 
 
 def indentation_of(indenter: Any) -> syntax.Indentation | None:
-    """An indenter of Lark's as what it does.
+    """Converts one of Lark's indenters.
 
     Raises:
-        CompileError: it is none, or one that does something of its own.
+        CompileError: it is not an indenter, or one that overrides methods.
     """
     if indenter is None or isinstance(indenter, syntax.Indentation):
         return indenter

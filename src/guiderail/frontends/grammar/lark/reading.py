@@ -33,15 +33,15 @@ def read(
     Args:
         text: the grammar.
         start: its start rule.
-        import_paths: folders (or Lark's loaders) in which ``%import`` finds grammars.
-        indenter: what makes INDENT and DEDENT of line breaks: an ``Indenter`` of Lark or an ``Indentation``.
+        import_paths: directories (or Lark's loaders) in which ``%import`` looks for grammars.
+        indenter: an ``Indenter`` of Lark or an ``Indentation``, which turns line breaks into INDENT and DEDENT.
         constraints: what ``@name`` and declared terminals (``%declare NAME``) stand for.
-        path: the file that the grammar is from; relative imports start there.
-        nested: how grammars and schemas within are made.
+        path: the file of the grammar; relative imports start there.
+        nested: makes nested grammars and schemas.
 
     Raises:
         PatternError: the notation is malformed; ``span`` says where.
-        CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
+        CompileError: the grammar is not sound, or cannot be enforced exactly.
     """
     if not isinstance(text, str):
         raise CompileError(f"a grammar must be a string, not {type(text).__name__}", code="not-a-constraint")

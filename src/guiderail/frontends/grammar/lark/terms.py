@@ -226,7 +226,7 @@ def structured(source: str, token: Token, start: int, end: int) -> Constraint:
     """The constraint of ``%regex {…}``: substrings of a text by chunks, words or characters.
 
     Raises:
-        PatternError: it is no JSON object, or asks for something else.
+        PatternError: it is not a JSON object, or has other keys.
     """
 
     def fail(message: str) -> NoReturn:

@@ -47,7 +47,7 @@ class Statement:
     """One definition or directive.
 
     Attributes:
-        tokens: without blanks, comments and line breaks.
+        tokens: its tokens, without blanks, comments and line breaks.
         name: what it defines, or None.
         colon: index of the token ``:`` after the head; -1 in a directive.
     """
@@ -63,9 +63,9 @@ class Statement:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a grammar, line breaks too; what is no token is a mark of one character."""
+    """All tokens of a grammar, including line breaks; any other character is a mark."""
     found = []
-    new = tuple.__new__  # twice as quick as the class itself
+    new = tuple.__new__  # twice as fast as calling the class
     for m in _TOKEN.finditer(text):
         kind = m.lastgroup
         if kind is not None:
@@ -103,7 +103,7 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
 
 
 def _goes_on(found: list[Token], i: int, mark: str) -> bool:
-    """Whether ``mark`` is the next token that is no line break."""
+    """Whether ``mark`` is the next token other than a line break."""
     while i < len(found) and found[i].kind == "newline":
         i += 1
     return i < len(found) and found[i].text == mark

@@ -1,7 +1,7 @@
-"""Grammars that are ready to use: data files in Lark's notation or GBNF, their options, and how they are read.
+"""Ready grammars: data files in Lark's notation or GBNF, their options, and how they are read.
 
-Lark's lexer knows nothing of whole words: ``SELECTa`` is ``SELECT`` and ``a`` where no name may stand, and ``from`` is
-a name where no keyword may. :func:`whole_words` says both in the rules, as tree-sitter's ``word`` does for its lexers.
+Lark's lexer does not know whole words: ``SELECTa`` is ``SELECT`` and ``a`` if no name is allowed there, and ``from`` is
+a name if no keyword is. :func:`whole_words` adds both rules to a grammar, as tree-sitter's ``word`` does to its lexers.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _XML_OWN_ATTRIBUTE = re.compile(r"xmlns(?::(?!xml)[A-Za-z_][\w.-]*)?|xml:(?:lang
 
 
 class ReadyGrammar(NamedTuple):
-    """One of the grammars.
+    """A ready grammar.
 
     Attributes:
         file: name of the data file.
-        title: what it is called.
-        description: what it holds, in one line.
+        title: its title.
+        description: what it matches, in one line.
         options: names and meanings of its options.
         words: whether keywords are whole words (:func:`whole_words`).
         change: applies options to the text.
-        indentation: what makes INDENT and DEDENT of line breaks, where the language has them.
+        indentation: how line breaks become INDENT and DEDENT, if the language is indented.
     """
 
     file: str
@@ -51,7 +51,7 @@ class ReadyGrammar(NamedTuple):
 
 
 def grammar_text(name: str, **options: Any) -> str:
-    """The text of a ready grammar, in its notation, with its options applied; options that are None are left out.
+    """The text of a ready grammar, in its notation, with its options applied; options that are None have no effect.
 
     Raises:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
@@ -81,13 +81,13 @@ _TERMINAL = re.compile(r'("(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w))')
 
 
 def whole_words(text: str, word: str = "NAME") -> str:
-    """A grammar in which keywords are whole words, and reserved words no names.
+    """A grammar in which keywords are whole words, and reserved words are not names.
 
-    After the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word``
-    that matches them all, and a rule ``_never`` that nothing satisfies. Where a keyword is expected ``word`` is too,
-    and takes the longer text; what must follow it never comes. Reserved words, those that a look-ahead at the
-    beginning of ``word`` excludes, become terminals that are allowed with it and go nowhere. Both are said once for
-    each word, in a rule that stands in its place everywhere.
+    After the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word`` that
+    matches them all, and a rule ``_never`` that nothing satisfies. Where a keyword is expected, ``word`` is too, and
+    takes the longer text; what must follow it never comes. Reserved words, which a look-ahead at the beginning of
+    ``word`` excludes, become terminals that are allowed with it and lead nowhere. Both are defined once for each word,
+    in a rule that replaces it everywhere.
     """
     rules, _, terminals = text.partition(_SECTION)
     spelled = {value.lower(): name for name, value in _KEYWORD.findall(terminals)}
@@ -121,7 +121,7 @@ def whole_words(text: str, word: str = "NAME") -> str:
 
 
 def _json(text: str, max_depth: int) -> str:
-    """JSON with at most so many objects and arrays in each other (Koo, Liu & He 2024, §5.1)."""
+    """JSON with a maximum nesting of objects and arrays (Koo, Liu & He 2024, §5.1)."""
     _whole("max_depth", max_depth, 0, 1000)
     rules = ["start: value_0", "?scalar: STRING | NUMBER | TRUE | FALSE | NULL"]
     for level in range(max_depth):
@@ -138,7 +138,7 @@ def _json(text: str, max_depth: int) -> str:
 
 def _csv(text: str, columns: int) -> str:
     _whole("columns", columns, 1, 1000)
-    if columns == 1:  # a record may be empty, and the last line break one more of them
+    if columns == 1:  # a record may be empty, and the last line break is one more empty record
         return text.replace('record: _field? ("," _field?)*', "record: _field?")
     rules = f'_records: record (LINE_END record)* LINE_END?\nrecord: _field? ("," _field?)~{columns - 1}\n'
     return re.sub(r"(?m)^_records:.*\nrecord:.*\n", rules, text)

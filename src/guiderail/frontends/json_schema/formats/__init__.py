@@ -1,11 +1,10 @@
 """The formats that JSON Schema asserts, by name, as constraints on the decoded text.
 
-A format that is a regular language of a bearable size has one constraint. The others have two: ``narrow`` holds only
-texts that are of the format, ``wide`` holds all of them. Where a text is asked to be of the format, the narrow one
-stands for it; where it is asked *not* to be, the complement of the wide one. So no answer is ever wrong in the
-direction that lets a bad text through.
+A format that is a regular language of manageable size has one constraint. The others have two: all texts of ``narrow``
+are in the format, and all texts in the format are in ``wide``. If a text must be in the format, the narrow one is used;
+if it must *not* be, the complement of the wide one. So an approximation never accepts a wrong text.
 
-Each is lowered once per process, and written down for all programs.
+Each is lowered once per process and recorded for all programs.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ class Format:
     """One format.
 
     Attributes:
-        name: as a schema writes it.
-        narrow: makes the constraint whose texts are all of the format.
-        wide: makes the constraint that no text of the format escapes; None: the narrow one is exact.
-        missing: what the narrow one leaves out, for people; empty where it is exact.
+        name: its name in a schema.
+        narrow: makes a constraint whose texts are all in the format.
+        wide: makes a constraint that contains all texts of the format; None: the narrow one is exact.
+        missing: what the narrow one leaves out, in words; empty if it is exact.
     """
 
     name: str
@@ -110,7 +109,7 @@ class FormatTexts(Constraint):
 
 @cached(64)
 def _written(format: FormatTexts) -> bytes:
-    """Its expression as a program file: to read it takes less than to make it anew."""
+    """Its expression as a program file, which is faster to read than to build."""
     found = FORMATS[format.name]
     made = (found.wide if format.wide and found.wide is not None else found.narrow)()
     builder = _core.Builder(records=True)

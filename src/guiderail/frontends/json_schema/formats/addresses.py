@@ -1,4 +1,4 @@
-"""IP addresses, built without a pattern: they stand inside URIs and mail addresses, so they must be cheap to lower."""
+"""IP addresses, built without a pattern: they occur inside URIs and mail addresses, so they must be cheap to lower."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Ipv4(Constraint):
 class Ipv6(Constraint):
     """An IPv6 address of RFC 4291, section 2.2, without a zone (the ABNF is that of RFC 3986, section 3.2.2).
 
-    The ABNF's nine forms differ in how many groups stand before ``::``; written by how many groups were read, they are
-    one form until the ``::``, and few alternatives have to be followed at a time.
+    The nine forms of the ABNF differ in how many groups stand before ``::``. Organized by the number of groups read,
+    they are one form up to the ``::``, and few alternatives have to be followed at a time.
     """
 
     def _lower(self, b: _core.Builder) -> int:

@@ -1,14 +1,14 @@
-"""Dates, times and durations of RFC 3339 (section 5.6 and appendix A), with its calendar and its leap seconds.
+"""Dates, times and durations of RFC 3339 (section 5.6 and appendix A), with the calendar and leap seconds.
 
-A leap second is the second 60 of 23:59 UTC, so the clock that shows it depends on the offset: ``01:29:60+01:30`` is
-one, ``23:59:60+01:30`` is not. With an offset ``-hh:mm`` the clock shows ``23:59`` minus ``hh:mm`` of the same day,
-with ``+hh:mm`` one minute less than ``hh:mm`` of the next. Both go digit by digit, except for carries, so all 2,880
+A leap second is second 60 of 23:59 UTC, so the clock that shows it depends on the offset: ``01:29:60+01:30`` is one,
+``23:59:60+01:30`` is not. With an offset ``-hh:mm`` the clock shows ``23:59`` minus ``hh:mm`` of the same day, with
+``+hh:mm`` one minute less than ``hh:mm`` of the next. Both work digit by digit, except for carries, so all 2,880
 spellings are an intersection of three short expressions (see ``_Clock.leap``).
 
-RFC 3339 has leap seconds at the end of June and of December (UTC) only; ``date-time`` holds the day to that, in any
-year, since later ones are not known.
+RFC 3339 has leap seconds at the end of June and of December (UTC) only. ``date-time`` checks the day accordingly, in
+any year, since future ones are not known.
 
-The expressions are made without patterns: a date is the most frequent format of all and must be cheap to lower.
+The expressions are built without patterns: a date is the most frequent format and must be cheap to lower.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ class _Clock:
         return self.concat(self.hour, colon, self.sixty, colon, self.sixty, self.fraction, offset)
 
     def leap(self, signs: bytes, wraps: bool) -> int:
-        """``HH:MM:60…±HH:MM`` with such a sign; ``wraps``: 23:59 goes with ``+00:00`` too.
+        """``HH:MM:60…±HH:MM`` with this sign; ``wraps``: 23:59 also matches ``+00:00``.
 
-        The conditions on the hours, on the tens and on the ones of the minutes are one expression each, deterministic
-        from the left: each branches over what it asks of the clock, and then knows what it asks of the offset.
+        The conditions on the hours, on the tens and on the ones of the minutes are one expression each. Each is
+        deterministic from the left: it branches over what it requires of the clock, and then knows what it requires of
+        the offset.
         """
         b, one, digit = self.b, self.one, self.digit
         second = self.concat(b.literal(b":60"), self.fraction)

@@ -1,17 +1,17 @@
 """International host names (RFC 5890 to 5893) and mail addresses (RFC 6531).
 
-A label in its native form (a U-label) is checked by all that the RFCs ask of it, and nearly all of this is regular:
-the code points and their contexts (RFC 5892), hyphens and combining marks (RFC 5891, section 4.2.3), normal form C,
-and the directions of a name that is written from right to left (RFC 5893, section 2). Each rule is one expression,
-and a label is their intersection.
+A label in its native form (a U-label) is checked against all rules of the RFCs, and nearly all of these are regular:
+the code points and their contexts (RFC 5892), hyphens and combining marks (RFC 5891, section 4.2.3), normal form C, and
+the directions of a name that is written from right to left (RFC 5893, section 2). Each rule is one expression, and a
+label is their intersection.
 
-Combining marks are left out, except for those that some scripts cannot do without (see ``normal_form``). Two things are
-not regular, so the format has a narrow and a wide side:
+Combining marks are left out, except for those that some scripts need (see ``normal_form``). Two rules are not regular,
+so the format has a narrow and a wide side:
 
-* The Punycode of a label must fit 63 octets, and the whole name 253. ``_idna.WINDOWS`` says how many code points surely
-  fit, by the range that they come from; longer labels are left out by the narrow side, and names of more than three
-  labels hold at most 67 code points.
-* Labels that are written in Punycode (``xn--…``) must decode to valid ones: left out by the narrow side.
+* The Punycode of a label must fit into 63 octets, and the whole name into 253. ``_idna.WINDOWS`` says how many code
+  points surely fit, by the range that they come from. The narrow side leaves out longer labels, and names of more than
+  three labels have at most 67 code points.
+* Labels written in Punycode (``xn--…``) must decode to valid ones: the narrow side leaves them out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _one(low: int, high: int | None = None) -> CharSet:
 
 @lru_cache(maxsize=1)
 def _valid() -> CharSet:
-    """Every code point that a U-label may hold, in its context."""
+    """Every code point that a U-label may contain, in its context."""
     context = [_ZWNJ, _ZWJ, _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, *_GERESH]
     return _set(_idna.VALID) | CharSet([*((c, c) for c in context), _ARABIC, _EXTENDED])
 
@@ -76,9 +76,9 @@ class _Labels:
         b = self.b
         return b.complement(b.concat([b.complement(b.concat([self.any, before])), self.one(chars), self.any]))
 
-    def followed(self, chars: CharSet, behind: int) -> int:
+    def followed(self, chars: CharSet, after: int) -> int:
         b = self.b
-        return b.complement(b.concat([self.any, self.one(chars), b.complement(b.concat([behind, self.any]))]))
+        return b.complement(b.concat([self.any, self.one(chars), b.complement(b.concat([after, self.any]))]))
 
     def contexts(self) -> list[int]:
         """RFC 5892, appendix A."""
@@ -109,8 +109,8 @@ class _Labels:
     def normal_form(self) -> list[int]:
         """NFC: no pair that composes, marks in the order of their classes (Unicode, D108 to D117).
 
-        Only marks of the classes ``_RANKS``, which words need, stand in the narrow side: with all of them the automaton
-        would be too large to walk a vocabulary through.
+        The narrow side has only marks of the classes ``_RANKS``, which words need. With all marks, the automaton would
+        be too large to walk a vocabulary through.
         """
         b, one = self.b, self.one
         ranks = sorted((rank, _set(packed)) for rank, packed in _idna.RANKS.items() if rank in _RANKS)
@@ -138,7 +138,7 @@ class _Labels:
         return b.union([b.intersection([b.repeat(any_char, 1, most), self.within(most)]) for most in lengths])
 
     def within(self, least: int) -> int:
-        """Texts, however long, of characters of one of the windows that allow so many."""
+        """Texts of any length over the characters of one of the windows that allow this number."""
         b = self.b
         cases = []
         for low, high, foreign, most in _idna.WINDOWS:
@@ -169,7 +169,7 @@ class _Labels:
         return b.intersection(rules + (self.normal_form() if self.normalised else []))
 
     def plain(self) -> int:
-        """A label of ASCII that is no Punycode; reserved labels (``ab--c``) are none either."""
+        """An ASCII label that is not Punycode; reserved labels (``ab--c``) are left out, too."""
         b = self.b
         alnum = self.one(_LDH - _one(45))
         label = b.concat([alnum, b.repeat(b.concat([b.repeat(self.one(_LDH), 0, 61), alnum]), 0, 1)])
@@ -179,8 +179,8 @@ class _Labels:
     def names(self) -> int:
         """Host names: three labels of any kind, or three native ones in 67 code points, or ASCII in 253.
 
-        A name with a label that holds right-to-left characters obeys the six rules of RFC 5893, section 2, in all of
-        its labels: rules 1 to 4 say what ``from_right`` is, rules 1, 5 and 6 what ``from_left`` is.
+        If a label contains right-to-left characters, all labels of the name obey the six rules of RFC 5893, section 2:
+        rules 1 to 4 define ``from_right``, rules 1, 5 and 6 ``from_left``.
         """
         b, one = self.b, self.one
         native, plain = self.native(), self.plain()
@@ -228,8 +228,8 @@ class _Labels:
         """Any number of plain labels around one to three native ones."""
         b = self.b
         separator = self.one(_SEPARATORS)
-        before, behind = b.repeat(b.concat([plain, separator]), 0), b.repeat(b.concat([separator, plain]), 0)
-        return b.concat([before, native, behind, b.repeat(b.concat([separator, native, behind]), 0, 2)])
+        before, after = b.repeat(b.concat([plain, separator]), 0), b.repeat(b.concat([separator, plain]), 0)
+        return b.concat([before, native, after, b.repeat(b.concat([separator, native, after]), 0, 2)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def idn_hostname() -> Constraint:
 
 
 def idn_hostname_wide() -> Constraint:
-    """Names whose labels hold no other ASCII characters than letters, digits and hyphens."""
+    """Names whose labels contain no ASCII characters except letters, digits and hyphens."""
     return made(f"{_WIDE}(?:[.\u3002\uff0e\uff61]{_WIDE})*")
 
 

@@ -35,9 +35,9 @@ def ipv6() -> Constraint:
 
 
 def labels(b: _core.Builder, *, coded: bool) -> int:
-    """Labels of at most 63 characters, joined by dots; ``coded``: those that begin with ``xn--`` too.
+    """Labels of at most 63 characters, joined by dots; ``coded``: including those that begin with ``xn--``.
 
-    What begins with ``x`` is spelled out: the emptiness of a complement would have to be searched for at every step.
+    Labels that begin with ``x`` are written out: a complement would need an emptiness search at every step.
     """
     alnum, ldh = b.char_class(_alnum()), b.char_class(_alnum("-"))
     hyphen = b.literal(b"-")
@@ -101,7 +101,7 @@ def domain() -> Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Mailbox(Constraint):
-    """See ``email``. Every part says by its first character what comes next, so that its masks are cheap to make."""
+    """See ``email``. The first character of every part says what comes next, which makes masks cheap."""
 
     def _lower(self, b: _core.Builder) -> int:
         hyphen, some = b.repeat(b.literal(b"-"), 1), b.repeat(b.char_class(_alnum()), 1)
@@ -115,7 +115,7 @@ class _Mailbox(Constraint):
 def email() -> Constraint:
     """``Mailbox`` of RFC 5321, section 4.1.2, of at most 254 characters.
 
-    The limits of section 4.5.3.1 for each part (64 for what is before the ``@``) and those of DNS for labels (63) are
-    no part of that rule, and are not asked for. The general address literals of tags yet to be registered are left out.
+    The limits of section 4.5.3.1 for each part (64 before the ``@``) and those of DNS for labels (63) are not part of
+    that rule, and are not enforced. General address literals with unregistered tags are left out.
     """
     return _Mailbox()

@@ -1,21 +1,21 @@
 r"""The format ``regex``: texts that are patterns of ECMA-262 with the flag ``u``.
 
-Patterns nest, so no automaton knows them all. A grammar with rules would, but rules take no part in intersections and
-complements, and a format may stand under ``not`` and beside a ``maxLength``. So the narrow side is an expression:
+Patterns nest, so no automaton matches them all. A grammar with rules could, but rules cannot be used in intersections
+and complements, and a format may occur under ``not`` and beside a ``maxLength``. So the narrow side is an expression:
 
 * groups nest at most 8 deep;
-* back-references are ``\1`` to ``\4``, each after so many groups that are in no other group; groups with a name are in
-  no other group, and beside ``\k<name>`` after its group there is no reference to an earlier name; several of them
-  have short names in the order of ``_NAMES``, and one more may have any name;
-* bounds ``{m,n}`` and ranges ``a-z`` are in order, as far as that is a matter of a few cases: numbers of up to two
-  digits (longer ones by their length), characters of ASCII with the usual ones among them, hexadecimal escapes of the
-  same kind, the usual ranges of letters beyond ASCII;
-* ``\p{…}`` has one of the usual properties.
+* back-references are ``\1`` to ``\4``, each after that many groups outside other groups. Named groups are outside other
+  groups, and after ``\k<name>`` follows no reference to an earlier name. If there are several, they have short names in
+  the order of ``_NAMES``, and one more may have any name;
+* bounds ``{m,n}`` and ranges ``a-z`` are in order, as far as few cases can express that: numbers of up to two digits
+  (longer ones by their length), ASCII characters with common ranges, hexadecimal escapes of the same kind, common
+  ranges of letters beyond ASCII;
+* ``\p{…}`` has one of the common properties.
 
-The grammar is written so that the next character says where one is, and without intersections: what depends on the
-groups before is a chain of states, one for each number of groups and each name.
+The grammar is deterministic by the next character and has no intersections: what depends on earlier groups is a chain
+of states, one for each number of groups and each name.
 
-The wide side leaves out only what begins with something that cannot begin a pattern.
+The wide side leaves out only texts that begin with something that cannot begin a pattern.
 """
 
 from __future__ import annotations
@@ -233,10 +233,10 @@ class _Parts:
             """Any number of terms; after ``\\0`` and back-references to ``numbered`` groups stands no digit."""
             names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
             references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
-            behind = b.concat([references, b.union([terms, quantifier])])
-            return b.concat([b.repeat(b.union([terms, digit, behind]), 0), b.repeat(references, 0, 1)])
+            other = b.concat([references, b.union([terms, quantifier])])
+            return b.concat([b.repeat(b.union([terms, digit, other]), 0), b.repeat(references, 0, 1)])
 
-        inner: list[int] = []  # by the number of groups before: what stands in a group
+        inner: list[int] = []  # by the number of groups before: the contents of a group
         terms: list[int] = []  # the same at the outermost level, without groups that count
         for numbered in range(_COUNTED + 1):
             whole = outer = b.EMPTY

@@ -34,9 +34,9 @@ def _set(extra: str, *, international: bool = False, private: bool = False) -> C
 class _Uri(Constraint):
     """``URI`` or, with ``reference``, ``URI-reference``; ``international``: the rules of IRIs.
 
-    The ABNF tries alternatives side by side (what stands before ``@`` or a host, a scheme or a first segment). Here
-    they are one until the character that tells them apart, which keeps the masks cheap. ``host`` needs no case for IPv4
-    addresses: each is a ``reg-name`` too.
+    The ABNF tries alternatives side by side (user information or a host before ``@``, a scheme or a first segment).
+    Here they are one until the character that tells them apart, which keeps the masks cheap. ``host`` needs no case for
+    IPv4 addresses: each is a ``reg-name`` too.
     """
 
     international: bool

@@ -1,7 +1,8 @@
-"""Other notations of the same values: one lowering each, over the one normal form (after Koo, Liu, He 2024, §5.1–5.2).
+"""Other notations of the same values: one lowering each, over the same normal form (after Koo, Liu & He 2024,
+§5.1–5.2).
 
-A notation other than JSON is a subclass of ``Lowering``: shapes, recursion, counting of items and members are the
-same, what is written around them is not.
+A notation other than JSON is a subclass of ``Lowering``. Shapes, recursion, and counting of items and members are the
+same; only the punctuation around them differs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Python literals, as ``ast`` reads them: ``{"name": "Ada", "tags": None}``, and calls of constructors.
 
-A schema that stands for a class says so by a property that is no member of the value, ``CALL``: a constant with the
-name to call. It is part of the normal form like any other, so that alternatives keep their classes apart, and is
-written as what it means:
+The schema of a class contains a property that is not a member of the value, ``CALL``: a constant with the name to call.
+It is part of the normal form like any other property, so alternatives keep their classes apart. It is written as a
+call:
 
     Person(name="Ada", friends=[Person(name="Bob")])
 """
@@ -58,7 +58,7 @@ class _Notation(JsonNotation):
 
 
 class PythonLowering(Lowering):
-    """Literals, and calls where a cell names its class."""
+    """Literals, and calls if a cell names its class."""
 
     def __init__(self, builder: _core.Builder, document: Document) -> None:
         super().__init__(builder, document, _Notation(builder, document.options))
@@ -70,7 +70,7 @@ class PythonLowering(Lowering):
         return super().array(self._distinct(cell) if cell.unique or cell.repeated else cell, level)
 
     def _distinct(self, cell: ArrayCell) -> ArrayCell:
-        """The core knows equal items as JSON: what is spelled otherwise here is counted."""
+        """The core compares items as JSON, so items that are spelled differently here are counted instead."""
         if cell.max is not None and cell.max < 2:
             return cell
         shapes = [term.shape() for term in (*cell.prefix, cell.rest)]
@@ -132,7 +132,7 @@ class PythonLowering(Lowering):
             if not ways:
                 return b.EMPTY
             after, alone = b.union(ways), b.union(starts)
-        rule = b.rule(name)  # not in place: what is nested in itself 64 times would be one very deep expression
+        rule = b.rule(name)  # not inlined: 64 levels of nesting would make one very deep expression
         b.define(rule, b.concat([b.literal(f"{name}(".encode()), alone, b.literal(b")")]))
         return rule
 

@@ -60,7 +60,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes, with escapes for what the reader does not take as it is."""
+    """In double quotes, with escapes for characters that the reader does not accept unescaped."""
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
@@ -118,7 +118,7 @@ class _Notation(JsonNotation):
 
 
 class _BlockNotation(_Notation):
-    """Frames of blocks. ``place`` says where the next container stands: see ``YamlLowering``."""
+    """Frames of blocks. ``place`` is the position of the next container: see ``YamlLowering``."""
 
     def __init__(self, builder: _core.Builder, options: SchemaOptions) -> None:
         super().__init__(builder, options, plain=True)
@@ -144,7 +144,7 @@ class _BlockNotation(_Notation):
 
 
 class _FlowLowering(Lowering):
-    """What stands below the blocks."""
+    """Lowers the values below the blocks."""
 
     def object(self, cell: ObjectCell, level: int) -> int:
         return super().object(_writable(self, cell), level)
