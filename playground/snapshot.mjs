@@ -1,4 +1,4 @@
-// Python with everything imported, as a picture of its memory, so that a page begins where this ends:
+// Writes a memory snapshot of Python with everything imported, so that the page starts from there:
 //   node playground/snapshot.mjs build/playground
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import guiderail as gr
 from core_support import PROPERTY, mask_of, plain
@@ -137,6 +138,64 @@ def test_live_first_shortest_and_forced_agree_with_derivatives(make: Make) -> No
         state = program.derivative(state, bytes([byte]))
     if not empty and not program.is_nullable(state) and len(forced) < 40:
         assert len(program.first_bytes(state)) > 1
+
+
+RAW_TOKENS = [
+    *(bytes([b]) for b in b"abc\x80\xbf\xc3\xd3\xff"),
+    b"ab",
+    b"a\xc3",
+    b"\xbfa",
+    b"\xc3\xbf",
+    b"\xc3\xbf\xc3",
+    b"cc",
+]
+
+
+class Made(gr.Constraint):
+    """What a builder is asked for."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Make) -> None:
+        self.make = make
+
+    def _lower(self, b: _core.Builder) -> int:
+        return self.make(b)
+
+
+def raw_expressions() -> st.SearchStrategy[Make]:
+    """Bytes that are no characters, and counts longer than any token, beside texts."""
+    raw = st.sampled_from([b"\xd3", b"c\xd3", b"\xc3", b"\x80\xbf", b"\xff", b"a\xff", b"abc"])
+    some = st.one_of(leaves(), raw.map(lambda s: lambda b: b.byte_class(s)), raw.map(lambda s: lambda b: b.literal(s)))
+    loops = st.tuples(some, st.integers(0, 2), st.sampled_from([-1, 3, 35, 80])).map(
+        lambda p: lambda b: b.repeat(p[0](b), p[1], p[2])
+    )
+    any_text: Make = lambda b: b.repeat(b.char_class(ANY), 0)  # noqa: E731
+    beside = st.lists(st.one_of(loops, st.just(any_text)), min_size=2, max_size=3).map(
+        lambda p: lambda b: b.intersection([e(b) for e in p])
+    )
+    return st.recursive(st.one_of(some, loops, beside), grow, max_leaves=5)
+
+
+@settings(PROPERTY, max_examples=250)
+@given(raw_expressions(), st.integers(0, 1000))
+@example(lambda b: b.intersection([b.repeat(b.char_class(ANY), 0), b.repeat(b.byte_class(b"c\xd3"), 0, 34)]), 0)
+def test_masks_allow_what_is_accepted(make: Make, seed: int) -> None:
+    vocabulary, rng = plain(RAW_TOKENS), random.Random(seed)
+    try:
+        matcher = gr.compile(Made(make), vocabulary, cache=False).matcher()
+    except CompileError:
+        return  # nothing matches
+    for _ in range(6):
+        mask = mask_of(matcher)
+        accepted = [matcher.fork().accept_token(token) for token in range(vocabulary.size)]
+        assert mask[: vocabulary.size].tolist() == accepted, matcher.guide.core.program.dump(matcher.state)
+        allowed = np.flatnonzero(mask)
+        if not len(allowed):
+            return
+        matcher.accept_token(int(rng.choice(allowed)))
+        if matcher.is_terminated():
+            return
 
 
 # -- normal forms -----------------------------------------------------------------------------------

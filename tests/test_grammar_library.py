@@ -318,7 +318,7 @@ def test_statements_of_sql() -> None:
         ("xml", {"elements": ["a b"]}, "not 'a b'"),
         ("xml", {"elements": ["xmlns"]}, "not 'xmlns'"),
         ("xml", {"attributes": ["xmlish"]}, "not 'xmlish'"),
-        ("xml", {"attributes": ["x", "x"]}, "attributes has a name twice"),
+        ("xml", {"attributes": ["x", "x"]}, "attributes lists a name twice"),
     ],
 )
 def test_wrong_options(name: str, options: dict[str, Any], said: str) -> None:

@@ -481,7 +481,7 @@ def test_report() -> None:
     assert found["#/properties/a", "format"] == ("annotation", "unknown format 'shoe-size'")
     assert found["#/properties/a", "x-order"] == ("annotation", "not a keyword of draft-07")
     assert found["#/properties/b", ""][0] == "unsatisfiable"
-    assert found["#/properties/c", "minimum"] == ("annotation", "draft-07 ignores what stands beside $ref")
+    assert found["#/properties/c", "minimum"] == ("annotation", "draft-07 ignores keywords beside $ref")
     assert found["#/properties/e", "then"] == ("annotation", "means nothing without if")
     data = json.loads(json.dumps(report.to_dict()))
     assert data["counts"]["unsatisfiable"] == 1 and len(data["entries"]) == len(report.entries)

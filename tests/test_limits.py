@@ -321,5 +321,5 @@ def test_a_value_that_holds_itself_is_not_plain() -> None:
     value: list[Any] = [1]
     value.append(value)
     assert not is_plain_json(value)
-    with pytest.raises(gr.GuiderailError, match="holds itself"):
+    with pytest.raises(gr.GuiderailError, match="contains itself"):
         gr.json_schema({"const": value})

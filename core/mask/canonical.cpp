@@ -163,8 +163,9 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       out = json_.twice_node(canonical(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
       break;
     case Kind::And: {
-      // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
-      if (n.b != 2) break;
+      // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time; other
+      // bytes than those of characters can
+      if (n.b != 2 || arena_.has_raw_bytes()) break;
       for (int i = 0; i < 2; ++i) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
         const Node& bound = node(bound_id);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,12 @@ class History {
     const Step first = block_->steps()[used_];
     if (used_ == 0) leave();
     return first;
+  }
+
+  // The token of the last step; none without steps.
+  std::optional<std::int32_t> last_token() const {
+    if (!block_) return std::nullopt;
+    return block_->steps()[used_ - 1].token;
   }
 
   // The tokens of the last `count` steps, or of all where there are fewer.

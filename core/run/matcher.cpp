@@ -167,8 +167,8 @@ void Matcher::rollback(std::int64_t count) {
   if (count == 0) return;
   const History::Step first = steps_.drop(static_cast<std::size_t>(count));
   at_ = {first.before, {first.place, -1}};
-  if (const auto before = steps_.last(1); !before.empty() && first.place != Spelling::kFresh)
-    at_.spelled.last = static_cast<int>(guide_->spelling()->inward(static_cast<u32>(before[0])));
+  if (const auto before = steps_.last_token(); before && first.place != Spelling::kFresh)
+    at_.spelled.last = static_cast<int>(guide_->spelling()->inward(static_cast<u32>(*before)));
   terminated_ = false;
 }
 

@@ -1,4 +1,4 @@
-// The engine's worker, asked by promises.
+// Asks the engine's worker questions; each answer is a promise.
 const worker = new Worker(new URL("./engine.js", import.meta.url), { type: "module" });
 const waiting = new Map();
 let last = 0;

@@ -1,4 +1,4 @@
-// guiderail's core as WebAssembly, for two: front ends that build expressions (python/core.py), and masks for a model.
+// guiderail's core as WebAssembly, with two users: front ends that build expressions (python/core.py), and the model.
 import { Guide, Program, Vocabulary, allowedTokens, load } from "./guiderail/src/index.js";
 import { KEY } from "./guiderail/src/handle.js";
 import { wasm } from "./guiderail/src/wasm.js";
@@ -14,7 +14,7 @@ export async function openCore() {
   const utf8 = new TextDecoder();
   return {
     link: {
-      // A call with its arguments as Latin-1; below 0: an error.
+      // Makes a call with its arguments as Latin-1; a result below 0 is an error.
       call(operation, handle, given) {
         const at = exports.guiderail_lowering_room(given.length) >>> 0;
         const bytes = core.bytes().subarray(at, at + given.length);
@@ -37,10 +37,10 @@ class Masks {
   constructor(programOf) {
     this.#programOf = programOf;
   }
-  // The tokens of the model beside the page: their bytes, and which of them end a text.
+  // Loads the model's vocabulary; returns the bytes of all tokens, and the stop tokens.
   async open() {
     const response = await fetch(new URL("./model/vocabulary", import.meta.url));
-    if (!response.ok) throw new Error(`the model's vocabulary is not there (${response.status})`);
+    if (!response.ok) throw new Error(`the model's vocabulary is missing (${response.status})`);
     this.#vocabulary = Vocabulary.fromFile(new Uint8Array(await response.arrayBuffer()));
     const tokens = Array.from({ length: this.#vocabulary.size }, (_, token) => this.#vocabulary.tokenBytes(token));
     return { tokens, stops: this.#vocabulary.stopTokenIds };
@@ -53,7 +53,7 @@ class Masks {
     program.free();
     this.#matcher = this.#guide.matcher();
   }
-  // What may come next in a text that has so many tokens left.
+  // The mask of a text that has maxTokens tokens left.
   mask(maxTokens) {
     const mask = new Int32Array(this.#vocabulary.bitmaskWords);
     const began = performance.now();
@@ -61,6 +61,6 @@ class Masks {
     return { milliseconds: performance.now() - began, mask, count: allowedTokens(mask, this.#vocabulary.size).length };
   }
   accept(token) {
-    if (!this.#matcher.acceptToken(token)) throw new Error(`token ${token} was refused, though the mask allows it`);
+    if (!this.#matcher.acceptToken(token)) throw new Error(`token ${token} was rejected although the mask allows it`);
   }
 }

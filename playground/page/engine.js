@@ -1,4 +1,4 @@
-// A worker: Python with guiderail's front ends, and the core behind them. It answers one question after the other.
+// A worker that runs guiderail's front ends in Python, and the core. It answers questions one at a time.
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 import { openCore } from "./core.js";
 
@@ -6,10 +6,10 @@ const FOLDER = "/lib/python3.13/site-packages";
 let python, answers, core, masks;
 
 async function start() {
-  // The picture of a Python that has imported everything; its files follow for whatever is imported later.
+  // The snapshot of a Python that has imported everything; the archive is for later imports.
   const [snapshot, archive] = ["./snapshot.bin", "./python.zip"].map((name) =>
     fetch(name).then((response) => {
-      if (!response.ok) throw new Error(`${name} is not there (${response.status})`);
+      if (!response.ok) throw new Error(`${name} is missing (${response.status})`);
       return response.arrayBuffer();
     }),
   );

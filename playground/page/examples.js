@@ -1,4 +1,4 @@
-// What the page begins with, by kind.
+// Examples, by kind of constraint.
 const json = (value) => JSON.stringify(value, null, 2);
 
 export const EXAMPLES = [
@@ -69,7 +69,7 @@ export const EXAMPLES = [
     source: "(?=.*\\d)(?=.*[A-Z])[A-Za-z0-9]{8,12}",
   },
   { kind: "regex", name: "A version", prompt: "Which version?", text: "1.0", source: "(0|[1-9]\\d*)(\\.(0|[1-9]\\d*)){2}(-[a-z]+\\.\\d+)?" },
-  { kind: "regex", name: "A fault in a pattern", prompt: "", text: "", source: "(a|b" },
+  { kind: "regex", name: "A faulty pattern", prompt: "", text: "", source: "(a|b" },
   {
     kind: "grammar", name: "Sums (Lark)", prompt: "What is three plus four?", text: "3 + (4",
     source: `start: sum

@@ -1,4 +1,4 @@
-// The page: what is typed goes to the engine, what it answers is shown.
+// The page: sends what is typed to the engine, and shows the answers.
 import { engine } from "./ask.js";
 import { EXAMPLES } from "./examples.js";
 import { showText, showConstraint, element } from "./show.js";
@@ -9,7 +9,7 @@ const constraint = at("constraint"), text = at("text"), picker = at("example");
 const kindNow = () => document.querySelector('input[name="kind"]:checked').value;
 const order = at("order"), notation = at("notation");
 let forced = "";
-let good = false; // there is a constraint, and it can be used
+let good = false; // whether there is a usable constraint
 
 function optionsNow(kind) {
   if (kind === "schema") return order.checked ? { property_order: "declared" } : {};
@@ -20,7 +20,7 @@ function showOptions() {
   at("notation-row").hidden = kindNow() !== "grammar";
 }
 
-// -- questions, the newest only: what was typed meanwhile replaces what waits ------------------------------------
+// -- questions: only the newest waits; it replaces older ones ----------------------------------------------------
 function newest(ask) {
   let busy = false, again = false;
   return async function run() {
@@ -63,7 +63,7 @@ const took = { constraint: 0, text: 0 };
 function tell(what, milliseconds) {
   took[what] = milliseconds;
   at("took").textContent =
-    `The constraint was read in ${took.constraint.toFixed(0)} ms, the text in ${took.text.toFixed(0)} ms.`;
+    `The constraint took ${took.constraint.toFixed(0)} ms, the text ${took.text.toFixed(0)} ms.`;
 }
 
 // -- editing -----------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ text.addEventListener("keydown", (event) => {
 });
 at("clear").addEventListener("click", () => replace(""));
 
-// -- examples, and the address, which holds what is on the page --------------------------------------------------
+// -- examples, and the URL, which holds everything on the page ---------------------------------------------------
 function fillPicker() {
   picker.replaceChildren(element("option", { value: "", textContent: "Examples …", disabled: true }));
   EXAMPLES.forEach((one, i) => {

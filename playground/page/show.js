@@ -1,4 +1,4 @@
-// Answers of the engine as elements of the page. Texts of users are set as text, never as HTML.
+// Shows the engine's answers on the page. Users' texts are inserted as text, never as HTML.
 const at = (id) => document.getElementById(id);
 
 export function element(name, properties = {}, ...children) {
@@ -7,7 +7,7 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-// Offsets in code points, as Python counts, into offsets of JavaScript's strings.
+// Converts an offset in code points, as Python counts, to an offset in a JavaScript string.
 function units(text, points) {
   let i = 0;
   for (const character of text) {
@@ -17,7 +17,7 @@ function units(text, points) {
   return i;
 }
 
-// A copy of the text below the text field, with marks where something is to be seen. Spans are in code points.
+// Copies the text to the layer below the text field and marks the spans there. Spans are in code points.
 function marks(layer, text, spans, kind) {
   layer.replaceChildren();
   let from = 0;
@@ -32,7 +32,7 @@ function marks(layer, text, spans, kind) {
 
 const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥");
 
-// Whether it can be used.
+// Returns whether the constraint can be used.
 export function showConstraint(source, answer) {
   const says = at("constraint-says");
   says.replaceChildren();
@@ -70,7 +70,7 @@ function place(source, point) {
   return `line ${before.length}, column ${[...before.at(-1)].length + 1}: `;
 }
 
-// Returns what is forced.
+// Returns the forced text.
 export function showText(text, source, answer, insert, replace) {
   const verdict = at("verdict"), fault = at("fault");
   if (!answer.ok) {
@@ -114,13 +114,13 @@ function showPlace(place, source, span) {
   const code = (text) => element("code", { textContent: text });
   if (place) {
     if (place.instance !== undefined && place.instance !== null)
-      lines.push(element("li", {}, `${place.role || "a value"} at `, code(place.instance || "the top")));
+      lines.push(element("li", {}, `${place.role || "a value"} at `, code(place.instance || "the root")));
     for (const one of place.schema ?? []) lines.push(element("li", {}, "schema ", code(one)));
-    for (const one of (place.possible ?? []).slice(0, 6)) lines.push(element("li", {}, "perhaps ", code(one)));
+    for (const one of (place.possible ?? []).slice(0, 6)) lines.push(element("li", {}, "possibly ", code(one)));
     for (const one of (place.rules ?? []).slice(0, 6)) lines.push(element("li", {}, "rules ", code(one.join(" › "))));
     if (place.terminals?.length)
-      lines.push(element("li", {}, place.inside ? "in the midst of " : "terminals ", code(place.terminals.join(", "))));
-    if (place.rest) lines.push(element("li", {}, "rest ", code(place.rest)));
+      lines.push(element("li", {}, place.inside ? "inside " : "terminals ", code(place.terminals.join(", "))));
+    if (place.rest) lines.push(element("li", {}, "remaining ", code(place.rest)));
   }
   marks(at("constraint-marks"), source, place?.spans ?? (span ? [span] : []), "");
   at("place-row").hidden = !lines.length;

@@ -1,11 +1,11 @@
-// The model writes under the constraint: its logits come from wllama, the masks from the engine.
+// Lets the model write under the constraint: wllama computes the logits, the engine the masks.
 import { element } from "./show.js";
 
 const at = (id) => document.getElementById(id);
 const SHOWN = 8; // candidates in the table of a token
 const MOST_TOKENS = 300;
 
-let wllama = null; // once it is loaded
+let wllama = null; // set once it is loaded
 let stop = false, writing = false;
 let steps = [];
 
@@ -56,7 +56,7 @@ async function load(engine) {
     { suppressNativeLog: true, logger: LoggerWithoutDebug },
   );
   const response = await fetch(new URL("./model/model.gguf", import.meta.url));
-  if (!response.ok) throw new Error(`the model's file is not there (${response.status})`);
+  if (!response.ok) throw new Error(`the model's file is missing (${response.status})`);
   await made.loadModel([await withProgress(response)], { n_ctx: 2048 });
   const { tokens, stops } = await engine.ask("tokens");
   wllama = { made, tokens, stops: new Set(stops) };
@@ -92,7 +92,7 @@ async function run(engine, replaceText) {
   const decoder = new TextDecoder(), began = performance.now();
   let text = "", spent = 0;
   while (steps.length < MOST_TOKENS && !stop) {
-    const logits = await made.getLogits(-1); // {token, p}, the likeliest first
+    const logits = await made.getLogits(-1); // {token, p}, the most likely first
     const { mask, count, milliseconds } = await engine.ask("mask", { left: MOST_TOKENS - steps.length });
     spent += milliseconds;
     const step = choose(logits, mask, count, Number(at("temperature").value));
@@ -107,20 +107,20 @@ async function run(engine, replaceText) {
     addStep(step, more);
     await engine.ask("accept", { token: step.token });
     await made.decode([step.token], {});
-    say(`${steps.length} tokens, ${((1000 * steps.length) / (performance.now() - began)).toFixed(1)} a second`);
+    say(`${steps.length} tokens, ${((1000 * steps.length) / (performance.now() - began)).toFixed(1)} per second`);
   }
   const changed = steps.filter((step) => step.changed).length;
   const why = stop ? "Stopped. " : "";
   say(
-    `${why}${steps.length} tokens, ${((1000 * steps.length) / (performance.now() - began)).toFixed(1)} a second; ` +
-      `a mask took ${(spent / Math.max(1, steps.length)).toFixed(2)} ms. The mask changed ${changed} of them: ` +
+    `${why}${steps.length} tokens, ${((1000 * steps.length) / (performance.now() - began)).toFixed(1)} per second, ` +
+      `${(spent / Math.max(1, steps.length)).toFixed(2)} ms per mask. The mask changed ${changed} of them: ` +
       "select a token to see what it removed.",
   );
   replaceText(text);
   at("model").dataset.wrote = text;
 }
 
-// The token to write, and what is to be shown of the choice.
+// Chooses the token to write, and keeps what the page shows of the choice.
 function choose(logits, mask, count, temperature) {
   const allowed = (token) => (mask[token >> 5] >>> (token & 31)) & 1;
   let removed = 0, kept = 0, best = -1, firstAllowed = null;

@@ -1,7 +1,7 @@
-"""What the page asks for, as JSON: a constraint is read, and a text is looked at under it.
+"""Answers the page's questions, as JSON: reads a constraint, and examines a text under it.
 
-``guiderail.inspect`` as a whole needs NumPy and the floors of generation; of it only the modules are used that follow
-a text through a constraint, so its package is made here without its names.
+The package ``guiderail.inspect`` needs NumPy and the generation modules. Here only its modules that follow a text
+through a constraint are used, so this module creates the package without running its ``__init__``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if "guiderail.inspect" not in sys.modules:
 
 from places import span_of  # noqa: E402
 
-from guiderail.constraints.constraint import Constraint  # noqa: E402  after the package is there
+from guiderail.constraints.constraint import Constraint  # noqa: E402  after the package exists
 from guiderail.constraints.program import Program  # noqa: E402
 from guiderail.errors import GuiderailError  # noqa: E402
 from guiderail.inspect.where import Where, source_of  # noqa: E402
@@ -38,13 +38,13 @@ _WARM = (
     "jsonschema_specifications", "lark.common", "lark.indenter", "lark.load_grammar", "lark.parsers.lalr_analysis",
     "referencing.jsonschema",
 )  # fmt: skip
-_COLD = {"saved", "python_types", "xml_schema", "queries", "disk_cache"}  # the page asks for none of them
+_COLD = {"saved", "python_types", "xml_schema", "queries", "disk_cache"}  # the page uses none of them
 _current: Constraint | None = None
-_source = ""  # the text that it was read from
+_source = ""  # its text
 
 
 def read(kind: str, text: str, options: str = "{}") -> str:
-    """Makes the constraint that is in force from here on.
+    """Compiles a constraint, which later calls use.
 
     Args:
         kind: ``"schema"``, ``"regex"`` or ``"grammar"``.
@@ -69,14 +69,14 @@ def read(kind: str, text: str, options: str = "{}") -> str:
         except GuiderailError as error:
             answer["error"] = _fault(error, text)
         except RecursionError:
-            answer["error"] = {"message": "this is nested too deep for a browser", "code": "depth"}
+            answer["error"] = {"message": "this is nested too deeply for a browser", "code": "depth"}
     answer["warnings"] = [str(one.message) for one in said][:5]
     answer["milliseconds"] = 1000 * (time.perf_counter() - began)
     return json.dumps(answer)
 
 
 def warm() -> None:
-    """Imports whatever a constraint may need, for a page that begins with all of it."""
+    """Imports everything that a constraint may need, for the snapshot."""
     for name in _WARM:
         import_module(name)
     root = Path(gr.__file__).parent
@@ -138,7 +138,7 @@ def look(text: str) -> str:
 
 
 def _schema_span(place: dict[str, Any] | None) -> list[int] | None:
-    """Where the constraint's text speaks about the place, if that is one place of a schema."""
+    """The span of the constraint's text that describes the location, if a single part of the schema does."""
     if not place or len(place.get("schema", ())) != 1 or place["schema"] == ("#",):  # all of it
         return None
     found = span_of(_source, place["schema"][0])
@@ -156,7 +156,7 @@ def _place(read: str) -> dict[str, Any] | None:
 
 
 def program_handle() -> int:
-    """The number by which the core knows the current program; 0: there is none."""
+    """The core's handle of the current program, or 0 if there is none."""
     if _current is None:
         return 0
     core: Any = Program.of(_current).core

@@ -1,11 +1,11 @@
-"""What the front ends need of ``guiderail._core``, in Python alone: where that extension cannot be loaded.
+"""What the front ends need of ``guiderail._core``, in pure Python, for places where the extension cannot be loaded.
 
-A builder here writes each call down as bytes and hands them to a core elsewhere: in a browser the ``.wasm`` of the
-JavaScript package. The core answers at once, with the number of an expression, because front ends ask it questions
-while they lower: whether an intersection is empty, how a text may begin.
+A builder here encodes each call as bytes and passes it to a core elsewhere: in a browser, the ``.wasm`` of the
+JavaScript package. The core answers at once, with the number of an expression, because front ends query it while they
+lower: whether an intersection is empty, how a text may begin.
 
-An operation is written as in a program file (``docs/program_format.md``), but for the numbers of expressions, which
-are those of the core.
+Operations are encoded as in a program file (``docs/program_format.md``), except that the numbers of expressions are
+those of the core.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["CALLS", "OPERATIONS", "Builder", "CharSet", "CoreError", "Link", "Pr
 
 _LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
-_OWED = 4096  # steps that may be counted here before the core hears of them
+_OWED = 4096  # steps counted here before the core is told
 
 CALLS = (
     "limit_work", "restore_work", "spend_work", "spent_work", "free", "builder",

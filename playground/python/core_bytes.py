@@ -1,7 +1,7 @@
-"""Arguments and answers of the core as bytes: see :mod:`guiderail._core`, which stands in for the extension.
+"""Encodes arguments and answers of the core as bytes, for ``core.py``, which stands in for the extension.
 
-A number is LEB128, a signed one zigzag; bytes, texts and lists follow their lengths; what may be missing follows a 0 or
-a 1.
+Numbers are LEB128, signed ones zigzag. Bytes, texts and lists follow their lengths. An optional value follows a 0 or a
+1.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class CoreError(Exception):
-    """Raised where no factory is set; ``args == (code, message)``."""
+    """Raised if no factory is set; ``args == (code, message)``."""
 
 
 class TokenSet:
-    """Tokens of any kind: these, or all but these and those that end a text."""
+    """Tokens of any kind: these, or all except these and stop tokens."""
 
     def __init__(self, tokens: list[str | int], but: bool) -> None:
         self.tokens = tokens

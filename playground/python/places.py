@@ -1,4 +1,4 @@
-"""Where in a JSON text the value of a JSON pointer stands."""
+"""Finds the value of a JSON pointer in a JSON text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)')
 
 
 def span_of(text: str, fragment: str) -> tuple[int, int] | None:
-    """The half-open span of the value that a fragment (``#/properties/a``) points to; None: there is none.
+    """The half-open span of the value that a fragment (``#/properties/a``) points to, or None.
 
     >>> span_of('{"a": [1, 22]}', "#/a/1")
     (10, 12)
@@ -21,7 +21,7 @@ def span_of(text: str, fragment: str) -> tuple[int, int] | None:
         return None
     steps = [unquote(one).replace("~1", "/").replace("~0", "~") for one in fragment[1:].split("/")[1:]]
     found: tuple[int, int] | None = None
-    stack: list[list[str | int | None]] = []  # of each open value: its kind, and the step to the value at hand
+    stack: list[list[str | int | None]] = []  # for each open value: its kind, and the step to the current value
     starts: list[int] = []
 
     def begin(at: int) -> None:

@@ -1,4 +1,4 @@
-"""Every error that guiderail raises: one base class, a stable code, a place, a way out."""
+"""The base classes of guiderail's errors. Each error has a stable code, a location if known, and says what to do."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = [
 
 
 class GuiderailError(Exception):
-    """Base of all errors.
+    """Base class of all errors that guiderail raises.
 
     Attributes:
-        code: stable, machine-readable, kebab-case (``"regex-backreference"``).
+        code: a stable, machine-readable name in kebab-case (``"regex-backreference"``).
         message: what is wrong and what to do about it, in one or two sentences.
-        source: the text in which the fault lies (a pattern, a grammar), or None.
-        span: half-open range ``(start, end)`` of code points in ``source``, or None.
+        source: the text that contains the fault (a pattern, a grammar), or None.
+        span: the half-open range ``(start, end)`` of the fault in ``source``, in code points, or None.
     """
 
     code: str = "error"
@@ -49,7 +49,7 @@ class GuiderailError(Exception):
         return self.render()
 
     def render(self) -> str:
-        """The message with its code and, where the place is known, the line and a caret under the fault."""
+        """The message with its code and, if the location is known, the line with a caret under the fault."""
         text = f"{self.message} [{self.code}]"
         if self.source is None or self.span is None:
             return text
@@ -79,19 +79,19 @@ def _rebuild(
 
 
 class PatternError(GuiderailError, ValueError):
-    """A regular expression (or another text that a front end reads) is malformed or beyond any automaton."""
+    """A regular expression, or another text that a front end reads, is malformed or cannot become an automaton."""
 
     code = "pattern"
 
 
 class CompileError(GuiderailError, ValueError):
-    """A constraint cannot be compiled: it matches nothing, names an unknown token, recurs on the left …"""
+    """A constraint cannot be compiled: it matches nothing, names an unknown token, has a wrong option …"""
 
     code = "compile"
 
 
 class LimitError(GuiderailError):
-    """A limit on states, fuel, nesting or memory was reached; the message names the option that raises it."""
+    """A limit on states, work, nesting or memory was reached; the message names the option that raises the limit."""
 
     code = "limit"
 
@@ -99,13 +99,12 @@ class LimitError(GuiderailError):
 class ReadError(GuiderailError, ValueError):
     """A text cannot be read as a value of a Python type.
 
-    What a guide has produced for the type is always read, with one exception: code of the user's own
-    (validators of a pydantic model, ``__post_init__``, a predicate) may refuse what the type itself allows;
-    its exception is then ``cause``.
+    Text that was generated under the type can always be read, with one exception: your own code (a pydantic
+    validator, ``__post_init__``, a predicate) may reject a value that the type allows. ``cause`` is its exception.
 
     Attributes:
-        pointer: where in the value, as a JSON pointer (``"/items/0/price"``; ``""`` is the whole).
-        cause: the exception of pydantic or of the user's class, or None.
+        pointer: location in the value, as a JSON pointer (``"/items/0/price"``; ``""`` is the whole value).
+        cause: the exception that pydantic or your class raised, or None.
     """
 
     code = "read-mismatch"
@@ -145,7 +144,7 @@ class VocabularyError(GuiderailError, ValueError):
 
 
 class MatcherError(GuiderailError, ValueError):
-    """A matcher was used against its state: after termination, rolled back too far, with a bad token id."""
+    """A matcher was used in a state that does not allow it: after termination, or rolled back too far."""
 
     code = "matcher"
 
@@ -163,7 +162,7 @@ class ModelError(GuiderailError):
 
 
 class ArgumentError(GuiderailError, TypeError):
-    """A function was called with arguments of other types than it takes; the message says which."""
+    """A function was called with an argument of the wrong type; the message names it."""
 
     code = "argument"
 
@@ -185,7 +184,7 @@ _CORE_KINDS: dict[str, type[GuiderailError]] = {
 
 
 def from_core(code: str, message: str) -> GuiderailError:
-    """The exception for an error of the core: its class follows from the first word of the code."""
+    """The exception for an error of the core. The first word of the code decides its class."""
     kind = _CORE_KINDS.get(code) or _CORE_KINDS.get(code.split("-")[0], CompileError)
     return kind(message, code=code)
 

@@ -140,9 +140,9 @@ TemperatureOption = Annotated[
     float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
 ]
 TopPOption = Annotated[
-    float, typer.Option(metavar="P", help="Sample among the likeliest tokens with total probability P.")
+    float, typer.Option(metavar="P", help="Sample among the most likely tokens with total probability P.")
 ]
-TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest tokens.")]
+TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K most likely tokens.")]
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")]
 StopOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Text that ends the output and is not in it; may be repeated.")

@@ -1,6 +1,7 @@
-"""Other engines' interfaces over guiderail: an engine or a script changes one import.
+"""The interfaces of other engines over guiderail: change one import in an engine or a script.
 
-``guiderail.compat.xgrammar`` for ``xgrammar``, ``guiderail.compat.llguidance`` for ``llguidance``: the same names,
-arguments and answers, where those are right. What a constraint means is guiderail's, exact; an option of the other
-library is done as it says, or refused with the reason, and never passed over.
+``guiderail.compat.xgrammar`` stands in for ``xgrammar``, ``guiderail.compat.llguidance`` for ``llguidance``. Names,
+arguments and results are the same, except where the other library is wrong. Constraints mean what they mean in
+guiderail, exactly. An option of the other library either does what it says or is rejected with the reason; none is
+ignored.
 """

@@ -19,15 +19,15 @@ def has_captures(constraint: Constraint) -> bool:
 def captures_of(
     constraint: Constraint, matcher: Matcher, strings: Mapping[int, bytes] | None = None
 ) -> list[tuple[str, bytes]]:
-    """Names and texts, name by name; those of a name in the order of their ends.
+    """Pairs of name and text, grouped by name; those of one name in the order in which they end.
 
     Args:
-        constraint: of the matcher.
-        matcher: where the text stands.
-        strings: what was read as strings, by the number of the step.
+        constraint: the constraint of the matcher.
+        matcher: the matcher.
+        strings: texts that were accepted as strings, by the number of the step.
 
     Raises:
-        CompatError: ``captures``: there are too many ways to read the text.
+        CompatError: ``captures``: the text can be parsed in too many ways.
     """
     read = getattr(constraint, "captures", None)
     if read is None:

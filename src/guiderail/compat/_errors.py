@@ -1,4 +1,4 @@
-"""Errors as the other library's users catch them, which are guiderail's at the same time."""
+"""Errors that users of the other library catch, and that are guiderail's errors at the same time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["CompatError", "raised_as"]
 
 
 class CompatError(GuiderailError, RuntimeError):
-    """What guiderail raises elsewhere as an error of its own, as the ``RuntimeError`` that these interfaces raise.
+    """An error of guiderail as the ``RuntimeError`` that these interfaces raise.
 
-    ``code``, ``message``, ``source`` and ``span`` are those of the error that it stands for, its ``__cause__``.
+    ``code``, ``message``, ``source`` and ``span`` are those of the original error, its ``__cause__``.
     """
 
 
 @contextmanager
 def raised_as(kind: type[CompatError] = CompatError) -> Iterator[None]:
-    """Turns errors of guiderail's inside into errors of ``kind``."""
+    """Turns guiderail's errors into errors of ``kind``."""
     try:
         yield
     except CompatError:

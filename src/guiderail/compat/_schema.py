@@ -1,6 +1,6 @@
-"""A JSON Schema spelled as other engines do: names, and texts that a schema lists, in one way; other strings in any.
+r"""A JSON Schema with the spellings of other engines: one for names and listed texts, any for other strings.
 
-So the text of a key is forced, and can be fed without a forward pass, while a model may still write ``\\u00e9``.
+So the text of a key is forced and needs no forward pass, while a model may still write ``\u00e9`` elsewhere.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class _Spelled(JsonSchema):
 
 
 def spelled_schema(schema: Any, **options: Any) -> JsonSchema:
-    """As :func:`json_schema`, but ``escapes="all"``, the default here, does not apply to names and listed texts.
+    """Like :func:`json_schema`, except that ``escapes="all"``, the default here, does not apply to names and listed
+    texts.
 
     Raises:
-        SchemaError, CompileError: as there.
+        SchemaError, CompileError: as :func:`json_schema`.
     """
     made = json_schema(schema, **{"escapes": "all", **options})
     return _Spelled(made._text, made.options)

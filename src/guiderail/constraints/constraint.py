@@ -51,7 +51,7 @@ __all__ = [
 
 
 def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For what recurs into the parts of a constraint, wherever it is called from: sets, dicts, formats."""
+    """Turns RecursionError into LimitError, for methods that recur into the parts of a constraint."""
 
     @wraps(function)
     def call(*args: Any) -> Any:
@@ -67,8 +67,8 @@ def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
 class Constraint:
     """A set of texts: an immutable, hashable, picklable value.
 
-    Combine constraints with ``+`` (one after the other), ``|`` (either), ``&`` (both) and ``~`` (anything else);
-    plain strings stand for themselves. Subclasses are frozen dataclasses that implement ``_lower``.
+    Combine constraints with ``+`` (concatenation), ``|`` (union), ``&`` (intersection) and ``~`` (complement). A plain
+    string stands for itself. Subclasses are frozen dataclasses that implement ``_lower``.
     """
 
     __slots__ = ()
@@ -85,15 +85,15 @@ class Constraint:
         raise NotImplementedError
 
     def _in_unicode(self) -> Constraint:
-        """The same with ``\\d \\w \\s \\b`` and case of Unicode where a pattern means those of ASCII, or itself."""
+        """The same constraint with Unicode ``\\d \\w \\s \\b`` and case where its patterns use ASCII; may be itself."""
         return self
 
     def as_written(self) -> Constraint:
-        """What a model writes under: the same, with what its options leave open decided.
+        """The narrower constraint that a model writes under, with every option decided that was left open.
 
-        JSON Schemas without ``property_order`` have their members in the order of the schema, and JSON without a
-        ``layout`` is written as ``json.dumps`` writes it: ``{"a": 1, "b": [2, 3]}``. Keywords of Lark grammars that
-        match in any case are written in one.
+        A JSON Schema without ``property_order`` takes its properties in the order of the schema. JSON without a
+        ``layout`` is spaced as ``json.dumps`` spaces it: ``{"a": 1, "b": [2, 3]}``. A keyword of a Lark grammar that
+        matches in any case is written in one case.
         """
         return self
 
@@ -120,26 +120,26 @@ class Constraint:
         return self.operand if isinstance(self, Complement) else Complement(self)
 
     def optional(self) -> Constraint:
-        """This constraint's texts, or the empty text."""
+        """Matches this constraint or the empty text."""
         return Repetition(self, 0, 1)
 
     def repeat(self, min: int = 0, max: int | None = None) -> Constraint:
-        """This constraint's texts, ``min`` to ``max`` times in a row; ``max=None`` means without bound."""
+        """Matches this constraint ``min`` to ``max`` times in a row; see :func:`repeat`."""
         return repeat(self, min, max)
 
     def separated_by(
         self, separator: Constraint | str, min: int = 0, max: int | None = None, *, trailing: bool = False
     ) -> Constraint:
-        """``min`` to ``max`` texts of this constraint with ``separator`` between them; see :func:`separated_by`."""
+        """Matches this constraint ``min`` to ``max`` times, with ``separator`` between; see :func:`separated_by`."""
         return separated_by(self, separator, min, max, trailing=trailing)
 
     def limited_to(self, characters: int) -> Constraint:
-        """The texts of this constraint that have at most ``characters`` code points."""
+        """Matches the texts of this constraint that have at most ``characters`` code points."""
         return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
 
     # -- use without a vocabulary --------------------------------------------------------------------------------
     def program(self) -> Program:
-        """The compiled form, without a vocabulary; cached.
+        """Returns the compiled form, which needs no vocabulary. It is cached.
 
         Raises:
             CompileError: the constraint matches no text, or cannot be expressed.
@@ -150,20 +150,20 @@ class Constraint:
         return Program.of(self)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is.
+        """Whether the whole of ``text`` matches. Text that is not valid UTF-8 never does.
 
-        ``\\d \\w \\s \\b`` and the case of letters in patterns are those of ASCII unless they ask for Unicode;
-        :meth:`explain` says where a text fails for that reason alone.
+        In patterns, ``\\d \\w \\s \\b`` and letter case are ASCII unless the pattern asks for Unicode. If a text fails
+        for that reason alone, :meth:`explain` says so.
         """
         return self.program().matches(text)
 
     def save(self, path: str | os.PathLike[str], *, vocabulary: Vocabulary | None = None) -> None:
-        """Writes the compiled form to a file that :func:`load` reads, and programs in C (``docs/c.md``).
+        """Writes the compiled form to a file that :func:`load` and the C interface (``docs/c.md``) read.
 
         Args:
-            path: of the file, which is replaced in one step.
-            vocabulary: one whose special tokens the text may be written with, where the constraint leaves that open
-                (markers of tool calls). They are saved by name. By default markers are plain text.
+            path: the file to write. It is replaced atomically.
+            vocabulary: where the constraint leaves open whether a marker is text or a special token (tool calls), the
+                special tokens of this vocabulary are allowed, and saved by name. By default markers are plain text.
 
         Raises:
             CompileError: ``saved-file``: the file cannot be written; or the constraint cannot be expressed.
@@ -174,11 +174,11 @@ class Constraint:
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
-        """How a text of this constraint is read: as it stands, unless the constraint describes values."""
+        """Returns the reader of matching texts: text as it stands, unless the constraint describes values."""
         return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
-        """Says in words and examples what may come after ``prefix``."""
+        """Explains in words and examples what may follow ``prefix``."""
         from guiderail.constraints.explain import explain
 
         return explain(self, prefix)
@@ -245,7 +245,7 @@ class Choice(Constraint):
 
 
 class _Composed(Constraint):
-    """Constraints put together: what is asked of the whole is asked of the parts."""
+    """A constraint made of others; it passes requests on to its parts."""
 
     __slots__ = ()
 
@@ -380,7 +380,7 @@ class TextUntil(Constraint):
         without = b.complement(b.concat([anything, stop, anything]))
         if not self.include_stop:
             return without
-        # what precedes the last character of `stop` never holds the whole of it, even overlapping
+        # nothing before the last character of `stop` contains all of `stop`, not even overlapping
         some = b.repeat(b.char_class(_all_characters()), 1, -1)
         return b.intersection([b.concat([anything, stop]), b.complement(b.concat([anything, stop, some]))])
 
@@ -413,11 +413,11 @@ class SpecialToken(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class TokenSet(Constraint):
-    """One token of any kind out of these, or any token but these and those that end a text, as a unit.
+    """One token out of these, special or ordinary; or any token except these and the stop tokens.
 
     Attributes:
-        names: texts or ids. A text is that of a special token, or else that of an ordinary one.
-        but: any token but these.
+        names: texts or ids. A text names a special token if there is one, otherwise an ordinary one.
+        but: whether ``names`` are excluded.
     """
 
     names: tuple[str | int, ...]
@@ -432,34 +432,34 @@ class TokenSet(Constraint):
 
 # -- constructors ------------------------------------------------------------------------------------------------
 def literal(text: str) -> Constraint:
-    """Exactly ``text``."""
+    """Matches exactly ``text``."""
     return Literal(text)
 
 
 def empty() -> Constraint:
-    """The empty text."""
+    """Matches the empty text only."""
     return Literal("")
 
 
 def nothing() -> Constraint:
-    """No text at all. Compiling it is an error, because a model could write nothing."""
+    """Matches no text at all. Compiling it is an error, because nothing could be generated."""
     return AnyOf(())
 
 
 def any_text() -> Constraint:
-    """Any text, newlines included."""
+    """Matches any text, line breaks included."""
     return AnyText()
 
 
 def any_character() -> Constraint:
-    """Any one character (code point), line breaks included."""
+    """Matches any single character (code point), line breaks included."""
     return AnyText(characters=True)
 
 
 def choice(options: Iterable[str]) -> Constraint:
-    """One of ``options``.
+    """Matches one of ``options``.
 
-    They become one minimal acyclic automaton, so 10,000 options compile in milliseconds.
+    The options become one minimal acyclic automaton, so 10,000 of them compile in milliseconds.
 
     Raises:
         CompileError: there are no options, or one is not a string.
@@ -475,22 +475,22 @@ def choice(options: Iterable[str]) -> Constraint:
 
 
 def sequence(*parts: Constraint | str) -> Constraint:
-    """The parts one after the other."""
+    """Matches the parts in sequence."""
     return Sequence(_flat(Sequence, map(_coerce, parts)))
 
 
 def optional(item: Constraint | str) -> Constraint:
-    """``item`` or the empty text."""
+    """Matches ``item`` or the empty text."""
     return Repetition(_coerce(item), 0, 1)
 
 
 def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Constraint:
-    """``item``, ``min`` to ``max`` times in a row; ``max=None`` means without bound.
+    """Matches ``item`` ``min`` to ``max`` times in a row; ``max=None`` means no upper bound.
 
-    A repetition is a counter and is never unrolled.
+    The repetition is a counter and is never unrolled.
 
     Raises:
-        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+        CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
     low = _count("min", min)
     if max is not None and _count("max", max) < low:
@@ -506,10 +506,12 @@ def separated_by(
     *,
     trailing: bool = False,
 ) -> Constraint:
-    """``min`` to ``max`` items with ``separator`` between them; ``trailing`` allows one after the last item, too.
+    """Matches ``min`` to ``max`` items with ``separator`` between them; ``max=None`` means no upper bound.
+
+    ``trailing=True`` also allows a separator after the last item.
 
     Raises:
-        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+        CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
     low = _count("min", min)
     if max is not None and _count("max", max) < low:
@@ -518,9 +520,12 @@ def separated_by(
 
 
 def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
-    """Any text up to the first occurrence of ``stop`` (Koo, Liu, He 2024, Table 1, TEXT_UNTIL).
+    """Matches any text up to and including the first ``stop`` (Koo, Liu & He 2024, Table 1, TEXT_UNTIL).
 
-    With ``include_stop=False`` the text may end anywhere but never contains ``stop``.
+    With ``include_stop=False``, the text may end anywhere and never contains ``stop``.
+
+    Raises:
+        CompileError: ``stop`` is empty or not a string.
     """
     if not isinstance(stop, str) or not stop:
         raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
@@ -529,9 +534,12 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
 
 
 def substring_of(*texts: str) -> Constraint:
-    """Any substring of one of ``texts``, the empty one included (Koo, Liu, He 2024, Table 1, SUBSTRING_OF).
+    """Matches any substring of one of ``texts``, the empty one included (Koo, Liu & He 2024, Table 1, SUBSTRING_OF).
 
-    It becomes a suffix automaton, whose size is linear in the texts.
+    It compiles to a suffix automaton whose size is linear in the length of the texts.
+
+    Raises:
+        CompileError: there are no texts, or one is not a string.
     """
     if not texts or not all(isinstance(text, str) for text in texts):
         raise CompileError("substring_of takes one or more strings", code="bad-substring")
@@ -542,12 +550,21 @@ def substring_of(*texts: str) -> Constraint:
 
 @checked
 def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Constraint | str) -> Constraint:
-    """One or more items with ``delimiter`` between them and ``end`` after the last (Koo et al., DELIMITED_LIST)."""
+    """Matches one or more items with ``delimiter`` between them and ``end`` after the last.
+
+    This is DELIMITED_LIST of Koo, Liu & He (2024, Table 1).
+    """
     return separated_by(item, delimiter, 1) + end
 
 
 def special_token(*names: str | int) -> Constraint:
-    """One of these special tokens of the vocabulary, each by its text or id, as a unit: never spelled out as text."""
+    """Matches one of these special tokens of the vocabulary, named by text or id.
+
+    The token itself must come. Ordinary tokens that spell out its text do not match.
+
+    Raises:
+        CompileError: there are no names, or one is neither a string nor a token id.
+    """
     good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
     if not names or not all(good):
         raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")

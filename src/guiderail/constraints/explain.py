@@ -1,4 +1,4 @@
-"""Says in words and examples what a constraint allows next. Needs no vocabulary."""
+"""Explains in words and examples what a constraint allows next. Needs no vocabulary."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _EXAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer of :meth:`Constraint.explain`.
+    """The result of :meth:`Constraint.explain`.
 
     Attributes:
-        prefix: the text asked about.
-        valid: whether some allowed text begins with it.
-        failed_at: where it stops being the beginning of an allowed text (in characters), or None.
-        accepting: whether the text may end here (at the failure, if there is one).
-        complete: whether it must end here.
+        prefix: the text that was examined.
+        valid: whether some matching text begins with it.
+        failed_at: index of the first character that cannot be part of a match, or None if there is none.
+        accepting: whether the text may end here: after the prefix, or before the failing character.
+        complete: whether the text must end here.
         expected: what may come next, in words.
-        forced: the text that must come next, if there is no choice.
-        examples: some short ways to finish.
-        hint: what would let the failing character through, if that is known.
+        forced: the text that must come next, or "" if there is a choice.
+        examples: a few short matching texts that begin with the prefix.
+        hint: what would let the failing character through, or "" if unknown.
     """
 
     prefix: str
@@ -69,7 +69,7 @@ class Explanation:
 
 
 def symbol_words(symbol: str | int | _core.TokenSet) -> str:
-    """A token that is read as a unit, for people."""
+    """A readable name for a token that is matched as a unit."""
     if not isinstance(symbol, _core.TokenSet):
         return f"the special token {symbol}"
     names = ", ".join(map(str, symbol.tokens[:8])) + (", …" if len(symbol.tokens) > 8 else "")

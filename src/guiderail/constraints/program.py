@@ -42,8 +42,7 @@ def build_program(
     """
     if isinstance(constraint, type) or not hasattr(constraint, "_lower"):
         raise CompileError(
-            f"a constraint was expected, not {type(constraint).__name__}; build one with gr.regex, gr.choice, "
-            "gr.literal …",
+            f"expected a constraint, not {type(constraint).__name__}; build one with gr.regex, gr.choice, gr.literal …",
             code="not-a-constraint",
         )
     _check_bound("max_nodes", max_nodes)

@@ -1,7 +1,7 @@
-"""Constraints as files: compiled, without a vocabulary, for any program that reads them (``docs/program_format.md``).
+"""Compiled constraints in files, independent of any vocabulary (``docs/program_format.md``).
 
-A file lists the operations by which the core makes an expression. Reading it runs them again, through the checks and
-limits that any constraint goes through.
+A file lists the operations with which the core builds the expression. Loading runs them again, under the checks and
+limits that apply to every constraint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROGRAM, _VOCABULARY = b"\x01\0\0\0", b"\x02\0\0\0"
 
 @dataclass(frozen=True, slots=True)
 class SavedConstraint(Constraint):
-    """What a file holds. Texts are read as they stand: what front ends know of values is not in the file."""
+    """The constraint in a file. Its texts are read as plain text: a file does not hold how to parse values."""
 
     file: bytes
 
@@ -42,13 +42,13 @@ class SavedConstraint(Constraint):
 def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     """Reads what :meth:`Constraint.save`, :meth:`Guide.save` or :meth:`Vocabulary.save` wrote.
 
-    The file itself says what it holds. It is checked, and its operations run under the limits of every compilation;
-    ``docs/program_format.md`` says what is believed. A saved constraint behaves as the one that was saved, with one
-    exception: texts are read as they stand, so ``parse`` and its kin of front ends are not available.
+    The file says which of these it holds. It is checked, and its operations run under the usual compilation limits;
+    ``docs/program_format.md`` says what is trusted. A loaded constraint matches the same texts as the one that was
+    saved. It does not parse them: methods of a front end, such as ``read`` and ``parse``, are not available.
 
     Raises:
-        CompileError: ``saved-file``: there is no such file, or it is damaged, or no file of guiderail's.
-        VocabularyError: ``vocabulary-file``: the same of a vocabulary.
+        CompileError: ``saved-file``: the file is missing, damaged, or not one that guiderail wrote.
+        VocabularyError: ``vocabulary-file``: the same, for a vocabulary.
     """
     target = os.fspath(path)
     try:
@@ -69,5 +69,5 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         )
     constraint = SavedConstraint(contents)
     with nested("the constraint"), limited(MAX_WORK):
-        constraint._lower(_core.Builder())  # a damaged file is refused now, not where it is used
+        constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use
     return constraint

@@ -1,12 +1,11 @@
-r"""The extensions of regular expressions in Koo, Liu, He 2024, "Automata-based constraints for language
-model decoding", Table 1: as constructors, and as specially named groups inside the patterns of
-:func:`guiderail.regex`.
+r"""The regular-expression extensions of Koo, Liu & He (2024), "Automata-based constraints for language model
+decoding", Table 1: as functions, and as named groups inside the patterns of :func:`guiderail.regex`.
 
-The paper gives each one line; what it leaves open is decided and written down here. In a pattern an
-extension is a named group, ``(?P<NAME>arguments)`` in the Python dialect and ``(?<NAME>arguments)`` in the
-ECMA dialect. Arguments are separated by ``|`` and are patterns themselves (a ``|`` inside an argument needs
-a group, ``(?:a|b)``); where a *text* is wanted, characters that mean something in patterns are escaped as
-usual. The same extension may occur any number of times; its name is not a group to refer to.
+The paper gives each extension one line. This module decides and documents what it leaves open. In a pattern, an
+extension is a named group: ``(?P<NAME>arguments)`` in the Python dialect, ``(?<NAME>arguments)`` in ECMA. Arguments
+are separated by ``|`` and are patterns themselves; a ``|`` inside an argument needs a group, ``(?:a|b)``. Where an
+argument is a *text*, escape special characters as usual. An extension may occur any number of times; its name cannot
+be referred to.
 
 ============================ ================================================ =============================
 name                         matches                                          arguments
@@ -16,7 +15,7 @@ name                         matches                                          ar
 ``IMAGE``                    one image, a special token of the vocabulary     tokens, ``<image>`` by default
 ``TEXT_TOKEN``               a run of text without white space                none
 ``PARAGRAPH_TOKEN``          a run of text without line breaks                none
-``TEXT_UNTIL``               any text up to and with the first stop text      the stop text
+``TEXT_UNTIL``               any text up to and including the first stop text the stop text
 ``SUBSTRING_OF``             any substring                                    one or more texts
 ``DELIMITED_LIST``           one or more items with delimiters between them   item, delimiter, maybe end
 ``DELIMITED_SUBSEQUENCE_OF`` some of the items, in their order                items, then the delimiter
@@ -148,10 +147,9 @@ class DelimitedSubsequenceOf(Constraint):
 
 
 def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int) -> int:
-    """Items in order, each at most once, ``delimiter`` between two: nodes linear in items times ``least`` +
-    1.
+    """Items in order, each at most once, with ``delimiter`` between them. Takes O(items · (least + 1)) nodes.
 
-    ``more[m]`` is what may follow an item when at least m further ones must, from those not yet passed.
+    ``more[m]`` is what may follow an item if at least m of the later items must still come.
     """
     more = [b.EPSILON] + [b.EMPTY] * least
     start = [b.EPSILON] + [b.EMPTY] * least
@@ -164,11 +162,11 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
 
 # -- constructors
 def quoted_text(quote: str = '"') -> Constraint:
-    """A quoted text with backslash escapes (Koo et al., QUOTED_TEXT).
+    """Matches a quoted text with backslash escapes (Koo, Liu & He 2024, Table 1, QUOTED_TEXT).
 
-    Between two ``quote`` characters: any characters but the quote, the backslash and line breaks (``\\n``,
-    ``\\r``), or a backslash and any character but a line break. What an escape means is up to the reader;
-    for JSON strings use a JSON schema.
+    Between the quotes stands any character except the quote, the backslash and line breaks (``\\n``, ``\\r``), or
+    a backslash followed by any character except a line break. Escapes have no fixed meaning here. For JSON strings
+    use :func:`json_schema`.
 
     Raises:
         CompileError: ``quote`` is not one character, or is a backslash or a line break.
@@ -181,41 +179,45 @@ def quoted_text(quote: str = '"') -> Constraint:
 
 
 def unquoted_text(*, flow: bool = False) -> Constraint:
-    """A plain (unquoted) scalar of YAML 1.2 on one line (Koo et al., UNQUOTED_TEXT; YAML 1.2.2, section
-    7.3.3).
+    """Matches a plain (unquoted) YAML 1.2 scalar on one line.
 
-    Not empty, no white space at its ends, no indicator at its start (``- ? :`` only before another
-    character), no ``: `` and no `` #`` inside. ``flow``: also none of ``,[]{}``, as inside brackets.
-    Documents markers (``---``) and words that YAML reads as other types (``true``, ``12``) are not excluded.
+    This is UNQUOTED_TEXT of Koo, Liu & He (2024, Table 1), as in YAML 1.2.2, section 7.3.3. The scalar is not empty,
+    has no white space at its ends, does not begin with an indicator (``- ? :`` are allowed before another character),
+    and contains neither ``: `` nor `` #``. Document markers (``---``) and words that YAML reads as other types
+    (``true``, ``12``) match.
+
+    Args:
+        flow: exclude ``,[]{}`` too, as YAML does inside brackets.
     """
     return UnquotedText(bool(flow))
 
 
 def image(*names: str | int) -> Constraint:
-    """One image made by the model (Koo et al., IMAGE): a special token of the vocabulary, never spelled out
-    as text.
+    """Matches one image that the model makes: a special token of the vocabulary (Koo, Liu & He 2024, Table 1, IMAGE).
 
-    ``names`` are the texts or ids of tokens that stand for an image, one of which is matched: ``<image>`` by
-    default. An image that is a run of tokens is ``image("<img_0>", "<img_1>", …).repeat(256, 256)``.
+    If an image is a run of tokens, write ``image("<img_0>", "<img_1>", …).repeat(256, 256)``.
+
+    Args:
+        names: texts or ids of the tokens that stand for an image; one of them matches. ``<image>`` by default.
     """
     return special_token(*(names or ("<image>",)))
 
 
 def text_token() -> Constraint:
-    """A run of one or more characters without white space (Koo et al., TEXT_TOKEN).
+    """Matches a word: one or more characters without white space (Koo, Liu & He 2024, Table 1, TEXT_TOKEN).
 
-    In the paper it is one token of the vocabulary, whatever that spells. Constraints here are of text and
-    mean the same for every vocabulary, so the nearest thing is a word: white space is what ``\\s`` matches.
+    In the paper this is any one token of the vocabulary. Constraints here mean the same for every vocabulary, so the
+    closest equivalent is a word. White space is what ``\\s`` of ``re`` matches in Unicode.
     """
     return RunOfText(paragraph=False)
 
 
 def paragraph_token() -> Constraint:
-    """A run of one or more characters without line breaks (Koo et al., PARAGRAPH_TOKEN).
+    """Matches a paragraph: one or more characters without line breaks (Koo, Liu & He 2024, Table 1, PARAGRAPH_TOKEN).
 
-    In the paper one token without newlines, usually repeated: ``(?P<PARAGRAPH_TOKEN>)+`` is the text of a
-    paragraph. As constraints are of text, it already is one here, and repeating it changes nothing. Line
-    breaks are ``\\n \\v \\f \\r``, U+0085, U+2028 and U+2029.
+    In the paper this is one token without newlines, and ``(?P<PARAGRAPH_TOKEN>)+`` is a paragraph. Here it already is
+    a whole paragraph, and repeating it changes nothing. Line breaks are ``\\n \\v \\f \\r``, U+0085, U+2028 and
+    U+2029.
     """
     return RunOfText(paragraph=True)
 
@@ -224,8 +226,14 @@ def paragraph_token() -> Constraint:
 def delimited_subsequence_of(
     items: Iterable[Constraint | str], delimiter: Constraint | str, *, min: int = 0
 ) -> Constraint:
-    """Some of ``items``, in their order, each at most once, with ``delimiter`` between two (Koo et al.,
-    DELIMITED_SUBSEQUENCE_OF), such as the keyword arguments of a call. ``min``: at least so many.
+    """Matches some of ``items`` in their order, each at most once, with ``delimiter`` between them.
+
+    An example is the keyword arguments of a call. This is DELIMITED_SUBSEQUENCE_OF of Koo, Liu & He (2024, Table 1).
+
+    Args:
+        items: the items, in order.
+        delimiter: what stands between two items.
+        min: the minimum number of items.
 
     Raises:
         CompileError: there are no items, or fewer than ``min``.
@@ -332,7 +340,7 @@ def _some(call: _Call) -> Node:
 
     facts = Facts()
     if any(facts(node).special for node in call.arguments):
-        raise call.error("anchors and look-arounds cannot stand in the items; take them out of the group")
+        raise call.error("anchors and look-arounds are not allowed in the items; move them out of the group")
     return Ext(lambda b, handles: _subsequence(b, handles[:-1], handles[-1], 0), call.arguments, *call.span)
 
 

@@ -1,10 +1,11 @@
-"""Ready grammars: JSON, SQL, Python, XML, GraphQL, a part of C, CSV, arithmetic, regular expressions, Markdown tables.
+"""Ready grammars: JSON, SQL, Python, XML, GraphQL, a subset of C, CSV, arithmetic, regular expressions, Markdown
+tables.
 
     >>> from guiderail import grammars
     >>> grammars.sql(statements=["select"]).matches("SELECT name FROM people WHERE age > 30")
     True
 
-Each function returns a constraint like any other. What a grammar leaves out is said where it is defined.
+Each function returns a constraint like any other. ``docs/ready_grammars.md`` says what each grammar leaves out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 
 
 def ready_grammar(name: str, **options: Any) -> Constraint:
-    """The ready grammar of this name, with its options.
+    """Returns the ready grammar with this name.
 
     Raises:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
@@ -62,10 +63,10 @@ def _read(text: str, syntax: str, indentation: Indentation | None) -> GrammarCon
 
 
 def json(*, max_depth: int | None = None) -> GrammarConstraint:
-    """JSON: what ``json.loads`` takes, without NaN and Infinity.
+    """Matches JSON as ``json.loads`` reads it, without NaN and Infinity.
 
     Args:
-        max_depth: the most objects and arrays in each other, 0 to 1000 (Koo, Liu & He 2024, §5.1); None: any number.
+        max_depth: maximum nesting of objects and arrays, 0 to 1000 (Koo, Liu & He 2024, §5.1); None: no maximum.
     """
     return _ready("json", max_depth=max_depth)
 
@@ -83,19 +84,22 @@ def sql(
 def sql(
     *, statements: Iterable[str] | None = None, schema: Any = None, functions: Any = None, max_joined: int | None = None
 ) -> Constraint:
-    """One statement of SQLite that its parser takes; with a schema, one SELECT that it prepares on that database.
+    """Matches one statement of SQLite; with a schema, one SELECT that is valid for that database.
+
+    Without a schema, SQLite's parser accepts every match. With a schema, SQLite can also prepare it on a database with
+    these tables.
 
     Args:
         statements: some of ``select``, ``insert``, ``update``, ``delete``, ``create_table``, ``create_index`` and
-            ``drop``; None: all of them. ``["select"]`` is for queries only. With a schema there is no other.
+            ``drop``; None: all of them. ``["select"]`` allows queries only. With a schema, no other value is possible.
         schema: tables and their columns: a dict ``{table: [columns]}`` or ``{table: {column: type}}``; an engine, an
             inspector or a MetaData of SQLAlchemy; or a connection of sqlite3. Only these names are written.
-        functions: with a schema, those that may be called: names of SQLite's, or a dict of names and numbers of
-            arguments, each a number or a pair of the fewest and the most (None: any number).
-        max_joined: with a schema, the most tables in one FROM clause, 1 to 8; 3 by default.
+        functions: with a schema, the functions that may be called: names of SQLite's own, or a dict from names to
+            numbers of arguments. Each is a number, or a pair of minimum and maximum (None: no maximum).
+        max_joined: with a schema, the maximum number of tables in one FROM clause, 1 to 8; 3 by default.
 
     Raises:
-        CompileError: ``query-schema``: the schema cannot be read, or a name is none; ``bad-option``.
+        CompileError: ``query-schema``: the schema cannot be read, or contains an invalid name; ``bad-option``.
         LimitError: ``query-schema-size``: the schema has too many tables or columns.
     """
     if schema is None:
@@ -113,42 +117,42 @@ def sql(
 
 
 def python() -> GrammarConstraint:
-    """A module of Python 3.11: what ``ast.parse`` takes, its indentation included."""
+    """Matches a module of Python 3.11 as ``ast.parse`` reads it, including indentation."""
     return _ready("python")
 
 
 def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | None = None) -> GrammarConstraint:
-    """An XML 1.0 document without DOCTYPE.
+    """Matches an XML 1.0 document without DOCTYPE.
 
     Args:
-        elements: names of the elements. Only with them do end tags agree with start tags, as well-formed documents
-            demand: without, the document has balanced tags of any names.
-        attributes: names of the attributes, each at most once in a tag and in this order; none: ``[]``. None: at most
-            one attribute, of any name.
+        elements: names of the elements. Only if you pass them do end tags agree with start tags, as well-formed
+            documents require. Without them, tags are balanced but may have any names.
+        attributes: names of the attributes; each occurs at most once in a tag, in this order. ``[]``: no attributes.
+            None: at most one attribute per tag, with any name.
     """
     return _ready("xml", elements=elements, attributes=attributes)
 
 
 def csv(*, columns: int | None = None) -> GrammarConstraint:
-    """Comma-separated values, as RFC 4180 has them.
+    """Matches comma-separated values as in RFC 4180.
 
     Args:
-        columns: fields of each record; None: any number, each record its own.
+        columns: the number of fields in each record; None: any number, which may differ between records.
     """
     return _ready("csv", columns=columns)
 
 
 def markdown_table(*, columns: int | None = None) -> GrammarConstraint:
-    """A table of GitHub Flavored Markdown.
+    """Matches a table of GitHub Flavored Markdown.
 
     Args:
-        columns: cells of each row; None: 1 to 8, as many in each row as in the header.
+        columns: the number of cells in each row; None: 1 to 8, the same in each row as in the header.
     """
     return _ready("markdown_table", columns=columns)
 
 
 def arithmetic() -> GrammarConstraint:
-    """A calculation with numbers: + - * / // % ** and brackets, as Python reads it."""
+    """Matches an arithmetic expression: numbers, ``+ - * / // % **`` and parentheses, as Python reads it."""
     return _ready("arithmetic")
 
 
@@ -161,16 +165,16 @@ def graphql(*, schema: Any, operations: Iterable[str] | None = None) -> GraphqlQ
 
 
 def graphql(*, schema: Any = None, operations: Iterable[str] | None = None) -> Constraint:
-    """An executable document of GraphQL: operations and fragments; with a schema, one operation that is valid for it.
+    """Matches an executable GraphQL document; with a schema, one operation that is valid for it.
 
     Args:
-        schema: of the service: SDL or a GraphQLSchema (both need graphql-core), or the result of the introspection
-            query as a dict.
-        operations: with a schema, some of ``query``, ``mutation`` and ``subscription``; None: queries.
+        schema: the schema of the service: SDL text or a GraphQLSchema (both need graphql-core), or the result of the
+            introspection query as a dict.
+        operations: with a schema, some of ``query``, ``mutation`` and ``subscription``; None: queries only.
 
     Raises:
         CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: it has no such operation;
-            ``missing-package``: SDL is read by graphql-core.
+            ``missing-package``: SDL needs graphql-core.
         LimitError: ``query-schema-size``: the schema has too many fields.
     """
     if schema is None:
@@ -183,10 +187,10 @@ def graphql(*, schema: Any = None, operations: Iterable[str] | None = None) -> C
 
 
 def c() -> GrammarConstraint:
-    """A part of C99 after preprocessing: declarations, functions, statements, expressions; no typedef."""
+    """Matches a subset of C99 after preprocessing: declarations, functions, statements, expressions; no typedef."""
     return _ready("c")
 
 
 def regex() -> GrammarConstraint:
-    """A regular expression that ``re.compile`` takes."""
+    """Matches a regular expression that ``re.compile`` accepts."""
     return _ready("regex")

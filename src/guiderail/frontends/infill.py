@@ -1,9 +1,9 @@
 """Texts that fit between two given ones: fill in the middle.
 
-``t`` fits if ``before + t + after`` is a text of the constraint: the quotient of a language by two texts. From the left
-it is a derivative. From the right it is a matter of where a text may end: in the states whose derivative by ``after``
-is nullable. So the states of the constraint are written out, those from which such an end cannot be reached are
-dropped, and each of the others becomes a rule of a right-linear grammar. The core then decides as for any constraint.
+``t`` fits if ``before + t + after`` matches the constraint. The set of such texts is the quotient of a language by two
+texts. The left quotient is a derivative. For the right quotient, a text may end in every state whose derivative by
+``after`` is nullable. So the module enumerates the states of the constraint, drops those that cannot reach such an end,
+and turns each of the others into a rule of a right-linear grammar.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Infill(_Composed):
         return rules[start]
 
     def as_written(self) -> Infill:
-        """Itself: the text around it has an order and a layout of its own, which the whole has to match."""
+        """Itself: the surrounding text has an order and a layout of its own, which the whole has to match."""
         return self
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Infill(_Composed):
 
 
 class _TextBuilder(_core.Builder):
-    """A builder of what is text alone, for which bytes are all there is."""
+    """A builder for constraints on bytes alone: tokens are rejected."""
 
     def token(self, symbols: Sequence[str | int], /) -> int:
         raise _tokens("names special tokens")
@@ -127,24 +127,25 @@ def _leading_to(steps: dict[int, dict[int, list[int]]], ends: set[int]) -> dict[
 
 @checked
 def infill(constraint: Any, *, before: str = "", after: str = "") -> Constraint:
-    """The texts ``t`` for which ``before + t + after`` is a text of ``constraint``: fill in the middle.
+    r"""Matches every text ``t`` for which ``before + t + after`` matches ``constraint``: fill in the middle.
 
-        >>> date = gr.regex(r"\\\\d{4}-\\\\d{2}-\\\\d{2}")
+        >>> import guiderail as gr
+        >>> date = gr.regex(r"\d{4}-\d{2}-\d{2}")
         >>> middle = gr.infill(date, before="2024-", after="9")
         >>> middle.matches("02-2"), middle.matches("02-29")
         (True, False)
 
-    A text that must itself be one of the constraint and be followed by another is plain concatenation:
-    ``constraint + text``. ``&`` and ``~`` belong inside: ``infill(a & b)``.
+    If the text itself must match the constraint and another text follows, write ``constraint + text`` instead. Put
+    ``&`` and ``~`` inside: ``infill(a & b)``.
 
     Args:
-        constraint: whatever :func:`compile` takes, with finitely many states (at most 4,096): regular expressions,
-            choices, schemas and grammars without recursion.
-        before, after: texts around what is to be written. They may end anywhere: in the middle of a word or a number.
+        constraint: whatever :func:`compile` takes, with at most 4,096 states: regular expressions, choices, and schemas
+            and grammars without recursion.
+        before, after: the texts around the gap. The gap may begin and end anywhere, even inside a word or a number.
 
     Raises:
-        CompileError: when it is compiled: no text fits; ``infill-tokens``: the constraint names or counts tokens.
-        LimitError: when it is compiled: ``infill-states``: there are too many states.
+        CompileError: on compilation: no text fits; ``infill-tokens``: the constraint names or counts tokens.
+        LimitError: on compilation: ``infill-states``: there are too many states.
     """
     utf8(before), utf8(after)
     return Infill(constraint_of(constraint), before, after)

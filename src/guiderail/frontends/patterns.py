@@ -1,7 +1,7 @@
 """Ready constraints for common texts: ``gr.patterns.email()``, ``gr.patterns.ipv6()`` …
 
-Every function says exactly what it accepts; digits and letters are those of ASCII throughout. The results are
-ordinary constraints, to be combined with others.
+The docstring of each function says exactly what it matches. Digits and letters are always ASCII. Combine the results
+like any other constraint.
 
     >>> import guiderail as gr
     >>> due = "due " + gr.patterns.date()
@@ -85,35 +85,35 @@ def _offset(offset: str) -> str:
 
 # -- networks
 def ipv4() -> Constraint:
-    """An IPv4 address: four numbers from 0 to 255 without leading zeros (what ``ipaddress.IPv4Address``
-    reads)."""
+    """Matches an IPv4 address: four numbers from 0 to 255 without leading zeros, as ``ipaddress.IPv4Address`` reads
+    them.
+    """
     return _made(_IPV4)
 
 
 def ipv6() -> Constraint:
-    """An IPv6 address in every form of RFC 4291, section 2.2: full, with ``::``, with an IPv4 address at the
-    end.
+    """Matches an IPv6 address in any form of RFC 4291, section 2.2: full, with ``::``, or ending in an IPv4 address.
 
-    What ``ipaddress.IPv6Address`` reads, without a zone (``%eth0``).
+    ``ipaddress.IPv6Address`` reads the same, and zones (``%eth0``) too.
     """
     return _made(_IPV6)
 
 
 def hostname() -> Constraint:
-    """A host name (RFC 1123): labels of 1 to 63 letters, digits and hyphens, no hyphen at a label's ends.
+    """Matches a host name (RFC 1123): labels of 1 to 63 letters, digits and hyphens, without a hyphen at either end.
 
-    At most 253 characters, no dot at the end; the last label begins with a letter, as all top-level domains
-    do, so that no IPv4 address is one.
+    A host name has at most 253 characters and no trailing dot. The last label begins with a letter, like every
+    top-level domain, so no IPv4 address matches.
     """
     return _made(rf"(?:{_LABEL}\.)*{_TOP}", 253)
 
 
 def email() -> Constraint:
-    """An e-mail address as it is used: ``Dot-string@Domain`` of RFC 5321.
+    """Matches an e-mail address in common form: ``Dot-string@Domain`` of RFC 5321.
 
-    The local part is at most 64 characters: atoms of letters, digits and ``!#$%&'*+/=?^_`{|}~-`` joined by
-    single dots. The domain is a host name (see :func:`hostname`) of at least two labels. At most 254
-    characters in all. No quoted local parts, comments, address literals or characters beyond ASCII.
+    The local part has at most 64 characters: atoms of letters, digits and ``!#$%&'*+/=?^_`{|}~-`` joined by single
+    dots. The domain is a host name (see :func:`hostname`) with at least two labels. The whole has at most 254
+    characters. Quoted local parts, comments, address literals and characters beyond ASCII do not match.
     """
     atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
     domain = rf"(?:{_LABEL}\.)+{_TOP}"
@@ -126,15 +126,15 @@ def _email(local: str, domain: str) -> Constraint:
 
 
 def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
-    """An absolute URL (RFC 3986) with an authority:
-    ``scheme://[user@]host[:port][/path][?query][#fragment]``.
+    """Matches an absolute URL (RFC 3986) with an authority: ``scheme://[user@]host[:port][/path][?query][#fragment]``.
 
-    The scheme is one of ``schemes`` as written; the host is a host name (see :func:`hostname`; of one label
-    too, without its limit of 253), an IPv4 address or an IPv6 address in brackets; the port is empty or 0 to
-    65535. Only characters that RFC 3986 allows, others as ``%`` and two hexadecimal digits.
+    The scheme is one of ``schemes``, in the same case. The host is a host name (see :func:`hostname`; a single label
+    will do, and the limit of 253 does not apply), an IPv4 address, or an IPv6 address in brackets. The port is empty or
+    0 to 65535. All characters are those that RFC 3986 allows; others are percent-encoded.
 
     Raises:
-        CompileError: no scheme, or one that is none (letters, digits, ``+``, ``-``, ``.``, a letter first).
+        CompileError: ``schemes`` is empty, or one is not a scheme (a letter, then letters, digits, ``+``, ``-``,
+            ``.``).
     """
     import re
 
@@ -152,28 +152,28 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
 
 
 def mac_address() -> Constraint:
-    """A MAC address (EUI-48): six pairs of hexadecimal digits, all joined by ``:`` or all by ``-``."""
+    """Matches a MAC address (EUI-48): six pairs of hexadecimal digits, joined either by ``:`` or by ``-``."""
     return _made("[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5})")
 
 
 def phone_e164() -> Constraint:
-    """A telephone number as in ITU-T E.164: ``+``, then 2 to 15 digits, the first not 0."""
+    """Matches a telephone number as in ITU-T E.164: ``+``, then 2 to 15 digits, the first not 0."""
     return _made(r"\+[1-9][0-9]{1,14}")
 
 
 # -- time
 def date() -> Constraint:
-    """A date ``YYYY-MM-DD`` that exists in the Gregorian calendar (leap years included), years 0001 to
-    9999."""
+    """Matches a date ``YYYY-MM-DD`` that exists in the Gregorian calendar, from year 0001 to 9999."""
     return _made(_DATE)
 
 
 def time(*, offset: str = "optional") -> Constraint:
-    """A time ``HH:MM:SS`` from 00:00:00 to 23:59:59 with an optional fraction of a second (RFC 3339, no leap
-    seconds).
+    """Matches a time ``HH:MM:SS`` from 00:00:00 to 23:59:59, with an optional fraction of a second (RFC 3339).
+
+    There are no leap seconds.
 
     Args:
-        offset: whether ``Z`` or ``±HH:MM`` must follow: ``"required"``, ``"optional"`` or ``"none"``.
+        offset: whether ``Z`` or ``±HH:MM`` follows: ``"required"``, ``"optional"`` or ``"none"``.
 
     Raises:
         CompileError: ``offset`` is something else.
@@ -182,7 +182,10 @@ def time(*, offset: str = "optional") -> Constraint:
 
 
 def datetime(*, offset: str = "required") -> Constraint:
-    """A date and a time of RFC 3339 with ``T`` between them: see :func:`date` and :func:`time`.
+    """Matches a date and a time of RFC 3339 with ``T`` between them; see :func:`date` and :func:`time`.
+
+    Args:
+        offset: as for :func:`time`.
 
     Raises:
         CompileError: ``offset`` is not ``"required"``, ``"optional"`` or ``"none"``.
@@ -191,8 +194,11 @@ def datetime(*, offset: str = "required") -> Constraint:
 
 
 def duration() -> Constraint:
-    """A duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …; no fractions, no unit
-    skipped between two others, at least one unit."""
+    """Matches a duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …
+
+    It has at least one unit and no fractions, and skips no unit between two others of its date part or of its time
+    part.
+    """
     time_part = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
     date_part = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
     return _made(f"P(?:{date_part}(?:{time_part})?|{time_part}|[0-9]+W)")
@@ -200,7 +206,7 @@ def duration() -> Constraint:
 
 # -- identifiers
 def uuid(version: int | None = None) -> Constraint:
-    """A UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
+    """Matches a UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
 
     Args:
         version: 1 to 8: only UUIDs of this version and of the RFC's variant; None: any digits.
@@ -218,52 +224,55 @@ def uuid(version: int | None = None) -> Constraint:
 
 
 def semver() -> Constraint:
-    """A version of Semantic Versioning 2.0.0: ``major.minor.patch[-prerelease][+build]``."""
+    """Matches a version number of Semantic Versioning 2.0.0: ``major.minor.patch[-prerelease][+build]``."""
     number = "(?:0|[1-9][0-9]*)"
     pre = f"(?:{number}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
     return _made(rf"{number}\.{number}\.{number}(?:-{pre}(?:\.{pre})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?")
 
 
 def slug() -> Constraint:
-    """Lower-case letters and digits in words joined by single hyphens: ``a-title-2``."""
+    """Matches words of lower-case letters and digits, joined by single hyphens: ``a-title-2``."""
     return _made("[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def identifier() -> Constraint:
-    """An identifier of most programming languages: letters, digits and ``_``, no digit first."""
+    """Matches an identifier of most programming languages: letters, digits and ``_``, not beginning with a digit."""
     return _made("[A-Za-z_][A-Za-z0-9_]*")
 
 
 # -- values
 def integer() -> Constraint:
-    """A whole number in decimal: an optional ``-``, no leading zeros (``-0`` is one, as in JSON)."""
+    """Matches a decimal integer: an optional ``-``, no leading zeros; ``-0`` matches, as in JSON."""
     return _made("-?(?:0|[1-9][0-9]*)")
 
 
 def number() -> Constraint:
-    """A number of JSON (RFC 8259): an :func:`integer`, an optional fraction, an optional exponent."""
+    """Matches a JSON number (RFC 8259): an :func:`integer`, an optional fraction, an optional exponent."""
     return _made(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def hex_color() -> Constraint:
-    """A colour of CSS in hexadecimal: ``#`` and 3, 4, 6 or 8 digits of either case."""
+    """Matches a CSS color in hexadecimal: ``#`` and 3, 4, 6 or 8 digits of either case."""
     return _made("#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 
 
 def base64(*, url_safe: bool = False) -> Constraint:
-    """Base 64 (RFC 4648) with padding, one line, the empty text included; unused bits of the last digit are
+    """Matches one line of base 64 (RFC 4648) with padding; the empty text matches. Unused bits of the last digit are
     0.
 
     Args:
-        url_safe: the alphabet with ``-`` and ``_`` in place of ``+`` and ``/`` (section 5).
+        url_safe: use the alphabet with ``-`` and ``_`` in place of ``+`` and ``/`` (section 5).
     """
     digit = "[A-Za-z0-9_-]" if url_safe else "[A-Za-z0-9+/]"
     return _made(f"(?:{digit}{{4}})*(?:{digit}[AQgw]==|{digit}{{2}}[AEIMQUYcgkosw048]=)?")
 
 
 def jwt() -> Constraint:
-    """The shape of a signed JSON Web Token (RFC 7519, 7515): three parts in URL-safe base 64 without
-    padding, joined by dots, none empty. What the parts hold is not checked."""
+    """Matches text shaped like a signed JSON Web Token (RFC 7519, RFC 7515).
+
+    It has three parts in URL-safe base 64 without padding, joined by dots, none of them empty. Their contents are not
+    checked.
+    """
     full = "(?:[A-Za-z0-9_-]{4})"
     end = "(?:[A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])"
     part = f"(?:{full}+{end}?|{end})"

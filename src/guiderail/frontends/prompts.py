@@ -1,7 +1,7 @@
-"""A schema or type in words for a model: :func:`prompt_of`.
+"""Describes a schema or a type to a model in words: :func:`prompt_of`.
 
-A mask keeps a model from writing what a schema forbids; it does not tell the model what the schema wants. The text made
-here does: the form of the value as it is written, with names, types, choices, bounds and descriptions.
+A mask keeps a model from writing what a schema forbids. It does not tell the model what the schema wants. The text made
+here does: it shows the form of the value, with names, types, choices, bounds and descriptions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEP = "  "
 
 @checked
 def prompt_of(target: Any, *, heading: str | None = None) -> str:
-    """A short text that tells a model what to write: the form of a JSON Schema or a Python type, with its descriptions.
+    """Describes a JSON Schema or a Python type in a short text that tells a model what to write.
 
         >>> import guiderail as gr
         >>> print(gr.prompt_of({
@@ -48,16 +48,16 @@ def prompt_of(target: Any, *, heading: str | None = None) -> str:
           "mood"?: "good" | "bad"
         }
 
-    The model does not see a schema otherwise: it only finds that some tokens are forbidden. Put this text into the
-    prompt, or let ``gr.generate(…, describe=True)`` do so.
+    A model does not see the schema: it only finds that some tokens are masked. Put this text into the prompt, or let
+    ``gr.generate(…, describe=True)`` do so.
 
     Args:
-        target: a JSON Schema (a dict, or what :func:`json_schema` makes), a Python type (or what
-            :func:`python_type` makes), or texts to choose from.
-        heading: the sentence in front; by default as above.
+        target: a JSON Schema (a dict, or the result of :func:`json_schema`), a Python type (or the result of
+            :func:`python_type`), or a list of texts to choose from.
+        heading: the first sentence, in place of the one above.
 
     Raises:
-        CompileError: the target is none of these (``not-a-schema``), or it is refused.
+        CompileError: ``not-a-schema``: the target is none of these; or the schema or type cannot be read.
     """
     if are_texts(target) or isinstance(target, Choice):
         texts = target.options if isinstance(target, Choice) else target

@@ -1,4 +1,4 @@
-"""``await`` in place of waiting: generations on threads of their own, so that an event loop runs on."""
+"""Generation with ``await``: it runs on threads of its own, so that the event loop keeps running."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ async def agenerate(
 ) -> Any: ...  # fmt: skip
 @takes_options()
 async def agenerate(model: Any, prompt: Any, target: Any, **options: Any) -> Any:
-    """Like :func:`generate`, to be awaited: other tasks run meanwhile.
+    """Like :func:`generate`, but awaitable: other tasks run meanwhile.
 
         >>> dates = await asyncio.gather(*(gr.agenerate(model, ask, gr.patterns.date()) for ask in questions))
 
-    Where many prompts are there at once, ``agenerate`` with a list of them is faster: they share the passes of the
-    model. A task that is cancelled stops the model after its current pass.
+    If you have many prompts at once, pass them as a list: that is faster, because they share the forward passes. If a
+    task is cancelled, the model stops after its current pass.
     """
     chosen = options_of("agenerate", options)
     results, single = await _in_thread(lambda stop: run(model, prompt, target, chosen, single=True, stop=stop))
@@ -59,14 +59,16 @@ async def agenerate(model: Any, prompt: Any, target: Any, **options: Any) -> Any
 async def agenerations(
     model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
-    """Like :func:`generations`, to be awaited."""
+    """Like :func:`generations`, but awaitable."""
     chosen = options_of("agenerations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = await _in_thread(lambda stop: run(model, prompts, target, chosen, single=False, stop=stop))
     return finished(results, chosen, on_shortened="return")
 
 
 async def _in_thread(function: Callable[[threading.Event], T]) -> T:
-    """What a function returns or raises. Where the task is cancelled, the event is set, and the function waited for."""
+    """Returns or raises what a function does, on a thread. If the task is cancelled, sets the event and waits for the
+    end.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()

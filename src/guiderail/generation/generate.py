@@ -96,28 +96,29 @@ def stream(
         >>> for piece in gr.stream(None, "When did Apollo 11 land?", gr.patterns.date()):
         ...     print(piece, end="", flush=True)
 
-    Under a JSON Schema or a Python type, it yields snapshots of the value, one for each piece. A snapshot has
-    ``value``, ``text``, ``delta``, ``finished`` and ``path``; in the last, ``done`` is set and the value is validated:
+    Under a JSON Schema or a Python type, it yields a snapshot of the value for each piece. A snapshot has ``value``,
+    ``text``, ``delta``, ``finished`` and ``path``. The last one has ``done`` set, and its value is validated:
 
         >>> for snapshot in gr.stream(None, "Describe Ada Lovelace.", Person):
         ...     print(snapshot.value.name, snapshot.finished)
 
-    In the value of a snapshot, finished parts have their type. Models, dataclasses and other records that are not
-    finished are made without validation, and fields that are not written yet are None. Numbers, dates and the like
-    appear when they are finished.
+    In the value of a snapshot, finished parts have their final type. Unfinished models, dataclasses and other records
+    are made without validation, and fields that are not written yet are None. Numbers, dates and the like appear when
+    they are finished.
 
-    A text of ``distribution="exact"`` or ``"weighted"`` is known when it is whole, and comes in one piece.
+    With ``distribution="exact"`` or ``"weighted"``, the text is known only when it is complete, and comes in one piece.
 
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
         prompt: one prompt: a text, or a list of messages.
         target: as for :func:`generate`.
-        growing_strings: show strings (where the type says ``str``) that are not finished; False holds them back.
+        growing_strings: show unfinished strings (where the type says ``str``); False holds them back.
 
     Returns:
-        A :class:`Stream` of strings or a :class:`ValueStream` of :class:`Snapshot`\\ s, with ``tokens``, ``text``,
-        ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
-        happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
+        A :class:`Stream` of strings or a :class:`ValueStream` of snapshots (:class:`Snapshot`), with ``tokens``,
+            ``text``,
+        ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last piece. If a
+        value was steered to its end, no snapshot has ``done`` set.
     """
     chosen = options_of("stream", options, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
@@ -159,8 +160,7 @@ def generations(
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
-    A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
-    error.
+    If a text was steered to its end, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
     chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
@@ -173,8 +173,8 @@ def run(
     """Generates, and says whether one prompt was given by itself.
 
     Args:
-        single: whether that may be.
-        stop: set by who wants no more of it; what is there is returned then.
+        single: whether one prompt may be given by itself.
+        stop: set by a caller who wants no more; then what there is so far is returned.
     """
     prompts, alone = prompts_of(prompt, single=single)
     several = isinstance(target, list | tuple) and not are_texts(target)
@@ -219,7 +219,7 @@ def _drawn(
     options: Options,
     stop: threading.Event | None,
 ) -> list[Generation]:
-    """As :func:`run`, from the model's own distribution; a prompt after the other.
+    """Like :func:`run`, but draws from the model's own distribution, one prompt at a time.
 
     Args:
         begun: see :func:`_begun`.
@@ -238,17 +238,17 @@ def _drawn(
 def finished(
     results: list[Generation], options: Options, *, on_shortened: OnShortened | None = None
 ) -> list[Generation]:
-    """The same, if the options have nothing against how they ended.
+    """The results, if the options accept how they ended.
 
     Args:
-        on_shortened: where the options do not say.
+        on_shortened: used if the options do not say.
     """
     check_ends(results, options.on_incomplete, options.on_shortened or on_shortened, options.n or 1)
     return results
 
 
 def values_of(results: list[Generation], options: Options, *, single: bool) -> Any:
-    """What ``generate`` returns for these."""
+    """What ``generate`` returns for these results."""
     values: list[Any] = [result.value for result in results]
     if options.n is not None:
         values = [values[i : i + options.n] for i in range(0, len(values), options.n)]
@@ -328,92 +328,93 @@ def generate(
     target: Any,
     **options: Any,
 ) -> Any:
-    """Makes a model write: a text under a constraint, a value under a JSON Schema or a Python type.
+    """Generates text under a constraint, or a value under a JSON Schema or a Python type.
 
     Example:
         >>> gr.generate(None, "When did Apollo 11 land on the Moon?", gr.patterns.date())
         >>> gr.generate(None, "Describe Ada Lovelace.", Person)
 
     Args:
-        model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often); None is
+        model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often). None means
             the embedded model, which stays loaded.
-        prompt: one prompt, or a list of them, which run together as a batch. A prompt is a text, or a list of messages,
-            each a dict with a ``role`` (``system``, ``user``, ``assistant`` …) and a ``content``, for the chat template
-            that comes with the model.
-        target: what to write; or a list with one target for each prompt.
+        prompt: one prompt, or a list of prompts that run together as a batch. A prompt is a text, or a list of messages
+            for the model's chat template: dicts with a ``role`` (``system``, ``user``, ``assistant`` …) and a
+            ``content``.
+        target: what to write, or a list with one target for each prompt.
 
             - A constraint or a compiled guide returns the text. ``gr.json_schema(...)``, ``gr.python_type(...)`` and
               ``gr.xml_schema(...)`` return the value, and ``gr.tool_calls(...)`` returns what its ``parse`` finds:
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
-              For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
-              which the schema declares them and the white space of ``json.dumps``, unless ``property_order`` or
-              ``layout`` say otherwise.
-            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
+              For options, pass ``gr.json_schema(schema, ...)``. Both write properties in the order of the schema and
+              white space like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
+            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
-              type.
+                type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
             ``on_incomplete``.
         temperature: 0 takes the most likely allowed token; 1 samples from the model's own probabilities.
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable; each row has a random stream of its own.
-        presence_penalty: subtracted from the logit of each token that the text has already, from -2 to 2.
-        frequency_penalty: subtracted for each time that it has the token, from -2 to 2.
-        repetition_penalty: divides the logits of tokens of the prompt and the text where they are positive, and
-            multiplies them where they are negative; 1 changes nothing.
-        stop: a text that ends what is written, or several; it is no part of it. A text is returned as it stands then; a
-            value must be complete.
-        logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
-            tokens at each.
-        log_weight: see ``Generation.log_weight``. Costs a forward pass more for a text after which only a stop token
-            can follow, and the logits of forced tokens. On where a :class:`Generation` is returned.
-        distribution: from what texts are drawn; see ``docs/distribution.md``. Needs a temperature, unless masked.
+        presence_penalty: subtracted from the logit of each token that is already in the text, from -2 to 2.
+        frequency_penalty: subtracted once for each time that the token is in the text, from -2 to 2.
+        repetition_penalty: for tokens of the prompt and the text, positive logits are divided by it and negative ones
+            multiplied; 1 changes nothing.
+        stop: one or several stop texts, which end the generation and are not part of the result. A text is returned as
+            it stands then; a value must be complete.
+        logprobs: return log-probabilities (``Generation.logprobs``): 0 for the written tokens only, a higher number
+            also for that many of the most likely tokens at each step.
+        log_weight: return the importance weight (``Generation.log_weight``). It needs the logits of forced tokens, and
+            one more forward pass if only a stop token can follow the text. On by default in functions that return a
+            :class:`Generation`.
+        distribution: the distribution to draw from; see ``docs/distribution.md``. All but ``"masked"`` need a
+            temperature.
 
-            - ``"masked"``: each token from what the mask leaves. A text is allowed, and likely beginnings are written
-              as often as without the constraint, whatever follows them.
-            - ``"exact"``: from what the model itself would write, given that it keeps to the constraint and ends
-              within ``max_tokens``.
-            - ``"weighted"``: nearly from that, with estimates and their errors, from a population of texts;
-              ``Generation.draw`` holds it.
-        max_passes: of ``"exact"``: the most forward passes for one text.
-        particles: of ``"weighted"``: how many texts the population has.
-        n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
+            - ``"masked"``: each token from what the mask leaves. The beginnings of texts are then as likely as without
+              the constraint, whatever follows them.
+            - ``"exact"``: what the model itself would write, given that it keeps to the constraint and ends within
+              ``max_tokens``.
+            - ``"weighted"``: approximately that, with estimates and their errors, from a population of texts in
+              ``Generation.draw``.
+        max_passes: with ``"exact"``, maximum number of forward passes for one text.
+        particles: with ``"weighted"``, the number of texts in the population.
+        n: the number of texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
-        describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
-            see it otherwise.
-        jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text
-            is the same either way; the model then reads the usual spelling.
+        describe: describe the schema or type in the prompt, in words (see :func:`prompt_of`). The model does not see it
+            otherwise.
+        jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text is
+            the same either way; the model then reads the usual spelling.
         canonical: write only tokens that the tokenizer itself would make of the text (``docs/canonical.md``).
-        heal: take back the end of the prompt as far as a longer token may begin with it, and write it again with what
-            follows; the text is returned without it. For prompts that end within a word; needs ``chat=False``.
+        heal: remove the last tokens of the prompt if longer ones may begin with their text, and write that text again
+            with what follows. The result does not contain it. For prompts that end inside a word; needs ``chat=False``.
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
 
             - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
-              does not suffice from the start, a LimitError says so at once. If the model is kept from what it had
-              chosen, the text is *shortened*; see ``on_shortened``.
+              does not suffice from the start, a LimitError says so at once. If the model is kept from a token that it
+              chose, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
         on_shortened: what to do about a text that is complete only because it was steered to its end. Its last part is
             not what the model would have written: a list lacks rows, a total is wrong.
 
-            - ``"error"``: raise a ShortenedError; the default where a value is returned.
-            - ``"warn"``: return it, with a ShortenedWarning; the default where a text is returned.
+            - ``"error"``: raise a ShortenedError; the default if a value is returned.
+            - ``"warn"``: return it, with a ShortenedWarning; the default if a text is returned.
             - ``"return"``: return it.
 
     Returns:
-        The text or the value, or a list of them for a list of prompts; with ``n``, lists of ``n`` in their place.
-        :func:`generations` gives both, the ``n`` of a prompt one after the other.
+        The text or the value, or a list of them for a list of prompts. With ``n``, each of them is a list of ``n``;
+        :func:`generations` returns a flat list, with the ``n`` of each prompt in sequence.
 
     Raises:
         LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
         IncompleteError: see ``on_incomplete``.
         ShortenedError: see ``on_shortened``.
-        CompileError: this is not a target, or it cannot be compiled for the model's vocabulary.
-        ReadError: the user's own code (a validator, ``__post_init__``) rejects the value.
+        CompileError: the target is none of these, or it cannot be compiled for the model's vocabulary.
+        ReadError: your own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
-            ``max-passes``: no exact draw was found in so many passes. ``no-mass``: the model gives the texts of the
+            ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives the texts of the
             constraint no probability.
     """
     chosen = options_of("generate", options)
@@ -426,7 +427,7 @@ def _each(values: Sequence[T], n: int) -> list[T]:
 
 
 def encoded_prompt(model: Model, prompt: Prompt, target: Any, options: Options) -> list[int]:
-    """The token ids of a prompt, with what is wanted in words where that is asked for."""
+    """The token ids of a prompt, with a description of the target if the options ask for it."""
     if options.describe:
         prompt = with_words(prompt, prompt_of(target.constraint if isinstance(target, Guide) else target))
     return encode_prompt(model, prompt, options)
@@ -443,7 +444,7 @@ def _model(source: Any) -> tuple[Model, bool]:
 def _begun(
     model: Model, prompt: list[int], wanted: Constraint | Guide, options: Options
 ) -> tuple[list[int], Guide, bytes]:
-    """The tokens of a prompt, the guide of what follows, and what of its beginning is the prompt's."""
+    """The tokens of a prompt, the guide of what follows, and which bytes at its beginning belong to the prompt."""
     prefix = b""
     if options.heal:
         prompt, prefix = take_back(prompt, model.vocabulary)

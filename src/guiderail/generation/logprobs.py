@@ -1,4 +1,4 @@
-"""What a distribution says about the token that was drawn from it."""
+"""Log-probabilities of drawn tokens."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ __all__ = ["Likelihoods", "TokenLogprob"]
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token with its log-probability, a natural logarithm.
+    """A token with its log-probability (natural logarithm).
 
     Attributes:
-        token: its id.
-        logprob: of this token.
-        top: the likeliest tokens with theirs, best first. Empty for a token that was forced: the model was not asked.
+        token: the token id.
+        logprob: its log-probability.
+        top: the most likely tokens as pairs of id and log-probability, best first. Empty for a forced token: the model
+            was not asked.
     """
 
     token: int
@@ -30,7 +31,7 @@ class Likelihoods:
 
     Args:
         logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed.
-        count: how many of the likeliest tokens to tell; those that are not allowed are left out.
+        count: how many of the most likely allowed tokens to report.
     """
 
     def __init__(self, logits: NDArray[np.float32], count: int) -> None:
@@ -43,6 +44,6 @@ class Likelihoods:
         self._best = best[np.argsort(-wide[best], kind="stable")]
 
     def of(self, token: int) -> TokenLogprob:
-        """What it says about a token."""
+        """Returns the log-probability of a token."""
         top = tuple((int(i), float(self._logprobs[i])) for i in self._best)
         return TokenLogprob(token, float(self._logprobs[token]), top)

@@ -1,10 +1,10 @@
-"""How likely a model is to keep to a constraint by itself.
+"""Estimates how likely a model is to keep to a constraint by itself.
 
-A text that is drawn under masks has an importance weight: how likely the model would have written it without masks,
-over how likely it was written. The mean weight is the probability that the model writes a text of the constraint.
-Weights lie between 0 and 1, so a confidence interval needs to assume nothing else about them: it is that of a bettor
-who would have grown rich by now if the mean were outside (Waudby-Smith & Ramdas 2024, "Estimating means of bounded
-random variables by betting", JRSS B 86, §4: hedged capital with predictable plug-in bets).
+A text that is drawn under masks has an importance weight: the probability that the model writes it without masks, over
+the probability with which it was drawn. The mean weight is the probability that the model writes a text of the
+constraint. Weights lie between 0 and 1, and nothing else is assumed about them. The confidence interval comes from
+betting: it excludes every mean against which a bettor would have grown rich by now (Waudby-Smith & Ramdas 2024,
+"Estimating means of bounded random variables by betting", JRSS B 86, §4: hedged capital with predictable plug-in bets).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Mass:
 
     Attributes:
         estimate: the probability.
-        low, high: an interval that holds it with probability ``confidence``, whatever the constraint and the model.
-        confidence: 1 where it was computed.
-        exact: it was computed from the probabilities of all texts; nothing was drawn.
-        samples: texts drawn.
-        effective_samples: how many equally weighted texts would tell as much, from 0 to ``samples``. Far fewer than
-            ``samples``: a few texts hold most of the weight, and the estimate is mostly too low.
+        low, high: a confidence interval. It holds for every constraint and every model.
+        confidence: the confidence of the interval; 1 if the probability was computed exactly.
+        exact: whether the probability was computed from the probabilities of all texts, without sampling.
+        samples: the number of texts drawn.
+        effective_samples: how many equally weighted texts would be worth as much, from 0 to ``samples``. If it is far
+            lower than ``samples``, a few texts hold most of the weight, and the estimate is probably too low.
     """
 
     estimate: float
@@ -76,26 +76,27 @@ def mass(
     chat: bool = True,
     describe: bool = False,
 ) -> Mass:
-    """How likely the model is to keep to a constraint without masks: that all it writes is a text of it.
+    """Estimates how likely a model is to keep to a constraint without masks: that all it writes is a matching text.
 
-    A figure that tells when a prompt is bad: where it is small, masks make the model write what it would not have
-    written. It is computed where the constraint has few texts, and estimated from texts drawn under masks otherwise.
+    A small value means that the prompt does not fit the constraint: masks then make the model write what it would not
+    have written. The probability is computed exactly if the constraint has few texts, and otherwise estimated from
+    texts drawn under masks.
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`.
-        constraint: whatever :func:`generate` takes as a target.
-        samples: texts to draw, 2 or more.
-        confidence: of the interval, between 0 and 1.
-        max_tokens: a text counts if the model ends it within so many tokens.
+        constraint: any target that :func:`generate` takes.
+        samples: the number of texts to draw, at least 2.
+        confidence: the confidence of the interval, between 0 and 1.
+        max_tokens: a text counts only if the model ends it within this many tokens.
         seed: makes the estimate repeatable.
-        exact: compute it (True), or estimate it (False); None computes it for up to 64 texts.
+        exact: True computes the probability, False estimates it, None computes it if there are at most 64 texts.
 
     Returns:
         A :class:`Mass`, with ``estimate``, ``low`` and ``high``.
 
     Raises:
         LimitError: ``too-many-texts``, ``too-many-prefixes``: with ``exact=True``.
-        CompileError: this is not a target, or it cannot be compiled.
+        CompileError: the constraint is not a target, or cannot be compiled.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:

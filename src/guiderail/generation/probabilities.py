@@ -1,8 +1,8 @@
-"""How likely a model is to write each of some texts.
+"""Computes how likely a model is to write each of some texts.
 
-A prefix of tokens has the probability that the model begins with it. The forward algorithm carries it from prefix to
-prefix, the likeliest first: what a prefix has goes to the prefixes that follow, to the texts for which an output
-counts, and to none of them. See ``docs/probabilities.md`` for what is counted.
+The probability of a token prefix is the probability that the model begins with it. The forward algorithm passes it on
+from prefix to prefix, the most likely first: to the longer prefixes, to the texts for which an output counts, and to
+"none of them". ``docs/probabilities.md`` defines what counts.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ _ROUND = 128  # prefixes read together, where which ones are worth it depends on
 
 
 class Probabilities(Mapping[Any, float]):
-    """The probability of each of some texts; a mapping in the order in which they were given.
+    """A mapping from texts to their probabilities, in the order in which the texts were given.
 
     Attributes:
-        logprobs: the natural logarithms of the probabilities: exact where these are too small for a float.
-        total: the probability that one of the texts is written, before normalization.
-        normalized: whether the probabilities are those given that one of them is written, and sum to 1.
-        missing: at most so much probability was not followed to its end, and is part of neither ``total`` nor of any
-            text; 0 where everything was read.
+        logprobs: natural logarithms of the probabilities; exact even if a probability is too small for a float.
+        total: the probability that the model writes one of the texts, before normalization.
+        normalized: whether the probabilities are conditional on one of the texts being written, so that they sum to 1.
+        missing: upper bound on the probability that was left unexplored; it is part of neither ``total`` nor any text.
+            0 if everything was read.
         passes: forward passes of the model.
-        tokens_read: tokens that the model has read, the prompt among them.
+        tokens_read: tokens that the model has read, including the prompt.
     """
 
     __slots__ = ("logprobs", "missing", "normalized", "passes", "tokens_read", "total")
@@ -98,16 +98,16 @@ class Probabilities(Mapping[Any, float]):
 
     @property
     def best(self) -> Any:
-        """The likeliest; of several, the first."""
+        """The most likely text; if several are, the first of them."""
         return max(self.logprobs, key=self.logprobs.__getitem__)
 
     @property
     def other(self) -> float:
-        """The probability that the model writes none of them."""
+        """The probability that the model writes none of the texts."""
         return max(0.0, 1.0 - self.total)
 
     def ranked(self) -> list[tuple[Any, float]]:
-        """The texts with their probabilities, the likeliest first."""
+        """Returns the texts with their probabilities, the most likely first."""
         return sorted(self.items(), key=lambda item: -item[1])
 
     def __repr__(self) -> str:
@@ -118,11 +118,11 @@ class Probabilities(Mapping[Any, float]):
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What is counted, and how far.
+    """Options of :func:`probabilities`, checked.
 
     Attributes:
         spellings, ending, normalize, tolerance, max_prefixes: see :func:`probabilities`.
-        chains: texts that one pass reads at most; see :func:`open_branches`.
+        chains: maximum number of texts that one pass reads; see :func:`open_branches`.
 
     Raises:
         ModelError: ``bad-option``.
@@ -176,37 +176,38 @@ def probabilities(
     chat: bool = True,
     describe: bool = False,
 ) -> Any:
-    """The model's own probability of each of some texts: nothing is masked, and nothing is drawn.
+    """Computes the model's own probability of each of some texts. Nothing is masked, and nothing is sampled.
 
     Example:
         >>> chances = gr.probabilities(None, f"Is this spam? {mail}", ["yes", "no"], normalize=True)
         >>> verdict = chances.best if chances[chances.best] > 0.9 else "ask a person"
 
-    The prompt is read once, and so is what several texts begin with; mostly in one pass of the model.
+    The model reads the prompt, and what several texts begin with, only once; usually in one forward pass.
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
         choices: a list of texts; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
-            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which are the keys.
-        spellings: ``"canonical"`` counts the tokens that the tokenizer makes of a text; ``"all"`` any tokens that spell
-            it.
+            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which become the keys.
+        spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a text; ``"all"`` counts every
+            token sequence that spells it.
         ending: what must follow a text.
 
-            - ``"any"``: anything may. An output counts for the longest of the texts that it begins with. So ``"New
-              York"`` does not get what belongs to ``"New York City"``, and no output counts twice.
+            - ``"any"``: anything. An output counts for the longest text that it begins with, and for no other. So
+              ``"New York"`` does not get the probability of ``"New York City"``.
             - ``"stop"``: the end. The text is all that the model writes.
-        normalize: give the probabilities given that one of the texts is written. They sum to 1 then.
-        tolerance: with ``spellings="all"``, spellings are read until those that are left hold less than this part of
-            what was found. 0 reads them all.
-        max_prefixes: how many sequences of tokens the model may be asked about.
+        normalize: return the probabilities conditional on one of the texts being written. They sum to 1.
+        tolerance: with ``spellings="all"``, stop when the spellings that remain hold less than this fraction of the
+            probability found. 0 reads them all.
+        max_prefixes: maximum number of token sequences to ask the model about.
 
     Returns:
-        A :class:`Probabilities`: a mapping of texts (or members) to probabilities, with ``best``, ``logprobs``,
-        ``total`` and ``other``. Where texts are tokens of their own, they sum to ``total``.
+        A :class:`Probabilities`: a mapping from texts (or members) to probabilities, with ``best``, ``logprobs``,
+            ``total``
+        and ``other``. If no two texts share an output, they sum to ``total``.
 
     Raises:
         LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.
-        CompileError: ``not-a-constraint``, ``not-enumerable``, ``same-text``: two members have one text.
+        CompileError: ``not-a-constraint``, ``not-enumerable``; ``same-text``: two members have the same text.
         VocabularyError: ``no-encoder``, ``not-encodable``: there is no canonical spelling; ``no-stop-token``.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
             ``nothing-likely``: with ``normalize``, all texts have probability 0.
@@ -224,7 +225,7 @@ def probabilities(
 
 @contextlib.contextmanager
 def opened(source: Any) -> Iterator[Model]:
-    """The model of a call; closed again if it was loaded for the call."""
+    """The model of a call; closed afterwards if it was loaded for the call."""
     model = default_model() if source is None else load_model(source)
     try:
         yield model
@@ -238,7 +239,7 @@ def _is_members(choices: Any) -> bool:
 
 
 def choice_of(choices: Any) -> tuple[list[Hashable], list[str]]:
-    """The keys of a result, and their texts.
+    """The keys of a result and their texts.
 
     Raises:
         CompileError, LimitError: see :func:`probabilities`.
@@ -276,7 +277,7 @@ def _text_of(value: object) -> str:
 def probabilities_of(
     model: Model, prompt: Sequence[int], keys: Sequence[Hashable], texts: Sequence[str], counting: Counting
 ) -> Probabilities:
-    """The same for a prompt of tokens.
+    """Like :func:`probabilities`, for a prompt of tokens.
 
     Raises:
         See :func:`probabilities`.

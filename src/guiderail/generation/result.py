@@ -1,4 +1,4 @@
-"""What came of a prompt, and what is done about a text that ran out of tokens."""
+"""The result of a generation, and what happens to a text that ran out of tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OnShortened = Literal["error", "warn", "return"]
 
 
 class _Readable:
-    """Room beside the fields of a generation, so that ``dataclasses.asdict`` of one is plain data."""
+    """Slots besides the fields of a generation, so that ``dataclasses.asdict`` gives plain data."""
 
     __slots__ = ("_reading", "_value")
     _reading: Reading
@@ -43,39 +43,39 @@ class _Readable:
 
 @dataclass(frozen=True, slots=True)
 class Generation(_Readable):
-    """What came of one prompt.
+    """The result for one prompt.
 
     Attributes:
         text: the text, without the stop token.
-        tokens: its token ids; the stop token, if the model chose one, is the last.
-        finish_reason: ``"complete"``, nothing could follow; ``"stop"``, the model chose a stop token where the text
-            may end, or a stop text came; ``"shortened"``, the text is complete, but only because the model was kept
-            from what it had chosen: too few tokens were left for that; ``"length"``, ``max_tokens`` or the context ran
-            out.
-        matched: whether the constraint allows the text as it stands. Only ``"length"`` and a stop text can leave it
-            False.
-        prompt_tokens: tokens of the prompt.
+        tokens: its token ids, including the stop token, if the model chose one.
+        finish_reason: ``"complete"``: nothing could follow; ``"stop"``: the model chose a stop token where the text may
+            end, or a stop text came; ``"shortened"``: the text is complete, but only because the model was kept from a
+            token that it chose, which would have left too few to finish; ``"length"``: ``max_tokens`` or the context
+            ran out.
+        matched: whether the constraint allows the text as it stands. It can be False only after ``"length"`` or a stop
+            text.
+        prompt_tokens: the number of tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.
-        seconds: wall time, from the first forced token or forward pass; of all rows of the batch.
-        constraint_seconds: the part of it spent on forced tokens and on masks, sampling excluded, of all rows of the
-            batch. A mask that is filled while the model computes counts only for as long as it is waited for.
-        shortened_at: of a ``"shortened"`` text, how many of its first tokens are as the model would have written them
-            without ``max_tokens``; else None.
-        stop_text: the stop text that ended it, which is no part of ``text``; None if none did. ``matched`` may be False
-            then.
-        logprobs: of each token, with ``logprobs=``: its log-probability among the tokens that the constraint allowed,
-            after penalties, at temperature 1. 0 for a token that was forced. Else None.
-        log_weight: with ``log_weight=True``: the natural logarithm of the text's importance weight, at most 0: how
-            likely the model would have written the text without masks, over how likely it was written. It is the sum
-            over the tokens that were drawn of the logarithm of the probability that the mask left, plus the sum over
-            the tokens that were forced of their own log-probability, plus that of the stop tokens after a
-            ``"complete"`` text. Probabilities are the model's over the tokens of its vocabulary, after penalties, at
-            the temperature (at 1 where that is 0), before ``top_k`` and ``top_p``. ``-inf`` where the model was kept
-            from a token after which too few tokens were left to finish: the text is not a sample of what it would
-            have written. None where the model does not tell the logits of forced tokens (see ``feed_each`` of
-            :class:`Session`; ``jump_forward=False`` has every model tell them). A text of ``distribution="exact"`` has
-            the weight that it would have had under masks, which is no reason to weigh it: all exact draws count alike.
-        draw: with ``distribution="exact"`` or ``"weighted"``: how it was drawn. Else None.
+        seconds: wall time from the first forced token or forward pass, for all rows of the batch.
+        constraint_seconds: the part of it spent on forced tokens and masks, without sampling, for all rows of the
+            batch. If a mask is filled while the model computes, only the time spent waiting for it counts.
+        shortened_at: for a ``"shortened"`` text, how many of its first tokens are those that the model would have
+            written without ``max_tokens``; otherwise None.
+        stop_text: the stop text that ended it, which is not part of ``text``, or None. After a stop text, ``matched``
+            may be False.
+        logprobs: with ``logprobs=``, the log-probability of each token among the tokens that the constraint allowed,
+            after penalties, at temperature 1. 0 for a forced token. Otherwise None.
+        log_weight: with ``log_weight=True``, the natural logarithm of the text's importance weight, at most 0: the
+            probability that the model writes the text without masks, over the probability with which it was written. It
+            sums, for each drawn token, the logarithm of the probability that the mask left, and for each forced token,
+            its own log-probability; after a ``"complete"`` text, that of the stop tokens, too. Probabilities are the
+            model's, over its whole vocabulary, after penalties, at the temperature (at 1 if that is 0), before
+            ``top_k`` and ``top_p``. ``-inf`` if the model was kept from a token that would have left too few to finish:
+            the text is not a sample of what it would have written. None if the model does not report the logits of
+            forced tokens (see ``feed_each`` of :class:`Session`; with ``jump_forward=False`` every model reports them).
+            A text of ``distribution="exact"`` has the weight that it would have had under masks. Do not weigh such
+            texts by it: all exact draws count alike.
+        draw: with ``distribution="exact"`` or ``"weighted"``, how the text was drawn. Otherwise None.
     """
 
     text: str
@@ -94,26 +94,28 @@ class Generation(_Readable):
 
     @property
     def logprob(self) -> float | None:
-        """The log-probability of the whole text under the constraint: the sum of those of its tokens."""
+        """The log-probability of the whole text under the constraint: the sum over its tokens."""
         return None if self.logprobs is None else sum(one.logprob for one in self.logprobs)
 
     @property
     def captures(self) -> dict[str, list[str]]:
-        """What of the text the captured rules of a grammar are, by name; see `GrammarConstraint.captures`. Empty for
-        other constraints."""
+        """What each captured rule of a grammar matched, by name; see `GrammarConstraint.captures`.
+
+        Empty for other constraints.
+        """
         find = getattr(_reading_of(self), "captures", None)
         return {} if find is None else dict(find(self.text))
 
     @property
     def value(self) -> Any:
-        """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, the calls for tools
-        (a ``ToolText``), the values of a document for an XML Schema, else the text.
+        """The value of the text: parsed JSON for a JSON Schema, a value of the type for a Python type, a ``ToolText``
+        for tool calls, the values of the document for an XML Schema, otherwise the text itself.
 
-        If the text is not complete (``matched`` is False), as much of the value as it holds, like the last snapshot
-        of a stream. The text is read when this is first asked for.
+        If the text is incomplete (``matched`` is False), this is as much of the value as it holds, like the last
+        snapshot of a stream. The text is parsed on first access.
 
         Raises:
-            ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
+            ReadError: your own code (a validator, ``__post_init__``) rejects the value.
         """
         if not hasattr(self, "_value"):
             reading = _reading_of(self)
@@ -137,7 +139,7 @@ def _reading_of(result: Generation) -> Reading:
 
 
 def read_by(reading: Reading, *values: Any) -> Generation:
-    """A generation of these fields that is read so."""
+    """A generation with these fields, whose text this reader reads."""
     made = Generation(*values)
     object.__setattr__(made, "_reading", reading)
     return made
@@ -168,17 +170,17 @@ class ShortenedWarning(UserWarning):
 
 
 def was_shortened(result: Generation) -> bool:
-    """Whether the tokens decided how a complete text ends.
+    """Whether a complete text ends as it does only because the tokens ran out.
 
-    A value that may end in several places, such as a number, is cut like any text where its tokens run out. That is no
-    news of a text, but the value is another one.
+    A value that may end in several places, such as a number, is cut like any text when its tokens run out. For a text
+    that is harmless, but a value becomes a different one.
     """
     cut = result.finish_reason == "length" and result.matched and not _reading_of(result).is_text
     return cut or result.finish_reason == "shortened"
 
 
 def shortened_message(result: Generation, which: str, way_out: str) -> str:
-    """What happened to such a text, where, and what to do."""
+    """The message about a shortened text: what happened, where, and what to do."""
     count = len(result.tokens)
     if result.shortened_at is None:
         happened = f"ran out of tokens after {count}, where it could have continued"
@@ -193,15 +195,15 @@ def shortened_message(result: Generation, which: str, way_out: str) -> str:
 def check_ends(
     results: Sequence[Generation], on_incomplete: OnIncomplete, on_shortened: OnShortened | None, n: int = 1
 ) -> None:
-    """Tells about texts for which the tokens did not suffice, as the options say.
+    """Raises or warns about texts for which the tokens did not suffice, as the options say.
 
     Args:
-        n: texts of each prompt.
-        on_shortened: None: an error where the text is read as a value, else a warning.
+        n: the number of texts for each prompt.
+        on_shortened: None: an error if the text is read as a value, otherwise a warning.
 
     Raises:
-        IncompleteError: a text may not end where it does, and that is to be an error.
-        ShortenedError: likewise for a text that was steered to its end.
+        IncompleteError: the options make an incomplete text an error.
+        ShortenedError: the options make a shortened text an error.
     """
     if on_incomplete == "return":
         return

@@ -29,16 +29,18 @@ class _Row:
 
 
 class Drawn:
-    """A text from the model's own distribution in place of a batch: it is known when it is whole, and is one piece."""
+    """A text from the model's own distribution, in place of a batch. It is known only when complete, and comes in one
+    piece.
+    """
 
     def __init__(
         self, model: Model, reading: Reading, prompt: int, draw: Callable[[Callable[[], bool]], Iterator[Generation]]
     ) -> None:
-        """Nothing is drawn before the first step.
+        """Draws nothing before the first step.
 
         Args:
-            prompt: tokens of the prompt.
-            draw: yields the text; it is given what tells whether nobody wants it any more.
+            prompt: the number of tokens of the prompt.
+            draw: yields the text. It gets a function that returns True when nobody wants the text any more.
         """
         self.model, self.readings, self.rows = model, [reading], [_Row()]
         self._draw, self._prompt = draw, prompt
@@ -57,7 +59,7 @@ class Drawn:
 
     @property
     def session(self) -> Drawn:
-        """What is closed: the draw, which ends at its next prefix."""
+        """What ``close`` is called on: the draw itself, which ends at its next prefix."""
         return self
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class Drawn:
 class _Run(Generic[Item]):
     """A generation of one prompt, step by step. A context manager: leaving it stops the generation.
 
-    ``for`` and ``async for`` both iterate over it, ``with`` and ``async with`` both close it.
+    ``for`` and ``async for`` both iterate over it; ``with`` and ``async with`` both close it.
     """
 
     def __init__(self, batch: Batch | Drawn, options: Options, close: bool) -> None:
@@ -151,7 +153,7 @@ class _Run(Generic[Item]):
 
 
 class Stream(_Run[str]):
-    """An iterator over pieces of text, each valid UTF-8; together they are the text. Made by :func:`stream`."""
+    """An iterator over pieces of text, each valid UTF-8, which together are the whole text. Made by :func:`stream`."""
 
     def _run(self) -> Generator[str, None, None]:
         return self._pieces()
@@ -175,12 +177,12 @@ class Snapshot(Generic[T]):
     The snapshots of a stream share its finished parts, so do not modify them.
 
     Attributes:
-        value: as much of the value as can be shown; None before there is anything. With ``done`` it is the value,
+        value: as much of the value as is known; None before there is anything. With ``done``, it is the final value,
             read from the whole text and validated.
-        delta: the text that came since the snapshot before.
+        delta: the text since the previous snapshot.
         finished: JSON pointers (RFC 6901) of the values that ``delta`` finished, inner ones first: ``("/name",)``.
-        path: JSON pointer of the innermost value that is begun and not finished; None if there is none.
-        done: whether this is the last one: nothing follows.
+        path: JSON pointer of the innermost unfinished value, or None.
+        done: whether this is the last snapshot.
     """
 
     __slots__ = ("_count", "_parts", "delta", "done", "finished", "path", "value")
@@ -207,10 +209,11 @@ class Snapshot(Generic[T]):
 
 
 class ValueStream(_Run[Snapshot[T]]):
-    """An iterator over :class:`Snapshot`\\ s of a growing value, one a piece of text. Made by :func:`stream`.
+    """An iterator over snapshots of a growing value, one for each piece of text. Made by :func:`stream`.
 
-    The last one has ``done`` set and holds the finished, validated value. There is none with ``done`` if tokens run out
-    before, and ``on_incomplete="return"``; or if the value was steered to its end, which ends in a ShortenedError.
+    The last :class:`Snapshot` has ``done`` set and holds the finished, validated value. There is no such snapshot if
+    the tokens run out under ``on_incomplete="return"``, or if the value was steered to its end, which raises a
+    ShortenedError.
     """
 
     def __init__(self, batch: Batch | Drawn, options: Options, close: bool, growing_strings: bool) -> None:
@@ -242,9 +245,9 @@ class ValueStream(_Run[Snapshot[T]]):
         return self
 
     def values(self) -> Iterator[T]:
-        """The values of the snapshots alone."""
+        """Iterates over the values of the snapshots."""
         return (snapshot.value for snapshot in self)
 
     def pieces(self) -> Iterator[str]:
-        """The pieces of text alone."""
+        """Iterates over the pieces of text."""
         return (snapshot.delta for snapshot in self if snapshot.delta)

@@ -1,7 +1,8 @@
-"""Look inside a generation: what was allowed at each token, what the model wanted, and why it wrote what it wrote.
+"""Shows what happened inside a generation: what was allowed at each token, what the model wanted, and why it wrote
+what it wrote.
 
-:func:`record` generates and watches, :func:`replay` reads a given text under a constraint. Both return a
-:class:`Record`, which :func:`page` makes a page of and ``to_json`` exports.
+:func:`record` generates and watches. :func:`replay` reads a given text under a constraint. Both return a
+:class:`Record`; :func:`page` shows it as an HTML page, and ``to_json`` exports it.
 """
 
 from guiderail.inspect.page import page, page_headers

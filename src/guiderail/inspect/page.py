@@ -1,9 +1,8 @@
-"""A record as one HTML file that needs nothing else: no requests, no libraries, light and dark.
+"""Shows a record as one self-contained HTML file: no requests, no libraries, light and dark.
 
-The page is the file ``page.html`` of this folder with the record in it as JSON. Texts of a model, schemas and prompts
-are not to be trusted: in the JSON, ``<``, ``>`` and ``&`` are escapes, so that nothing in it can end the element it
-stands in; the script puts texts into the page as texts only; and the page's own Content-Security-Policy runs no script
-and loads only what the file itself has.
+The page is ``page.html`` of this folder with the record in it as JSON. Texts of models, schemas and prompts are not
+trusted. In the JSON, ``<``, ``>`` and ``&`` are escaped, so nothing in it can end its element. The script inserts texts
+only as text. The page's Content-Security-Policy runs no other script and loads nothing from outside the file.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _MARK = re.compile(r"<!--\[(\w+)\]-->|\[\[(\w+)\]\]")
 
 
 def page(record: Record | str) -> str:
-    """A page that shows a record: a complete HTML document.
+    """Returns a complete HTML document that shows a record.
 
-    Write it as UTF-8; a server sends it with :func:`page_headers`.
+    Write it as UTF-8. If a server sends it, add :func:`page_headers`.
 
     Args:
-        record: or the JSON of one (:meth:`Record.to_json`).
+        record: the record, or its JSON (:meth:`Record.to_json`).
     """
     if isinstance(record, str):
         known = json.loads(record)
@@ -50,7 +49,7 @@ def page(record: Record | str) -> str:
 
 
 def page_headers() -> dict[str, str]:
-    """The HTTP headers that a page is to be sent with."""
+    """Returns the HTTP headers to send a page with."""
     return {
         "Content-Type": "text/html; charset=utf-8",
         "Content-Security-Policy": _policy() + "; frame-ancestors 'none'",

@@ -1,7 +1,7 @@
 """What happened in a generation, token by token: what was allowed, what the model wanted, what was taken.
 
-A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.generation.decoding.Observer`) by
-:func:`record`, or reads a given text in :func:`replay`, with a model to ask or without.
+A :class:`Recorder` watches. :func:`record` hands it to the decoding loop
+(:class:`guiderail.generation.decoding.Observer`). :func:`replay` has it read a given text, with or without a model.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Candidate:
     """A token that could have come.
 
     Attributes:
-        token: its id.
-        text: how it is spelled, for people: its text, its bytes in hexadecimal between ⟨ and ⟩, or what it stands for.
+        token: the token id.
+        text: its readable spelling: its text, its bytes in hexadecimal between ⟨ and ⟩, or the name of a special token.
         before: its probability by the model alone.
-        after: its probability under the constraint, 0 for a forbidden one.
+        after: its probability under the constraint; 0 if it is forbidden.
     """
 
     token: int
@@ -67,36 +67,33 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One token. Probabilities are the model's at temperature 1, and None where no model was asked.
+    """One token. Probabilities are the model's at temperature 1, and None if no model was asked.
 
     Attributes:
-        token: its id.
-        text: how it is spelled, for people: its text, its bytes in hexadecimal between ⟨ and ⟩, or what it stands for.
+        token: the token id.
+        text: its readable spelling: its text, its bytes in hexadecimal between ⟨ and ⟩, or the name of a special token.
         readable: whether ``text`` is the token's own text.
-        start: where it begins in the record's text, in bytes.
-        how: ``"chosen"`` by the model under the mask; ``"forced"``: written without asking the model, because the
-            constraint leaves nothing else; ``"given"`` by who asked for a replay; ``"refused"``: given, and not
-            allowed.
-        is_stop: it ends the text.
+        start: the offset at which it begins in the record's text, in bytes.
+        how: ``"chosen"``: by the model under the mask; ``"forced"``: written without asking the model, because nothing
+            else was possible; ``"given"``: part of the text of a replay; ``"refused"``: given, but not allowed.
+        is_stop: whether it ends the text.
         allowed: how many tokens could come.
-        size: of so many.
-        expected: how the text could continue, in words; the tokens of the mask begin like this.
-        forced_text: what had to come next at least, if there was no choice.
-        no_choice: the token is part of that, so that no other text was possible, whoever wrote it.
+        size: the size of the vocabulary.
+        expected: how the text could continue, in words: what the allowed tokens begin with.
+        forced_text: the text that had to come next, or "" if there was a choice.
+        no_choice: whether the token is part of that, so that no other text was possible.
         may_end: whether the text could end here.
-        place: where in the text and in the constraint, or None.
+        place: the location in the text and in the constraint, or None.
         before: the probability of the token by the model alone.
         after: its probability under the constraint.
-        removed: the probability of all tokens that were forbidden.
+        removed: the total probability of the forbidden tokens.
         preferred: how many forbidden tokens the model found more likely than this one.
-        blocked: the likeliest of these.
-        candidates: the likeliest of the allowed tokens.
-        exact: the probability that the token would have if texts of the constraint were drawn from the model's own
-            distribution: it looks ahead, to how likely the model is to finish. Known for constraints with at most 64
-            texts.
-        log_weight: the natural logarithm of the weight of the text with this token: the product of the probabilities
-            that the masks left (see ``Generation.log_weight``). None from the first token on for which no model was
-            asked.
+        blocked: the most likely of these.
+        candidates: the most likely of the allowed tokens.
+        exact: the probability of the token if texts of the constraint were drawn from the model's own distribution,
+            which looks ahead to how likely the model is to finish. Known for constraints with at most 64 texts.
+        log_weight: natural logarithm of the weight of the text up to this token: the product of the probabilities that
+            the masks left (see ``Generation.log_weight``). None from the first token on for which no model was asked.
         why: the above in a sentence or two.
     """
 
@@ -124,7 +121,7 @@ class Step:
     why: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: what says nothing is left out, probabilities have six digits."""
+        """Returns plain data without empty values, and with probabilities of six digits."""
         values: dict[str, Any] = {}
         for name in self.__slots__:
             value = getattr(self, name)
@@ -142,20 +139,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A generation, or a replay, token by token. Made by :func:`record` and :func:`replay`.
+    """A generation or a replay, token by token. Made by :func:`record` and :func:`replay`.
 
     Attributes:
-        text: what was written.
-        steps: one a token.
-        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`),
-            ``"stop-text"`` if a text that it was to stop at came, ``"refused"`` if a given text is not allowed, or
-            ``"open"`` if it could continue.
+        text: the text that was written.
+        steps: one for each token.
+        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-text"``
+            if a stop text came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
+            continue.
         matched: whether the text is allowed as it stands.
-        source: what the constraint was made of.
-        model: its name, or None if none was asked.
-        prompt: what it was asked, or None.
-        vocabulary: what it calls itself.
-        unread: of a refused text, what was not read.
+        source: what the constraint was made from.
+        model: the name of the model, or None if none was asked.
+        prompt: the prompt, or None.
+        vocabulary: the name of the vocabulary.
+        unread: the part of a refused text that was not read.
     """
 
     text: str
@@ -170,12 +167,14 @@ class Record:
 
     @property
     def removed(self) -> float | None:
-        """The mean of the probability removed, over the steps at which a model was asked; None if it never was."""
+        """The mean of the probability removed, over the steps at which a model was asked; None if there are none."""
         known = [step.removed for step in self.steps if step.removed is not None]
         return sum(known) / len(known) if known else None
 
     def summary(self) -> str:
-        """The record in a few lines: how many tokens, how often the model was overruled, and where most."""
+        """Returns the record in a few lines: how many tokens, how often the model was overruled, and where most
+        strongly.
+        """
         forced = sum(step.how == "forced" for step in self.steps)
         lines = [f"{len(self.steps):,} tokens, {forced:,} of them forced; the end: {self.finish}"]
         overruled = [step for step in self.steps if step.preferred]
@@ -189,7 +188,7 @@ class Record:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, as :meth:`to_json` writes it."""
+        """Returns plain data, as :meth:`to_json` writes it."""
         source: dict[str, Any] = {"kind": self.source.kind, "text": self.source.text}
         if self.source.kind == "json-schema":
             source["schema"] = self.source.schema
@@ -210,10 +209,10 @@ class Record:
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The record as JSON: returned, and written to ``path`` if one is given (UTF-8).
+        """Returns the record as JSON, and writes it to ``path`` if one is given (UTF-8).
 
-        The top level has ``format`` (``"guiderail-record-1"``), the attributes of :class:`Record` and ``steps``. A step
-        has the attributes of :class:`Step` that say something; ``blocked`` and ``candidates`` are lists of
+        The top level has ``format`` (``"guiderail-record-1"``) and the attributes of :class:`Record`. A step has those
+        attributes of :class:`Step` that are not empty; ``blocked`` and ``candidates`` are lists of
         ``[token, text, before, after]``.
         """
         # A lone surrogate in a schema or a text is no Unicode; as an escape, JSON can carry it.
@@ -223,7 +222,9 @@ class Record:
         return made
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The record as a page for a browser, see :func:`guiderail.inspect.page`."""
+        """Returns the record as an HTML page, and writes it to ``path`` if one is given; see
+        :func:`guiderail.inspect.page`.
+        """
         from guiderail.inspect.page import page
 
         made = page(self)
@@ -233,12 +234,12 @@ class Record:
 
 
 class Recorder:
-    """Notes what happens at each token of one text.
+    """Records what happens at each token of one text.
 
     Args:
-        guide: that the text is written under.
-        top: how many tokens to keep of those that are allowed, and of those that are not.
-        row: of a batch, the one to watch.
+        guide: the guide that the text is written under.
+        top: how many of the allowed tokens to keep, and how many of the forbidden ones.
+        row: the row of the batch to watch.
 
     Raises:
         ModelError: ``bad-option``: ``top`` is negative.
@@ -264,10 +265,10 @@ class Recorder:
         *,
         how: How | None = None,
     ) -> None:
-        """A token is about to be read; see :class:`guiderail.generation.decoding.Observer`.
+        """Called before a token is read; see :class:`guiderail.generation.decoding.Observer`.
 
         Args:
-            logits: or what :func:`weigh` kept of them.
+            logits: the logits, or what :func:`weigh` kept of them.
             how: by default ``"chosen"``, or ``"forced"`` without logits.
         """
         if row != self.row:
@@ -328,7 +329,7 @@ class Recorder:
         }
 
     def _spelled(self, token: int) -> tuple[str, bool]:
-        """A token for people, and whether that is its own text."""
+        """A readable spelling of a token, and whether that is its own text."""
         data = self._vocabulary.token_bytes(token)
         if not self._vocabulary.is_text(token):
             return data.decode(errors="replace") or f"token {token}", False
@@ -351,23 +352,23 @@ def record(
     top: int = 8,
     **options: Unpack[GenerateOptions],
 ) -> Record:
-    """Generates as :func:`guiderail.generate` does, and tells how it came about.
+    """Generates like :func:`guiderail.generate`, and records how the text came about.
 
         >>> found = gr.inspect.record(None, "When did Apollo 11 land?", gr.patterns.date())
         >>> found.to_html("apollo.html")
 
-    Tokens that are forced are written without asking the model, so that there are no probabilities for them;
-    ``replay(target, found.text, model=model, prompt=prompt)`` asks at every token.
+    Forced tokens are written without asking the model, so they have no probabilities.
+    ``replay(target, found.text, model=model, prompt=prompt)`` asks the model at every token.
 
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
         prompt: one prompt.
         target: a constraint, a guide, a JSON Schema (a dict) or a Python type.
-        top: how many tokens to keep at each step, of those that are allowed and of those that are not.
+        top: how many of the allowed tokens to keep at each step, and how many of the forbidden ones.
 
     Raises:
         IncompleteError: with ``on_incomplete="error"``, if the tokens run out.
-        LimitError: with ``on_incomplete="finish"``, if ``max_tokens`` are too few; see :func:`guiderail.generate`.
+        LimitError: with ``on_incomplete="finish"``, if ``max_tokens`` is too low; see :func:`guiderail.generate`.
     """
     from guiderail.generation import generate as generation
     from guiderail.generation.decoding import Batch
@@ -421,10 +422,10 @@ def replay(
     chat: bool = True,
     top: int = 8,
 ) -> Record:
-    """Reads a given text under a constraint, token by token, and tells what was allowed at each.
+    """Reads a given text under a constraint, token by token, and records what was allowed at each.
 
-    Where the text is not allowed, the record ends with a step that is ``"refused"``. A text that matches, but that no
-    model would write (see :meth:`guiderail.Constraint.as_written`), is allowed.
+    If the text is not allowed, the record ends with a ``"refused"`` step. Every match is allowed, even one that no
+    model would write (see :meth:`guiderail.Constraint.as_written`).
 
         >>> letters = gr.Vocabulary([b"y", b"e", b"s", b"es", b"no"], encode=lambda text: [0, 3])
         >>> for step in gr.inspect.replay(gr.choice(["yes", "no"]), "yes", vocabulary=letters).steps:
@@ -434,17 +435,19 @@ def replay(
 
     Args:
         target: a constraint, a guide, a JSON Schema (a dict) or a Python type.
-        text: spelled as the tokenizer spells it (from left to right by the longest tokens, where the vocabulary has no
-            encoder); or token ids.
+        text: a text, which is split into tokens as the tokenizer does it (if the vocabulary has no encoder, into the
+            longest tokens from left to right); or token ids.
         vocabulary: by default that of the guide, or of the model.
-        model: asked at every token what it would have written; as for :func:`generate`, but None asks no model.
-        prompt: what the model was asked.
+        model: a model to ask at every token what it would have written; as for :func:`generate`, but None asks no
+            model.
+        prompt: the prompt for the model.
         system: the system message, with ``chat=True``.
         chat: wrap the prompt in the model's chat template.
-        top: how many tokens to keep at each step, of those that are allowed and of those that are not.
+        top: how many of the allowed tokens to keep at each step, and how many of the forbidden ones.
 
     Raises:
-        CompileError: ``no-vocabulary``: neither a vocabulary nor a guide nor a model is given; or the target is none.
+        CompileError: ``no-vocabulary``: neither a vocabulary nor a guide nor a model is given; or the target is
+            invalid.
         VocabularyError: the vocabulary cannot spell the text.
         ModelError: the model cannot be used, or the text does not fit.
     """

@@ -1,4 +1,4 @@
-"""What a model thought of a token and of its rivals, kept in place of its logits."""
+"""The probabilities of a token and its rivals, kept in place of the logits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["Weights", "weigh"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What :func:`weigh` keeps: ``before`` … ``preferred`` as in :class:`Step`, tokens with their probabilities.
+    """The result of :func:`weigh`: ``before`` … ``preferred`` as in :class:`Step`, and tokens with their
+    probabilities.
 
-    ``log_left`` is the natural logarithm of the probability of all allowed tokens.
+    ``log_left`` is the natural logarithm of the total probability of the allowed tokens.
     """
 
     before: float
@@ -30,13 +31,13 @@ class Weights:
 
 
 def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], top: int) -> Weights:
-    """What a model thought of a token and of its rivals, so that the logits need not be kept.
+    """Extracts the probabilities of a token and its rivals, so that the logits need not be kept.
 
     Args:
-        token: that came.
-        allowed: what could come, shape ``(size,)``.
-        logits: of the model, before the mask, shape ``(logits_size,)``.
-        top: how many tokens to keep of those that are allowed, and of those that are not.
+        token: the token that came.
+        allowed: the tokens that could come, shape ``(size,)``.
+        logits: the model's logits before the mask, shape ``(logits_size,)``.
+        top: how many of the allowed tokens to keep, and how many of the forbidden ones.
     """
     width = min(len(allowed), len(logits))
     allowed = allowed[:width]
@@ -61,7 +62,7 @@ def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], t
 
 
 def _largest(values: NDArray[np.float64], count: int) -> list[int]:
-    """The indices of the greatest values, the greatest first; of equal ones the lower index first."""
+    """The indices of the greatest values in descending order; of equal values, the lower index first."""
     if count <= 0:
         return []
     if count < len(values):

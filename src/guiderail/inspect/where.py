@@ -1,4 +1,4 @@
-"""Where a text stands in what constrains it, for any kind of constraint.
+"""The location of a text in its constraint, for any kind of constraint.
 
 Nothing is guessed: what is not known exactly is left out.
 """
@@ -25,18 +25,18 @@ _LONGEST_REST = 300  # characters shown of what remains
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a text and in its constraint. What does not apply, or is not known, is None or empty.
+    """A location in a text and in its constraint. What does not apply, or is not known, is None or empty.
 
     Attributes:
-        instance: JSON pointer (RFC 6901) of the value at hand, in the document that is being written.
+        instance: JSON pointer (RFC 6901) of the current value, in the document that is being written.
         role: what comes next there, in words.
-        schema: where the JSON Schema speaks about it: URI fragments with JSON pointers.
-        possible: the same, of alternatives of which the text so far leaves several open.
+        schema: the parts of the JSON Schema that apply to it: URI fragments with JSON pointers.
+        possible: the same, for alternatives that the text so far leaves open.
         spans: half-open spans of the pattern that may read the next character.
-        rules: for each rule of a grammar that may read the next character, the open rules, from the outside in.
-        terminals: of a grammar with a lexer: what the lexeme at hand may be or become, or which may begin; ``"…"``
-            at the end stands for more.
-        inside: such a lexeme has begun.
+        rules: for each grammar rule that may read the next character, the open rules, from the outside in.
+        terminals: for a grammar with a lexer: the terminals that the current lexeme may be or become, or that may
+            begin; a final ``"…"`` stands for more.
+        inside: whether such a lexeme has begun.
         rest: what remains to be written, in the notation of :meth:`Guide.dump` with the grammar's own names.
     """
 
@@ -51,20 +51,20 @@ class Place:
     rest: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes that say something, as plain data."""
+        """Returns the attributes that are not empty, as plain data."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in values.items() if value or (name == "instance" and value is not None)}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a constraint was made of.
+    """What a constraint was made from.
 
     Attributes:
         kind: ``"json-schema"``, ``"regex"``, ``"grammar"`` or ``"other"``.
         text: the pattern, the grammar as written, or the constraint in words; "" for a schema.
         schema: the schema as plain data, or None.
-        rules: the names of a grammar's rules and terminals, and where in ``text`` they are defined.
+        rules: the names of a grammar's rules and terminals, with the span in ``text`` where each is defined.
     """
 
     kind: str
@@ -80,14 +80,14 @@ def _made_by(constraint: Constraint, module: str, name: str) -> bool:
 
 
 def _schema_of(constraint: Constraint) -> Any:
-    """The JSON Schema behind a constraint, or None."""
+    """The JSON Schema of a constraint, or None."""
     if _made_by(constraint, "guiderail.frontends.python_types", "PythonType"):
         constraint = constraint.constraint  # type: ignore[attr-defined]
     return constraint if _made_by(constraint, "guiderail.frontends.json_schema", "JsonSchema") else None
 
 
 def source_of(constraint: Constraint) -> Source:
-    """What a constraint was made of, for showing it."""
+    """What a constraint was made from, for display."""
     schema = _schema_of(constraint)
     if schema is not None:
         return Source("json-schema", "", schema.schema)
@@ -112,7 +112,7 @@ class Where:
     """Follows a text through a constraint, byte by byte.
 
     Args:
-        constraint: that the text is written under.
+        constraint: the constraint that the text is written under.
     """
 
     def __init__(self, constraint: Constraint) -> None:
@@ -143,7 +143,7 @@ class Where:
                 self._ignored = made.tree.lexer.ignore
 
     def feed(self, data: bytes) -> None:
-        """Reads on; a character counts when its last byte has come."""
+        """Reads more bytes. A character counts once its last byte has come."""
         try:
             text = self._decoder.decode(data)
         except UnicodeDecodeError:  # no text: whoever accepts that, its places are not ours to tell
@@ -154,10 +154,10 @@ class Where:
                 follower.feed(text)
 
     def place(self, dump: str = "") -> Place | None:
-        """The place after what was read; None where nothing is known.
+        """Returns the location after what was read, or None if nothing is known.
 
         Args:
-            dump: of the state of the compiled constraint there (:meth:`Matcher.dump`).
+            dump: the dump of the state there (:meth:`Matcher.dump`).
         """
         if self._json is not None:
             found = self._json.place()

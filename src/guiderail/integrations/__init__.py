@@ -1,1 +1,1 @@
-"""Bridges to libraries that run models themselves. Each is imported only when asked for."""
+"""Adapters for libraries that run models themselves. Each is imported only when you use it."""

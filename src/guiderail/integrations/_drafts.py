@@ -1,9 +1,9 @@
-"""Drafts for engines that verify several tokens in one pass: what must come next, and what came before.
+"""Drafts for engines that verify several tokens in one pass.
 
-A draft is a guess. The engine computes the logits at all its places at once, keeps the tokens that it would have drawn
-there and drops the rest, so the text does not depend on it. What is guessed is text: the bytes that must come, and
-between the parts of JSON the white space that this text, or the one before, had in such a place. The tokenizer spells
-it. Where there is a choice, tokens that the text has already may come again.
+A draft is a guess. The engine computes the logits at all its positions at once, keeps the tokens that it would have
+sampled there and drops the rest, so a draft does not change the text. It consists of the bytes that must come and,
+between the parts of JSON, of the white space that this text, or the previous one, had in such a place. The tokenizer
+spells it. Where there is a choice, tokens that occurred earlier in the text may be repeated.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MOST_HABITS = 4096
 
 @dataclass(slots=True)
 class Habits:
-    """How texts were written lately.
+    """How recent texts were laid out.
 
     Attributes:
-        spaces: white space between parts: by the byte before it, the byte after it, and the depth of brackets there.
-        end: the token that ended the last one.
-        running: texts that are being written at once. A refused token costs more the more there are, so more tokens
-            must be the same before what followed them is drafted.
+        spaces: white space between parts, by the byte before it, the byte after it, and the depth of brackets.
+        end: the token that ended the previous text.
+        running: how many texts are being written at once. The more there are, the more a rejected token costs, so the
+            more tokens must be equal before their continuation is drafted.
     """
 
     spaces: dict[tuple[int, int, int], bytes] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Habits:
 
     @property
     def same(self) -> int:
-        """Tokens that must be those of an earlier place; see :func:`draft`."""
+        """How many tokens must equal those at an earlier position; see :func:`draft`."""
         return next((same for running, same in _SAME_AT if self.running <= running), 0)
 
 
@@ -55,10 +55,10 @@ _SEPARATING, _ANYWHERE = frozenset(b":,"), -1
 
 
 class Layout:
-    """Where a text stands between the parts of JSON, and how it lays them out.
+    """The position of a text between the parts of JSON, and how it lays them out.
 
     Args:
-        shared: habits of the texts before it; this one adds its own.
+        shared: habits of earlier texts; this one adds its own.
     """
 
     __slots__ = ("_before", "_depth", "_escaped", "_in_string", "_own", "_run", "shared")
@@ -71,7 +71,7 @@ class Layout:
         self._run = b""  # white space since then
 
     def copy(self) -> Layout:
-        """The same place, for a look ahead: what it reads becomes no habit of this one."""
+        """A copy for looking ahead: what it reads does not change the habits."""
         twin = Layout(self.shared)
         twin._own = self._own
         twin._before, twin._depth, twin._run = self._before, self._depth, self._run
@@ -101,7 +101,7 @@ class Layout:
                 self._in_string, self._before, self._run = byte == _QUOTE, byte, b""
 
     def guess(self, byte: int) -> int:
-        """What comes next where it is either white space or this byte."""
+        """Guesses what comes next, if that is either white space or this byte."""
         before, depth = self._before, self._depth - (byte in _CLOSING)
         for habits in (self._own, self.shared.spaces):
             run = habits.get((before, byte, depth))
@@ -118,17 +118,17 @@ class Layout:
 
 
 def draft(matcher: Matcher, layout: Layout, most: int, same: int = 1) -> list[int]:
-    """Tokens that may well come next, each allowed after those before it.
+    """Returns tokens that are likely to come next, each allowed after the previous ones.
 
-    Where the constraint leaves a choice, what followed the same tokens earlier in this text is repeated (prompt lookup:
-    Saxena 2023), and after that comes again what must.
+    Where the constraint leaves a choice, the draft repeats what followed the same tokens earlier in this text (prompt
+    lookup: Saxena 2023). After that it continues with what must come.
 
     Args:
-        matcher: where the text stands; it is not changed.
-        layout: of the text, up to there.
-        most: tokens of a draft.
-        same: how many tokens must be those of an earlier place, for what followed there to come again; 0: only what
-            must come is drafted.
+        matcher: the state of the text; it is not changed.
+        layout: the layout of the text so far.
+        most: maximum number of tokens.
+        same: how many tokens must equal those at an earlier position before their continuation is repeated; 0: draft
+            only what must come.
     """
     vocabulary = matcher.guide.vocabulary
     if most < 1 or matcher.is_terminated():
@@ -151,7 +151,7 @@ def draft(matcher: Matcher, layout: Layout, most: int, same: int = 1) -> list[in
 
 
 def _forced(matcher: Matcher, layout: Layout, most: int) -> list[int]:
-    """What must come next, but for white space, as the tokenizer spells it."""
+    """What must come next apart from white space, as the tokenizer spells it."""
     program, state, ahead = matcher.program, matcher.state, layout.copy()
     guess = bytearray()
     over = False
@@ -174,7 +174,7 @@ def _forced(matcher: Matcher, layout: Layout, most: int) -> list[int]:
 
 
 def _repeated(known: list[int], most: int, same: int, vocabulary: Vocabulary) -> list[int]:
-    """What followed the last tokens when they came before; a single token must be punctuation."""
+    """What followed the last tokens at their previous occurrence; a single token must be punctuation."""
     if not known or known[-1] < 0:
         return []
     if same == 1 and vocabulary.core.token_bytes(known[-1])[-1:].isalnum():
@@ -188,7 +188,7 @@ def _repeated(known: list[int], most: int, same: int, vocabulary: Vocabulary) ->
 
 
 def _next(first: bytes, layout: Layout) -> int | None:
-    """The byte that comes next, as far as one can tell."""
+    """The most likely next byte."""
     if len(first) == 1:
         return first[0]
     if len(first) <= len(_SPACE) + 1:

@@ -1,8 +1,7 @@
-"""What an engine's requests ask for, compiled once and shared.
+"""The constraints of an engine's requests, compiled once and shared.
 
-Serving engines hand a constraint over as a kind and a text. A :class:`GuideStore` makes guides of them: those asked for
-last are kept, requests that ask for the same at the same time wait for one compilation, and one that takes too long is
-given up.
+Serving engines pass a constraint as a kind and a text. A :class:`GuideStore` compiles them. It keeps the most recently
+used guides, has equal concurrent requests wait for one compilation, and gives up one that takes too long.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ class Asked:
 
 
 def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
-    """The constraint that a request describes, as a model writes under it; may take long.
+    """Returns the constraint that a request describes, as a model writes under it. May take long.
 
     Args:
-        asked: what it says.
-        vocabulary: of the model, whose special tokens a structural tag may name.
+        asked: the description.
+        vocabulary: the model's vocabulary, whose special tokens a structural tag may name.
 
     Raises:
-        GuiderailError: it is malformed, or nothing can be written under it.
+        GuiderailError: the request is malformed, or nothing can be written under it.
     """
     return _described(asked, vocabulary).as_written()
 
@@ -85,12 +84,12 @@ def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
 
 
 def grammar_of(text: str) -> Constraint:
-    """The constraint of a grammar in Lark, GBNF (XGrammar's EBNF) or EBNF, told apart by what it looks like.
+    """Returns the constraint of a grammar in Lark, GBNF (XGrammar's EBNF) or EBNF, recognized by its text.
 
-    What would be two things is read as GBNF, which is what serving engines mean by ``::=``.
+    A grammar that could be GBNF or EBNF is read as GBNF, which is what serving engines mean by ``::=``.
 
     Raises:
-        GuiderailError: it is malformed.
+        GuiderailError: the grammar is malformed.
     """
     from guiderail.frontends.grammar import grammar
 
@@ -113,10 +112,11 @@ def _texts(text: str) -> list[str]:
 
 
 def compile_seconds() -> float:
-    """How long a constraint may take, from the environment (``GUIDERAIL_COMPILE_SECONDS``); 30 by default.
+    """Returns how long a compilation may take, in seconds, from the environment (``GUIDERAIL_COMPILE_SECONDS``);
+    default 30.
 
     Raises:
-        CompileError: the variable holds no positive number.
+        CompileError: the variable is not a positive number.
     """
     given = os.environ.get(_SECONDS, "30")
     try:
@@ -129,10 +129,10 @@ def compile_seconds() -> float:
 
 
 def limits() -> dict[str, Any]:
-    """What a constraint and its masks may cost, from the environment; see ``docs/limits.md``.
+    """Returns the limits on the work for a constraint and its masks, from the environment; see ``docs/limits.md``.
 
     Raises:
-        CompileError: a variable holds no positive number.
+        CompileError: a variable is not a positive number.
     """
     found = {}
     for option in ("max_work", "max_step_work"):
@@ -147,14 +147,14 @@ def limits() -> dict[str, Any]:
 
 
 class _Interrupted(BaseException):
-    """Raised in a thread that has taken too long; no ``except Exception`` in between may hold it up."""
+    """Raised in a thread that has taken too long. Not an Exception, so that no ``except Exception`` catches it."""
 
 
 def within(seconds: float, function: Callable[[], Any]) -> Any:
-    """What a function returns or raises that runs on another thread, interrupted after so many seconds.
+    """Returns or raises what a function on another thread does, and interrupts it after some seconds.
 
     Python code stops at once, native code when its call returns (calls of the core are bounded by ``max_nodes`` and
-    ``fuel``); the caller does not wait for that.
+    ``fuel``). The caller does not wait for that.
 
     Raises:
         LimitError: ``compile-timeout``.
@@ -194,13 +194,13 @@ def within(seconds: float, function: Callable[[], Any]) -> Any:
 
 
 class GuideStore:
-    """Guides by what was asked for. Safe to use from many threads at once.
+    """Guides by request. Safe to use from many threads at once.
 
     Args:
-        vocabulary: returns the vocabulary; called once, when the first guide is asked for (or by :meth:`warm`).
-        max_guides: how many are kept, those asked for last.
-        max_bytes: how many bytes they may hold together, as ``Guide.memory_size_bytes`` counts; the one asked for last
-            is kept in any case.
+        vocabulary: a function that returns the vocabulary; called once, for the first guide or by :meth:`warm`.
+        max_guides: maximum number of guides to keep; the least recently used are dropped.
+        max_bytes: maximum number of bytes that they may hold together, as ``Guide.memory_size_bytes`` counts. The most
+            recently used guide is always kept.
     """
 
     def __init__(
@@ -216,21 +216,21 @@ class GuideStore:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary, made when it is first used."""
+        """The vocabulary, made on first use."""
         with self._vocabulary_lock:
             if self._vocabulary is None:
                 self._vocabulary = self._make()
             return self._vocabulary
 
     def warm(self) -> None:
-        """Makes the vocabulary, and the masks that most JSON shares, before anyone waits for them."""
+        """Makes the vocabulary, and the masks that most JSON shares, in advance."""
         self.guide(Asked("json_object", ""))
 
     def guide(self, asked: Asked) -> Guide:
-        """The guide of what is asked for, with the mask of its beginning.
+        """Returns the guide of a request, with its first mask filled.
 
         Raises:
-            GuiderailError: it is malformed, nothing can be written under it, or it takes too long (see
+            GuiderailError: the request is malformed, nothing can be written under it, or it takes too long (see
                 :func:`compile_seconds`).
         """
         with self._lock:
@@ -278,7 +278,7 @@ class GuideStore:
         return dropped
 
     def clear(self) -> None:
-        """Forgets all guides."""
+        """Drops all guides."""
         with self._lock:
             dropped = list(self._guides.values())
             self._guides.clear()

@@ -1,9 +1,8 @@
-"""What all logits processors share: one text of one row, masks of a step, and what may be passed as a constraint.
+"""What all logits processors share: the text of a row, the masks of a step, and reading the constraint argument.
 
-Engines differ in what they tell. Those that say which request a row belongs to (continuous batching of transformers,
-onnxruntime-genai) are followed by a :class:`RowState` for each text. Those that show only token histories
-(``generate`` of transformers, llama-cpp-python, MLX) are followed by a table of such histories, in
-:mod:`guiderail.integrations._tracker`. Both end in :func:`fill_rows`.
+Some engines say which request a row belongs to (continuous batching of transformers, onnxruntime-genai). There, a
+:class:`RowState` follows each text. Others show only token histories (``generate`` of transformers, llama-cpp-python,
+MLX). There, :mod:`guiderail.integrations._tracker` keeps a table of histories. Both use :func:`fill_rows`.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["RowState", "as_guides", "check_width", "fill_rows"]
 
 
 class RowState:
-    """One text whose row the engine names; follows its tokens forwards and backwards.
+    """Follows one text whose row the engine identifies, forwards and backwards.
 
     Args:
-        guide: what the text must match.
-        stop_token_ids: what ends the text; by default what the vocabulary says.
+        guide: the guide that the text must match.
+        stop_token_ids: the tokens that end the text; by default the vocabulary's.
     """
 
     __slots__ = ("_tokens", "matcher")
@@ -39,14 +38,14 @@ class RowState:
         self._tokens: list[int] = []
 
     def follow(self, tokens: list[int]) -> None:
-        """Goes to the state after ``tokens``, from wherever it is.
+        """Moves to the state after ``tokens``, from any state.
 
         Args:
-            tokens: everything generated, the prompt not included; what follows a stop token is padding.
+            tokens: everything generated, without the prompt; what follows a stop token is padding.
 
         Raises:
-            MatcherError: ``token-outside-mask``, a token is none that the constraint allows there. The state is the
-                one before that token.
+            MatcherError: ``token-outside-mask``: the constraint does not allow a token there. The state is then the one
+                before that token.
         """
         known = self._tokens
         if tokens[: len(known)] != known:
@@ -68,7 +67,7 @@ class RowState:
             known.append(token)
 
     def fork(self) -> RowState:
-        """An independent copy in the same state."""
+        """Returns an independent copy in the same state."""
         twin = RowState.__new__(RowState)
         twin.matcher = self.matcher.fork()
         twin._tokens = list(self._tokens)
@@ -78,13 +77,13 @@ class RowState:
 def fill_rows(
     states: Sequence[Matcher | None], bitmask: NDArray[np.int32], after_end: Sequence[Iterable[int]] | None = None
 ) -> None:
-    """Writes the masks of the next token, row by row, in one native call.
+    """Writes the masks of the next token, one row each, in one native call.
 
     Args:
-        states: one a row; None for a row that has left its constraint (beams of probability 0 do). Such rows, and those
-            that have ended, may only stop.
+        states: one for each row; None for a row that has left its constraint (as beams of probability 0 do). Such rows,
+            and those that have ended, may only stop.
         bitmask: int32, shape ``(>= rows, >= ceil(vocabulary.size / 32))``.
-        after_end: what ended rows may take, where that is not the stop tokens of their matcher; one a row.
+        after_end: for each row, the tokens that are allowed after its end, if not the stop tokens of its matcher.
     """
     open_rows = [row for row, m in enumerate(states) if m is not None and not m.is_terminated()]
     if open_rows:
@@ -99,17 +98,15 @@ def fill_rows(
 
 
 def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
-    """Guides of what a user passes: guides or constraints, one or several, and the tokenizer to compile them
-    for.
+    """Makes guides of what a user passes: guides or constraints, one or several, and a tokenizer.
 
     Args:
         constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a
             list of those.
-        vocabulary: a Vocabulary or a tokenizer of transformers; needed unless only guides are given.
+        vocabulary: a Vocabulary or a transformers tokenizer; needed unless only guides are given.
 
     Raises:
-        CompileError: something is neither guide nor constraint, the vocabulary is missing, or guides differ
-        in it.
+        CompileError: an item is neither guide nor constraint, the vocabulary is missing, or guides have different ones.
     """
     one_choice = not isinstance(constraint, list | tuple) or are_texts(constraint)
     several = [constraint] if one_choice else list(constraint)
@@ -136,13 +133,13 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
 
 
 def check_width(vocabulary: Vocabulary, width: int) -> None:
-    """Refuses logits that have no place for a token which the vocabulary may allow.
+    """Raises an error if the logits lack a place for a token that the vocabulary may allow.
 
-    Wider ones are fine: models pad their logits, and what no token stands for is never allowed.
+    Wider logits are fine: models pad them, and padding is never allowed.
 
     Args:
-        vocabulary: that of the constraint.
-        width: how many logits the model gives a row.
+        vocabulary: the constraint's vocabulary.
+        width: the number of logits in a row of the model.
 
     Raises:
         VocabularyError: ``vocabulary-mismatch``.

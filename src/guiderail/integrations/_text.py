@@ -1,7 +1,7 @@
-"""One text of an engine that draws by itself: it is given masks, and says which tokens it drew.
+"""One text of an engine that samples by itself: it gets masks and reports the tokens it sampled.
 
-An engine ends with all its requests where an error leaves its backend. So a text that meets a limit of the core gets a
-mask of the tokens that end it, the next token is refused, and no other text is touched.
+If an error leaves its backend, an engine ends with all its requests. So a text that reaches a limit of the core gets a
+mask with only stop tokens, its next token is rejected, and no other text is affected.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["EngineText"]
 
 
 class EngineText:
-    """Where a text stands.
+    """The state of a text.
 
     Args:
-        matcher: at the start of the text.
-        most: tokens that the text may have, with the one that ends it, so that it is complete by then; None: unknown,
-            or it need not be.
+        matcher: a matcher at the start of the text.
+        most: maximum number of tokens of the text, including the one that ends it, so that it is complete by then;
+            None: unknown, or the text need not be complete.
 
     Attributes:
-        matcher: may be replaced by a fork of it.
-        error: a limit that the text has met, or None.
+        matcher: the matcher; may be replaced by a fork of it.
+        error: the limit that the text has reached, or None.
     """
 
     __slots__ = ("_at", "_budget", "_size", "error", "matcher")
@@ -38,10 +38,10 @@ class EngineText:
         self._size = matcher.guide.vocabulary.size
 
     def read(self, token: int) -> bool:
-        """Reads a token; False where it cannot come. Tokens after the end of the text do not count.
+        """Reads a token; returns False if it is not allowed. Tokens after the end of the text do not count.
 
         Raises:
-            LimitError: the text has met a limit, here or when its mask was filled.
+            LimitError: the text has reached a limit, now or when its mask was filled.
         """
         if self.matcher.is_terminated():
             return True
@@ -50,18 +50,18 @@ class EngineText:
         return 0 <= token < self._size and self.matcher.accept_token(token)
 
     def rollback(self, count: int) -> None:
-        """Undoes the last tokens read: those of a draft, for example, and a limit that was met in it."""
+        """Undoes the last tokens, such as those of a draft, and a limit that was reached in them."""
         self.matcher.rollback(count)
         if self.matcher.step_count < self._at:
             self.error = None
 
     def reset(self) -> None:
-        """Back to the start of the text."""
+        """Returns to the start of the text."""
         self.matcher.reset()
         self.error = None
 
     def is_plain(self, before: int = 0) -> bool:
-        """Whether :meth:`fill` would write only the mask of the matcher.
+        """Whether :meth:`fill` would write just the mask of the matcher.
 
         Args:
             before: tokens that the request spent before the text.
@@ -69,16 +69,16 @@ class EngineText:
         return self._budget is None or self._budget.is_far(before + self.matcher.step_count)
 
     def fill(self, bitmask: Any, index: int, before: int = 0, at: Matcher | None = None) -> bool:
-        """Writes which tokens may come; near the end of the tokens that it may have, which lead to its end.
+        """Writes the mask; near the end of the token budget, only tokens that lead to the end of the text.
 
         Args:
             bitmask: a CPU tensor, int32.
             index: the row.
             before: tokens that the request spent before the text.
-            at: a fork of the matcher, where it stood; by default where it stands.
+            at: a fork of the matcher at the position to fill for; by default the current one.
 
         Returns:
-            False where a limit is met: only tokens that end the text are in the mask then.
+            False if a limit was reached: the mask then has only stop tokens.
         """
         matcher = self.matcher if at is None else at
         try:

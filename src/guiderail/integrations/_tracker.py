@@ -1,17 +1,16 @@
-"""From token histories to constraint states, for libraries that show a mask function only the tokens
-so far.
+"""Finds the constraint states of rows for libraries that show a mask function only the tokens so far.
 
-Such a library calls ``f(input_ids, scores)`` once a step and says nothing of beams that were reordered, rows
-that are finished, candidates that were rejected, or a new prompt that has begun. But the state of a row is a
-function of what was generated in it, so that is what is kept: a table from generated suffixes to matchers. A
-row is looked up by its suffix, or made from the entry of its parent (one token less) by a fork, which is
-cheap because a state is one integer. Reordering, rejecting and repeating then need no code at all.
+Such a library calls ``f(input_ids, scores)`` once per step. It says nothing about beams that were reordered, rows that
+are finished, candidates that were rejected, or a new prompt. But the state of a row is a function of what was generated
+in it. So the tracker keeps a table from generated suffixes to matchers. It looks a row up by its suffix, or forks the
+entry of its parent (one token less), which is cheap because a state is one integer. Reordering, rejecting and repeating
+then need no code at all.
 
-A call begins a new prompt when it descends from no known rows: the prompt differs, a parent was never seen, every row
-had ended, or none of the new tokens is one that the constraint allows. Many prompts are kept: speculative decoding also
-shows rows that were never drawn and then goes back, and a batch may be shown row by row. One case cannot be told from
-outside: a prompt that is an earlier prompt and all that was written after it, or one allowed token more than a part of
-it, counts as a continuation. ``reset`` says otherwise.
+A call begins a new prompt if it descends from no known rows: the prompt differs, a parent is unknown, every row had
+ended, or the constraint allows none of the new tokens. Many prompts are kept, because speculative decoding also shows
+rows that were never sampled and then goes back, and a batch may be shown row by row. One case is ambiguous: a prompt
+that equals an earlier prompt and all that was written after it, or part of that and one allowed token, counts as a
+continuation. Call ``reset`` if it is not.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class _Run:
 
 
 class StateTracker:
-    """Matchers for the rows of a batch, found by what each row has generated. Safe to use from many threads.
+    """Finds matchers for the rows of a batch by what each row has generated. Safe to use from many threads.
 
     Args:
-        guides: one for all rows, or one for each prompt; rows ``i * n .. (i + 1) * n - 1`` (beams, returned
-            sequences) then belong to guide ``i``.
-        stop_token_ids: what ends a text; by default what the vocabularies say.
+        guides: one for all rows, or one for each prompt; rows ``i * n .. (i + 1) * n - 1`` (beams, returned sequences)
+            then belong to guide ``i``.
+        stop_token_ids: the tokens that end a text; by default those of the vocabularies.
     """
 
     def __init__(self, guides: Sequence[Guide], stop_token_ids: Sequence[int] | None = None) -> None:
@@ -72,15 +71,15 @@ class StateTracker:
     def fill(self, ids: NDArray[np.int64], bitmask: NDArray[np.int32]) -> None:
         """Writes the masks of the next token.
 
-        Rows that have ended, or left the constraint (beams of probability 0 do), may only stop; if they continue
-        regardless, the stop tokens they have not used yet are offered.
+        Rows that have ended, or left the constraint (as beams of probability 0 do), may only stop. If they continue
+        anyway, they are offered the stop tokens that they have not used yet.
 
         Args:
-            ids: tokens so far, shape ``(rows, width)``, prompt and left padding included.
+            ids: the tokens so far, shape ``(rows, width)``, including prompt and left padding.
             bitmask: int32, shape ``(rows, >= ceil(vocabulary.size / 32))``.
 
         Raises:
-            MatcherError: ``bad-batch`` if the rows cannot be divided among the guides.
+            MatcherError: ``bad-batch``: the rows cannot be divided among the guides.
         """
         rows = len(ids)
         if rows == 0 or rows % len(self.guides):
@@ -101,7 +100,7 @@ class StateTracker:
         fill_rows(states, bitmask, after_end)
 
     def _find(self, ids: NDArray[np.int64], share: int) -> tuple[list[_Key], list[Matcher | None]]:
-        """The rows' keys and states, as continuations of known ones or else as the start of a prompt."""
+        """The keys and states of the rows, as continuations of known rows or else as the start of a prompt."""
         for run in reversed(self._runs):
             found = self._continued(run, ids, share)
             if found is not None:
@@ -128,7 +127,7 @@ class StateTracker:
     def _continued(
         self, run: _Run, ids: NDArray[np.int64], share: int
     ) -> tuple[list[_Key], list[Matcher | None]] | None:
-        """The rows as continuations of known ones, or None if they are not."""
+        """The rows as continuations of known ones, or None."""
         rows, width = run.prompt.shape
         if len(ids) != rows or ids.shape[1] <= width or not np.array_equal(ids[:, :width], run.prompt):
             return None
@@ -170,11 +169,11 @@ class StateTracker:
 
 
 def single_tracker(constraint: Any, vocabulary: Any, stop_token_ids: Sequence[int] | None) -> StateTracker:
-    """For engines that show one row a call.
+    """A tracker for engines that show one row per call.
 
     Raises:
         CompileError: see :func:`guiderail.integrations._rows.as_guides`.
-        MatcherError: ``bad-batch``, there is more than one constraint.
+        MatcherError: ``bad-batch``: there is more than one constraint.
     """
     guides = as_guides(constraint, vocabulary)
     if len(guides) != 1:

@@ -1,4 +1,4 @@
-"""What vLLM asks of a backend for structured output, answered by guides and matchers."""
+"""vLLM's interface of a structured-output backend, implemented with guides and matchers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _STORES = 4  # tokenizers of a process
 
 
 def vocabulary_of(tokenizer: Any, size: int) -> Vocabulary:
-    """The vocabulary of a tokenizer of vLLM.
+    """Returns the vocabulary of a vLLM tokenizer.
 
     Args:
-        tokenizer: as vLLM holds it: of transformers, or a wrapper around one of mistral-common.
-        size: logits of the model.
+        tokenizer: the tokenizer as vLLM holds it: of transformers, or a wrapper around one of mistral-common.
+        size: the number of the model's logits.
 
     Raises:
-        VocabularyError: the bytes of its tokens cannot be told.
+        VocabularyError: the bytes of its tokens are unknown.
     """
     from guiderail.vocabulary import Vocabulary
 
@@ -59,11 +59,11 @@ def vocabulary_of(tokenizer: Any, size: int) -> Vocabulary:
 
 
 def store_of(tokenizer: Any, size: int) -> GuideStore:
-    """The guides of this process for a tokenizer; what checks requests and what serves them share it.
+    """Returns this process's guides for a tokenizer. Checking and serving requests share them.
 
     Args:
-        tokenizer: as vLLM holds it.
-        size: logits of the model.
+        tokenizer: the tokenizer as vLLM holds it.
+        size: the number of the model's logits.
     """
     key = (id(tokenizer), size)  # the tokenizer is kept, so the id stays its own
     with _stores_lock:
@@ -77,14 +77,14 @@ def store_of(tokenizer: Any, size: int) -> GuideStore:
 
 
 def asked_of(params: Any, *, compact: bool = False) -> Asked:
-    """What vLLM's ``StructuredOutputsParams`` ask for.
+    """Returns the constraint that vLLM's ``StructuredOutputsParams`` describe.
 
     Args:
-        params: of a request.
-        compact: JSON has no white space, whatever the request says about it.
+        params: the parameters of the request.
+        compact: write JSON without white space, whatever the request says.
 
     Raises:
-        CompileError: ``bad-option``: an option that has no meaning here, or not with this kind.
+        CompileError: ``bad-option``: an option that does not apply here, or not to this kind.
     """
     from vllm.v1.structured_output.request import get_structured_output_key
 
@@ -104,10 +104,10 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
 
 
 class FilledTogether:
-    """The masks of one step of the engine, gathered and then filled in one native call.
+    """Collects the masks of one engine step and fills them in one native call.
 
-    vLLM asks for one mask after the other, also for those after each token of a draft. Within ``with``, a grammar gives
-    a fork of its matcher and a row in place of filling it.
+    vLLM requests one mask after another, including those after each token of a draft. Inside ``with``, a grammar adds a
+    fork of its matcher and a row instead of filling the mask.
     """
 
     def __init__(self) -> None:
@@ -127,12 +127,12 @@ class FilledTogether:
         self._waiting.clear()
 
     def add(self, text: EngineText, bitmask: Any, index: int, before: int) -> None:
-        """Takes note of a row to be filled. Safe on many threads."""
+        """Adds a row to be filled. Safe on many threads."""
         with self._lock:
             self._waiting.append((text, text.matcher.fork(), bitmask, index, before))
 
     def fill(self) -> None:
-        """Fills what is waiting. A text that meets a limit has only tokens that end it."""
+        """Fills the rows added. A text that reaches a limit gets only stop tokens."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         if not waiting:
@@ -150,11 +150,11 @@ class GuiderailGrammar(StructuredOutputGrammar):
     """The constraint of one request. For one thread at a time.
 
     Args:
-        matcher: at the start of the text.
-        most: tokens that the request may have; None: unknown, or the text need not be complete then.
-        spent: says how many tokens the request has, those before the constraint (reasoning) included.
-        together: gathers the masks of a step; None: each is filled by itself.
-        habits: how texts before this one were laid out.
+        matcher: a matcher at the start of the text.
+        most: maximum number of tokens of the request; None: unknown, or the text need not be complete.
+        spent: returns how many tokens the request has, including those before the constraint (reasoning).
+        together: collects the masks of a step; None: fill each by itself.
+        habits: how earlier texts were laid out.
     """
 
     def __init__(
@@ -178,11 +178,11 @@ class GuiderailGrammar(StructuredOutputGrammar):
 
     @property
     def matcher(self) -> Matcher:
-        """Where the text stands."""
+        """The current matcher."""
         return self._text.matcher
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Reads tokens; False at the first that is refused. Those after the end of the text do not count."""
+        """Reads tokens; returns False at the first that is rejected. Tokens after the end of the text do not count."""
         for token in tokens:
             try:
                 taken = self._text.read(token)
@@ -199,7 +199,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The first tokens of a draft that may come, up to and with one that ends the text; changes nothing."""
+        """Returns the first tokens of a draft that are allowed, including a stop token; changes nothing."""
         probe = self.matcher.fork()
         good: list[int] = []
         for token in tokens:
@@ -212,9 +212,9 @@ class GuiderailGrammar(StructuredOutputGrammar):
         return good
 
     def draft(self, most: int) -> list[int]:
-        """At most so many tokens that may well come next, for the model to verify; changes nothing.
+        """Returns up to a given number of likely next tokens for the model to verify; changes nothing.
 
-        Call it where the text stands, not amid the tokens of another draft.
+        Call it at the current position of the text, not inside another draft.
         """
         matcher = self.matcher
         if self._text.error is not None:
@@ -232,10 +232,10 @@ class GuiderailGrammar(StructuredOutputGrammar):
         self._text.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
-        """Writes which tokens may come; near the end of the tokens that the request may have, which lead to its end.
+        """Writes the mask; near the end of the token budget, only tokens that lead to the end of the text.
 
-        A request may name ordinary tokens that end it. They come where the text may end, and in its midst only where
-        nothing else can: vLLM would stop there.
+        A request may name ordinary tokens as stop tokens. They are allowed where the text may end, and elsewhere only
+        if nothing else is: vLLM would stop there.
 
         Args:
             bitmask: a CPU tensor, int32, of shape ``(rows, ceil(vocabulary / 32))``.
@@ -258,25 +258,25 @@ class GuiderailGrammar(StructuredOutputGrammar):
                 row[:] = before
 
     def is_terminated(self) -> bool:
-        """Whether a token that ends the text was read."""
+        """Whether a stop token was read."""
         return self.matcher.is_terminated()
 
     def reset(self) -> None:
-        """Back to the start of the text."""
+        """Returns to the start of the text."""
         self._text.reset()
 
     def find_jump_forward_string(self) -> str:
-        """The text that must come next; empty where there is a choice."""
+        """Returns the text that must come next; empty if there is a choice."""
         return self.matcher.find_jump_forward_string()
 
 
 class GuiderailBackend(StructuredOutputBackend):
-    """Compiles the constraints of an engine's requests; vLLM calls it on threads of its own.
+    """Compiles the constraints of an engine's requests. vLLM calls it on its own threads.
 
     Args:
-        vllm_config: of the engine.
-        tokenizer: of the model.
-        vocab_size: logits of the model.
+        vllm_config: the engine's configuration.
+        tokenizer: the model's tokenizer.
+        vocab_size: the number of the model's logits.
     """
 
     def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
@@ -292,12 +292,12 @@ class GuiderailBackend(StructuredOutputBackend):
         grammar_spec: str,
         stop_token_ids: Collection[int] | None = None,
     ) -> GuiderailGrammar:
-        """The grammar of a request.
+        """Returns the grammar of a request.
 
         Args:
             request_type: the kind of constraint.
             grammar_spec: its text.
-            stop_token_ids: tokens that end the text, allowed where it may end; by default the vocabulary's.
+            stop_token_ids: the tokens that end the text, allowed where it may end; by default the vocabulary's.
 
         Raises:
             GuiderailError: the constraint is malformed, or nothing can be written under it.
@@ -313,17 +313,17 @@ class GuiderailBackend(StructuredOutputBackend):
         most: int | None = None,
         spent: Callable[[], int] | None = None,
     ) -> GuiderailGrammar:
-        """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
+        """Like :meth:`compile_grammar`, for the result of :func:`asked_of`; other arguments as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
         matcher = self.store.guide(asked).matcher(stops or None)
         return GuiderailGrammar(matcher, most, spent, self.together, self.habits)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
-        """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""
+        """Returns a CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, that allows all tokens."""
         import torch
 
         return torch.full((max_num_seqs, math.ceil(self.vocab_size / 32)), -1, dtype=torch.int32)
 
     def destroy(self) -> None:
-        """Forgets the guides."""
+        """Drops the guides."""
         self.store.clear()

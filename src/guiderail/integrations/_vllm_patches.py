@@ -1,20 +1,20 @@
-"""What is changed in vLLM, which has no registry of structured-output backends.
+"""The changes to vLLM, which has no registry of structured-output backends.
 
 | place | change |
 |---|---|
-| ``StructuredOutputsConfig`` | its ``backend`` may be ``"guiderail"``, with ``disable_any_whitespace`` |
-| ``SamplingParams._validate_structured_outputs`` | compiles what a request asks for; failures are 400 |
+| ``StructuredOutputsConfig`` | ``backend`` may be ``"guiderail"``, with ``disable_any_whitespace`` |
+| ``SamplingParams._validate_structured_outputs`` | compiles a request's constraint; a failure is answered with 400 |
 | ``StructuredOutputManager.__init__`` | makes the vocabulary at once, on the manager's executor |
 | ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
-| ``StructuredOutputManager._create_grammar`` | hands over a request's options and limit, not only its text |
-| ``StructuredOutputManager.grammar_bitmask`` | gathers the masks of a step and fills them in one native call |
-| ``StructuredOutputManager.validate_tokens`` | puts what a constraint leaves no choice about in place of a draft |
-| checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
-| ``DelegatingParser._apply_structural_tag`` | tools are strict unless they say otherwise: calls keep to their schemas |
+| ``StructuredOutputManager._create_grammar`` | passes on a request's options and limit, not only its text |
+| ``StructuredOutputManager.grammar_bitmask`` | collects the masks of a step and fills them in one native call |
+| ``StructuredOutputManager.validate_tokens`` | drafts forced text in place of the engine's draft |
+| checks of structural tags when a request is read | skipped, because they ask XGrammar whatever the backend is |
+| ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
 | offline beam search | makes the backend, too |
 
-Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so that a vLLM of
-another shape is left whole.
+Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so a vLLM with
+another structure stays as it is.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ _configured: set[str] = set()  # holds NAME once an engine of this process has i
 
 
 def takes_auto() -> bool:
-    """Whether guiderail stands for vLLM's default backend, ``"auto"``: ``GUIDERAIL_VLLM_AUTO`` is set to 1."""
+    """Whether guiderail replaces vLLM's default backend, ``"auto"``: ``GUIDERAIL_VLLM_AUTO`` is set to 1."""
     return os.environ.get(_AUTO, "0") not in ("", "0")
 
 
 def finishes() -> bool:
-    """Whether texts are complete within the tokens of their requests: unless ``GUIDERAIL_VLLM_FINISH`` is set to 0."""
+    """Whether texts are completed within their requests' tokens: unless ``GUIDERAIL_VLLM_FINISH`` is set to 0."""
     return os.environ.get(_FINISH, "1") not in ("", "0")
 
 
 def drafts() -> bool:
-    """Whether constraints offer drafts, where the engine verifies any: unless ``GUIDERAIL_VLLM_DRAFTS`` is set to 0."""
+    """Whether constraints offer drafts if the engine verifies any: unless ``GUIDERAIL_VLLM_DRAFTS`` is set to 0."""
     return os.environ.get(_DRAFTS, "1") not in ("", "0")
 
 
 def strict_tools() -> bool:
-    """Whether tools that do not say so are strict: unless ``GUIDERAIL_VLLM_STRICT_TOOLS`` is set to 0."""
+    """Whether tools are strict by default: unless ``GUIDERAIL_VLLM_STRICT_TOOLS`` is set to 0."""
     return os.environ.get(_STRICT, "1") not in ("", "0")
 
 
 def _most_tokens(request: Any, config: Any) -> int:
-    """Tokens that a request may write."""
+    """The number of tokens that a request may write."""
     return min(int(request.max_tokens), int(config.model_config.max_model_len) - int(request.num_prompt_tokens))
 
 
@@ -69,10 +69,10 @@ def _serves(backend: str | None) -> bool:
 
 
 def apply() -> None:
-    """Changes vLLM in this process; what was changed before stays as it is.
+    """Patches vLLM in this process. Repeated calls change nothing.
 
     Raises:
-        CompileError: ``engine-version``: this vLLM has not what is to be changed.
+        CompileError: ``engine-version``: this vLLM lacks something that is to be patched.
     """
     if not _done:
         try:
@@ -88,7 +88,7 @@ def apply() -> None:
 
 
 def _patch_loaded() -> None:
-    """Changes modules of front ends, which only some processes load."""
+    """Patches modules of front ends, which only some processes load."""
     for name, change in {
         "vllm.entrypoints.generate.beam_search.offline": _patch_beams,
         "vllm.entrypoints.generate.base.protocol": _patch_protocol,
@@ -154,7 +154,7 @@ def _validator(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check(given: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """Refuses what cannot be served, in the words of whoever found it."""
+    """Rejects a request that cannot be served, with the original message."""
     from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import check_json_nesting
 
@@ -251,9 +251,9 @@ def _validate_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _drafted(manager: Any, request: Any) -> list[int]:
-    """What a request's constraint offers in place of the draft of the engine's own proposer; empty: nothing.
+    """The draft of a request's constraint, which replaces that of the engine's own proposer; empty if there is none.
 
-    With asynchronous scheduling the worker has the tokens of its draft by now, and nothing can take their place.
+    With asynchronous scheduling, the worker already has the tokens of its draft, and nothing can replace them.
     """
     from guiderail.integrations._vllm_backend import GuiderailGrammar
 
@@ -303,7 +303,7 @@ def _patch_tools(module: Any) -> bool:
 
 
 def _stricter(tool: Any) -> Any:
-    """A tool that keeps to its schema unless its client says otherwise."""
+    """A tool that is strict unless its client says otherwise."""
     nested = hasattr(tool, "function")  # as chat completions have them; responses have them flat
     inner = tool.function if nested else tool
     if getattr(inner, "strict", False) is not None:

@@ -4,12 +4,12 @@
     >>> only_dates = logits_processor(gr.patterns.date(), llama)
     >>> llama(prompt, logits_processor=llama_cpp.LogitsProcessorList([only_dates]))
 
-It follows the documented signature of ``llama_cpp.LogitsProcessor``: ``f(input_ids, scores) -> scores``, one
-row. To run a ``Llama`` object by guiderail's own loop instead, pass it to :func:`guiderail.generate`.
+It has the documented signature of ``llama_cpp.LogitsProcessor``: ``f(input_ids, scores) -> scores``, for one row. To
+run a ``Llama`` object with guiderail's own loop instead, pass it to :func:`guiderail.generate`.
 
-With a ``draft_model``, ``input_ids`` ends in drafts that nobody has verified yet, and the library does not say where
-they begin. It asks once for each token it draws, though, and follows a draft only if it was drawn: so the tokens
-that count are one more at each call. For this the processor must know the ``Llama`` object.
+With a ``draft_model``, ``input_ids`` ends with unverified drafts, and the library does not say where they begin. But it
+calls once for each token it samples, and follows a draft only as far as it was sampled. So each call adds one verified
+token. The processor needs the ``Llama`` object for this.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
 
 class LlamaCppLogitsProcessor:
-    """Made by :func:`logits_processor`. ``reset`` makes the next call begin a new prompt.
+    """Masks logits for llama-cpp-python. Made by :func:`logits_processor`.
 
     Args:
-        tracker: of one guide.
-        drafts: the histories that it is shown end in unverified tokens.
+        tracker: a tracker with one guide.
+        drafts: whether the histories end with unverified tokens.
     """
 
     def __init__(self, tracker: StateTracker, *, drafts: bool = False) -> None:
@@ -51,17 +51,17 @@ class LlamaCppLogitsProcessor:
         self._row = None
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
-        """Called by llama-cpp-python once a step.
+        """Called by llama-cpp-python once per step.
 
         Args:
-            input_ids: tokens so far, prompt included, shape ``(tokens,)``.
-            scores: logits, float32, shape ``(n_vocab,)``; any strides.
+            input_ids: the tokens so far, including the prompt, shape ``(tokens,)``.
+            scores: logits, float32, shape ``(n_vocab,)``, with any strides.
 
         Returns:
             A new array: ``scores`` with -inf where a token is forbidden.
 
         Raises:
-            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
+            VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
         vocabulary = self.tracker.vocabulary
         check_width(vocabulary, len(scores))
@@ -92,18 +92,18 @@ class LlamaCppLogitsProcessor:
 def logits_processor(
     constraint: Any, llama: Any = None, *, stop_token_ids: Sequence[int] | None = None
 ) -> LlamaCppLogitsProcessor:
-    """A logits processor for one ``llama_cpp.Llama``.
+    """Makes a logits processor for one ``llama_cpp.Llama``.
 
     Args:
-        constraint: a guide, or a constraint.
-        llama: the ``Llama`` object, the path of its GGUF file, or a Vocabulary; needed for a constraint, and the object
-            itself if it has a draft model.
-        stop_token_ids: tokens that end a text; by default the vocabulary's.
+        constraint: a guide or a constraint.
+        llama: the ``Llama`` object, the path of its GGUF file, or a Vocabulary. A constraint needs one of them; with a
+            draft model it must be the object itself.
+        stop_token_ids: the tokens that end a text; by default the vocabulary's.
 
     Raises:
-        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when ``llama`` is missing, ``other-vocabulary``
-            when a guide is for another model.
-        MatcherError: ``bad-batch``, several constraints: a ``Llama`` writes one text.
+        CompileError: see :func:`guiderail.compile`; ``no-vocabulary``: ``llama`` is missing; ``other-vocabulary``: a
+            guide is for another model.
+        MatcherError: ``bad-batch``: several constraints, but a ``Llama`` writes one text.
     """
     vocabulary = llama if llama is None or isinstance(llama, Vocabulary) else Vocabulary.from_gguf(llama)
     drafts = getattr(llama, "draft_model", None) is not None

@@ -4,9 +4,9 @@
     >>> only_dates = logits_processor(gr.patterns.date(), tokenizer)
     >>> mlx_lm.generate(model, tokenizer, prompt, logits_processors=[only_dates])
 
-It follows the signature that mlx-lm documents: ``f(tokens, logits) -> logits``, one row, and serves ``generate``,
+It has the signature that mlx-lm documents: ``f(tokens, logits) -> logits``, for one row. It works with ``generate``,
 ``stream_generate``, ``generate_step``, speculative decoding with a draft model, ``batch_generate`` and
-``BatchGenerator``: there one processor may serve all texts of a batch, or each text has its own.
+``BatchGenerator``. In a batch, one processor may serve all texts, or each text may have its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["MlxLogitsProcessor", "logits_processor"]
 
 
 class MlxLogitsProcessor:
-    """Made by :func:`logits_processor`. ``reset`` makes the next call begin a new prompt."""
+    """Masks logits for mlx-lm. Made by :func:`logits_processor`."""
 
     def __init__(self, tracker: StateTracker) -> None:
         self.tracker = tracker
@@ -35,18 +35,18 @@ class MlxLogitsProcessor:
         self.tracker.reset()
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """Called by mlx-lm once a step and text. Waits for the tokens to be computed.
+        """Called by mlx-lm once per step and text. Waits until the tokens are computed.
 
         Args:
-            tokens: ``mlx.core.array`` of integers, shape ``(tokens,)``: those so far, prompt included.
-            logits: ``mlx.core.array``, shape ``(1, width)`` or ``(width,)``, any floating type.
+            tokens: ``mlx.core.array`` of integers, shape ``(tokens,)``: the tokens so far, including the prompt.
+            logits: ``mlx.core.array``, shape ``(1, width)`` or ``(width,)``, of any floating type.
 
         Returns:
             A new array: ``logits`` with -inf where a token is forbidden.
 
         Raises:
-            BitmaskError: ``bitmask-shape``, there is more than one row.
-            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
+            BitmaskError: ``bitmask-shape``: there is more than one row.
+            VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
         import mlx.core as mx
 
@@ -70,19 +70,19 @@ class MlxLogitsProcessor:
 def logits_processor(
     constraint: Any, tokenizer: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
 ) -> MlxLogitsProcessor:
-    """A logits processor for models of mlx-lm.
+    """Makes a logits processor for mlx-lm models.
 
     Args:
-        constraint: a guide, or a constraint.
-        tokenizer: what ``mlx_lm.load`` returned beside the model, a tokenizer of transformers, the folder of one, or a
+        constraint: a guide or a constraint.
+        tokenizer: the tokenizer that ``mlx_lm.load`` returned, a transformers tokenizer, the folder of one, or a
             Vocabulary; needed for a constraint.
-        stop_token_ids: tokens that end a text. By default those at which mlx-lm stops for that tokenizer; for other
+        stop_token_ids: the tokens that end a text. By default those at which mlx-lm stops for that tokenizer; for other
             sources, the vocabulary's.
 
     Raises:
-        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when the tokenizer is missing,
-            ``other-vocabulary`` when a guide is for another one.
-        MatcherError: ``bad-batch``, several constraints: give each text of a batch a processor.
+        CompileError: see :func:`guiderail.compile`; ``no-vocabulary``: the tokenizer is missing; ``other-vocabulary``:
+            a guide is for another one.
+        MatcherError: ``bad-batch``: several constraints; give each text of a batch its own processor.
     """
     stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
     if type(tokenizer).__name__ == "TokenizerWrapper":

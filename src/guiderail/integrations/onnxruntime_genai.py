@@ -8,14 +8,13 @@
     ...     only_dates()
     ...     generator.generate_next_token()
 
-Its library has no callback: the loop is the user's, and ``only_dates()`` in it masks the logits of the step. It reads
-what each row has written from the generator, so rewinding needs nothing else. For the next turn of a chat, append its
-tokens and call ``restart``.
+The library has no callback: you write the loop, and ``only_dates()`` in it masks the logits of the step. It reads from
+the generator what each row has written, so rewinding needs nothing else. For the next turn of a chat, append its tokens
+and call ``restart``.
 
-Greedy search, sampling and batches work. Beam search does not: while it runs, the generator does not say which beam a
-row of logits continues (asking for the sequences ends the search), so it is refused. The ``Engine`` class shows no
-logits at all. ``rewind_to(n)`` keeps the token at position ``n``, too: it is appended again as soon as logits are asked
-for.
+Greedy search, sampling and batches work. Beam search is an error: while it runs, the generator does not say which beam
+a row of logits continues, and requesting the sequences ends the search. The ``Engine`` class does not expose logits.
+``rewind_to(n)`` keeps the token at position ``n``, too: the library appends it again as soon as logits are requested.
 """
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ __all__ = ["OnnxGenaiLogitsProcessor", "logits_processor"]
 
 
 class OnnxGenaiLogitsProcessor:
-    """Made by :func:`logits_processor` for one generator; call it before each ``generate_next_token``."""
+    """Masks the logits of one generator. Made by :func:`logits_processor`; call it before each
+    ``generate_next_token``.
+    """
 
     def __init__(
         self, guides: Sequence[Guide], generator: Any, rows: int, stop_token_ids: Sequence[int] | None = None
@@ -54,10 +55,10 @@ class OnnxGenaiLogitsProcessor:
         self.restart()
 
     def restart(self) -> None:
-        """Begins new texts after the tokens that the generator holds now: those count as the prompt.
+        """Begins new texts after the tokens that the generator holds now, which count as the prompt.
 
         Raises:
-            MatcherError: ``bad-prompt``, the generator holds no tokens yet.
+            MatcherError: ``bad-prompt``: the generator holds no tokens yet.
         """
         self._prompt: int = self.generator.token_count()
         if self._prompt == 0:
@@ -69,13 +70,13 @@ class OnnxGenaiLogitsProcessor:
         self._rows = [RowState(guide, self._stop_token_ids) for guide in self._guides]
 
     def __call__(self) -> None:
-        """Sets the logits of the next token to -inf where it is forbidden.
+        """Sets the logits of forbidden tokens to -inf.
 
         Raises:
-            MatcherError: ``token-outside-mask``, a row holds a token that was forbidden; ``bad-prompt``, the generator
+            MatcherError: ``token-outside-mask``: a row holds a token that was forbidden; ``bad-prompt``: the generator
                 was rewound into the prompt.
-            ModelError: ``bad-logits``, the generator has other rows than its parameters say.
-            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
+            ModelError: ``bad-logits``: the number of rows differs from the generator's parameters.
+            VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
         # Asked for first: after rewind_to(n), this is what appends the n-th token to the sequences again.
         logits = np.array(self.generator.get_logits(), np.float32)  # rows, positions (the last one), tokens
@@ -109,21 +110,21 @@ def logits_processor(
     *,
     stop_token_ids: int | Sequence[int] | None = None,
 ) -> OnnxGenaiLogitsProcessor:
-    """A logits processor for one ``onnxruntime_genai.Generator``.
+    """Makes a logits processor for one ``onnxruntime_genai.Generator``.
 
     Args:
         constraint: a guide or a constraint for all rows, or a list with one for each prompt of the batch.
-        vocabulary: the model's folder, its tokenizer of transformers, or a Vocabulary; None for guides.
-        generator: the ``Generator``, its prompt appended.
+        vocabulary: the model's folder, its transformers tokenizer, or a Vocabulary; None for guides.
+        generator: the ``Generator``, with its prompt appended.
         params: the ``GeneratorParams`` that it was made with.
-        stop_token_ids: tokens that end a text. By default those at which the model stops (``eos_token_id`` in the
+        stop_token_ids: the tokens that end a text. By default those at which the model stops (``eos_token_id`` in the
             folder's ``genai_config.json``); for other sources, the vocabulary's.
 
     Raises:
         CompileError: see :func:`guiderail.compile`; ``no-vocabulary``, ``other-vocabulary``.
-        MatcherError: ``bad-batch``, the rows cannot be divided among the constraints; ``bad-prompt``, no prompt was
+        MatcherError: ``bad-batch``: the rows cannot be divided among the constraints; ``bad-prompt``: no prompt was
             appended.
-        ModelError: ``bad-option``, the parameters ask for beam search.
+        ModelError: ``bad-option``: the parameters request beam search.
     """
     options = params.get_search_options()
     beams, rows = int(options.get("num_beams", 1)), int(options.get("batch_size", 1))

@@ -1,12 +1,13 @@
 """guiderail as a grammar backend of SGLang.
 
-Installed beside SGLang, it is found through the entry point group ``sglang.srt.plugins``:
+SGLang finds it through the entry point group ``sglang.srt.plugins``:
 
     $ python -m sglang.launch_server --model-path MODEL --grammar-backend guiderail
 
-JSON Schemas, regular expressions, grammars (``ebnf``: GBNF, EBNF or Lark) and structural tags are served. A request
-that cannot be served is answered with 400 and the reason. Under ``--reasoning-parser`` nothing is constrained until the
-reasoning has ended: SGLang wraps its own backends so, this one wraps itself (``--enable-strict-thinking`` included).
+It serves JSON Schemas, regular expressions, grammars (``ebnf``: GBNF, EBNF or Lark) and structural tags. A request that
+cannot be served is answered with 400 and the reason. With ``--reasoning-parser``, nothing is constrained until the
+reasoning has ended. SGLang wraps its own backends for that; this one wraps itself, also for
+``--enable-strict-thinking``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Makes SGLang know the grammar backend ``"guiderail"`` in this process; called by SGLang."""
+    """Registers the grammar backend ``"guiderail"`` in this process; called by SGLang."""
     from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
     from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
 
@@ -53,13 +54,13 @@ def register() -> None:
 
 
 def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> Any:
-    """The backend of a server, as SGLang asks for it.
+    """Makes the backend of a server; called by SGLang.
 
     Args:
-        server_args: of the server.
-        tokenizer: of transformers.
-        vocab_size: logits of the model.
-        eos_token_ids: tokens that end the model's texts; None: those of the tokenizer.
+        server_args: the arguments of the server.
+        tokenizer: a transformers tokenizer.
+        vocab_size: the number of the model's logits.
+        eos_token_ids: the tokens that end the model's texts; None: those of the tokenizer.
 
     Raises:
         CompileError: ``bad-option``: an option of the server that would be ignored.
@@ -81,7 +82,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
 
 
 def _reasoning(backend: GuiderailGrammarBackend, server_args: Any, tokenizer: Any) -> Any:
-    """The backend, within SGLang's own for models that think first, where the server is told that this one does."""
+    """The backend, wrapped in SGLang's own for reasoning models, if the server is told that the model is one."""
     strict = bool(getattr(server_args, "enable_strict_thinking", False))
     parser_name = getattr(server_args, "reasoning_parser", None)
     if parser_name:
@@ -97,7 +98,7 @@ def _reasoning(backend: GuiderailGrammarBackend, server_args: Any, tokenizer: An
 
 
 class _Recent(OrderedDict[Any, Any]):
-    """A cache of SGLang's, which would keep every grammar for good: of this one the longest unused are dropped."""
+    """SGLang's cache would keep every grammar forever; this one drops the least recently used."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -120,9 +121,9 @@ class GuiderailGrammar(BaseGrammarObject):
     """The constraint of one request. For one thread at a time.
 
     Args:
-        guide: of the constraint, shared by all requests that ask for it.
-        asked: what was asked for.
-        stop_token_ids: tokens that end the text; None: the vocabulary's.
+        guide: the guide, shared by all requests for the same constraint.
+        asked: what was requested.
+        stop_token_ids: the tokens that end the text; None: the vocabulary's.
         stats: what SGLang reports about it.
     """
 
@@ -134,14 +135,14 @@ class GuiderailGrammar(BaseGrammarObject):
 
     @property
     def matcher(self) -> Matcher:
-        """Where the text stands."""
+        """The current matcher."""
         return self._text.matcher
 
     def accept_token(self, token: int) -> None:
-        """Reads a token; those after the end of the text do not count.
+        """Reads a token. Tokens after the end of the text do not count.
 
         Raises:
-            ValueError: it cannot come here.
+            ValueError: the token is not allowed here.
         """
         if self.matcher.is_terminated():
             return
@@ -159,15 +160,15 @@ class GuiderailGrammar(BaseGrammarObject):
             self._text.rollback(k)
 
     def is_terminated(self) -> bool:
-        """Whether a token that ends the text was read."""
+        """Whether a stop token was read."""
         return self.matcher.is_terminated()
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> Any:
-        """A CPU tensor, int32, ``(batch_size, words)``, in which all tokens may come."""
+        """Returns a CPU tensor, int32, ``(batch_size, words)``, that allows all tokens."""
         return _allocate(max(vocab_size, self.guide.vocabulary.size), batch_size)
 
     def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
-        """Writes into row ``idx`` which tokens may come."""
+        """Writes the mask into row ``idx``."""
         self._text.fill(vocab_mask, idx)
 
     @staticmethod
@@ -193,16 +194,16 @@ class GuiderailGrammar(BaseGrammarObject):
 
     @staticmethod
     def move_vocab_mask(vocab_mask: Any, device: Any) -> Any:
-        """The mask on the device of the logits."""
+        """Returns the mask on the device of the logits."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
     def apply_vocab_mask(logits: Any, vocab_mask: Any) -> None:
-        """Writes -inf over the logits of tokens that cannot come."""
+        """Writes -inf to the logits of forbidden tokens."""
         apply_token_bitmask_inplace(logits, vocab_mask)
 
     def copy(self) -> GuiderailGrammar:
-        """One for another request, at the start of its text."""
+        """Returns one for another request, at the start of its text."""
         stats = self.grammar_stats
         if stats is not None:
             from dataclasses import replace
@@ -211,7 +212,7 @@ class GuiderailGrammar(BaseGrammarObject):
         return GuiderailGrammar(self.guide, self.asked, self.stop_token_ids, stats)
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """The text that must come next, with no tokens; None where there is a choice."""
+        """Returns the text that must come next, without tokens; None if there is a choice."""
         try:
             text = self.matcher.find_jump_forward_string()
         except LimitError:  # told where the text needs it
@@ -219,16 +220,16 @@ class GuiderailGrammar(BaseGrammarObject):
         return ([], text) if text else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
-        """The text of :meth:`try_jump_forward`; its state is of no use."""
+        """Returns the text of :meth:`try_jump_forward`; the state is unused."""
         return helper[1], -1
 
     def jump_and_retokenize(
         self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int
     ) -> None:
-        """Reads the tokens after a jump, which may spell the text before it otherwise.
+        """Reads the tokens after a jump, which may respell the text before it.
 
         Raises:
-            ValueError: they are not of the constraint; nothing has changed then.
+            ValueError: the constraint does not allow them; nothing has changed then.
         """
         same = 0
         while same < min(len(old_output_ids), len(new_output_ids)) and old_output_ids[same] == new_output_ids[same]:
@@ -246,13 +247,13 @@ class GuiderailGrammar(BaseGrammarObject):
 
 
 class GuiderailGrammarBackend(BaseGrammarBackend):
-    """Compiles the constraints of a server's requests; SGLang calls it on threads of its own.
+    """Compiles the constraints of a server's requests. SGLang calls it on its own threads.
 
     Args:
-        tokenizer: of transformers.
-        vocab_size: logits of the model.
-        eos_token_ids: tokens that end the model's texts; None: those of the tokenizer.
-        compact: JSON has no white space between its parts.
+        tokenizer: a transformers tokenizer.
+        vocab_size: the number of the model's logits.
+        eos_token_ids: the tokens that end the model's texts; None: those of the tokenizer.
+        compact: write JSON without white space between its parts.
     """
 
     def __init__(
@@ -281,29 +282,29 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         return GuiderailGrammar(guide, asked, self.stop_token_ids, GrammarStats(dispatch_type=kind))
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a JSON Schema; of any object for ``$$ANY$$``.
+        """Returns the grammar of a JSON Schema, or of any object for ``$$ANY$$``.
 
-        The schema that SGLang itself makes of ``tools`` (``tool_choice`` "required" or a function) does not say that a
-        call is an object, so ``null`` would be one; here it is an object with a name and parameters, and nothing else.
+        The schema that SGLang makes of ``tools`` (``tool_choice`` "required" or a function) does not say that a call is
+        an object, so ``null`` would be a call. Here a call is an object with a name and parameters, and nothing else.
         """
         return self._grammar("json", '{"type": "object"}' if key_string == "$$ANY$$" else _with_calls(key_string))
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a regular expression, which the whole text matches."""
+        """Returns the grammar of a regular expression that must match the whole text."""
         return self._grammar("regex", key_string)
 
     def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a grammar in GBNF, EBNF or Lark."""
+        """Returns the grammar of a text in GBNF, EBNF or Lark."""
         return self._grammar("grammar", key_string)
 
     def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a structural tag."""
+        """Returns the grammar of a structural tag."""
         return self._grammar("structural_tag", key_string)
 
     def compile_framed_grammar(
         self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> BaseGrammarObject | None:
-        """The grammar within the messages of a model that writes several; None where it cannot stand there."""
+        """Returns the grammar inside the messages of a model that writes several; None if it cannot be used there."""
         if not isinstance(grammar, GuiderailGrammar) or grammar.asked.compact:
             return None
         kind, text = grammar.asked.kind, grammar.asked.text
@@ -320,21 +321,21 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         return made if isinstance(made, GuiderailGrammar) else None
 
     def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
-        """A mask that SGLang uses again and again."""
+        """Returns a mask that SGLang reuses."""
         from sglang.srt.constrained.base_grammar_backend import register_vocab_mask_buffer
 
         return register_vocab_mask_buffer(name, _allocate(max(vocab_size, self.vocab_size), max_rows), max_rows)
 
     @property
     def is_support_token_filter(self) -> bool:
-        """Whether :meth:`set_token_filter` does something, which strict thinking needs."""
+        """Whether :meth:`set_token_filter` has an effect, which strict thinking needs."""
         return True
 
     @staticmethod
     def set_token_filter(
         vocab_mask: Any, token_ids: list[int], batch_idx: int, is_allowed: bool = True, reset_vocab_mask: bool = True
     ) -> None:
-        """Allows or forbids tokens in a row; ``reset_vocab_mask``: and does the opposite to all others."""
+        """Allows or forbids tokens in a row; with ``reset_vocab_mask``, does the opposite to all others."""
         from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch
 
         set_token_filter_torch(
@@ -343,7 +344,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
     @staticmethod
     def allocate_vocab_mask(vocab_size: int, batch_size: int, device: Any) -> Any:
-        """As of a grammar, for requests without one."""
+        """Like :meth:`GuiderailGrammar.allocate_vocab_mask`, for requests without a grammar."""
         return _allocate(vocab_size, batch_size)
 
     move_vocab_mask = staticmethod(GuiderailGrammar.move_vocab_mask)
@@ -351,7 +352,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
 
 def _with_calls(text: str) -> str:
-    """A schema whose calls, if it is what SGLang makes of tools, are objects with their two members only."""
+    """If a schema is the one that SGLang makes of tools, the schema with calls as objects of exactly two members."""
     if '"parameters"' not in text:
         return text
     try:

@@ -4,11 +4,11 @@
     >>> only_dates = GuiderailLogitsProcessor(gr.patterns.date(), tokenizer)
     >>> model.generate(**inputs, logits_processor=[only_dates])
 
-It may be used for batches (with one constraint for each prompt, if they differ), with left padding, beams,
-several returned sequences, sampling, assisted generation, and again for the next call. See
-:mod:`guiderail.integrations._tracker` for how, and for the one case in which
-:meth:`GuiderailLogitsProcessor.reset` must be called. For continuous batching, which calls its processors otherwise,
-see :mod:`guiderail.integrations.transformers_batching`.
+It supports batches (with one constraint for each prompt, if they differ), left padding, beams, several returned
+sequences, sampling and assisted generation, and can be reused for the next call.
+:mod:`guiderail.integrations._tracker` explains how, and names the one case in which you must call
+:meth:`GuiderailLogitsProcessor.reset`. Continuous batching needs another kind of processor: see
+:mod:`guiderail.integrations.transformers_batching`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ __all__ = ["GuiderailLogitsProcessor"]
 class GuiderailLogitsProcessor:
     """Forbids every token that the constraint does not allow.
 
-    ``generate`` runs its own penalties before the processors it is given and its warpers (temperature, top-k, top-p)
-    after them, so that these choose among what is allowed. No processor can bring a forbidden token back, but one that
-    forbids more (``min_new_tokens``, ``bad_words_ids``) may leave none.
+    ``generate`` runs its own penalties before this processor, and its warpers (temperature, top-k, top-p) after it, so
+    that they choose among allowed tokens. No other processor can bring a forbidden token back, but one that forbids
+    more (``min_new_tokens``, ``bad_words_ids``) may leave none.
 
     Args:
         constraint: a guide or a constraint for all prompts, or a list with one for each prompt of the batch.
         vocabulary: a tokenizer or a Vocabulary; needed for constraints, not for guides.
-        stop_token_ids: tokens that end a text. By default the vocabulary's; give ``generation_config.eos_token_id`` if
-            the model is told to stop at others.
+        stop_token_ids: the tokens that end a text; by default the vocabulary's. Pass ``generation_config.eos_token_id``
+            if the model is told to stop at others.
 
     Raises:
-        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when the vocabulary is missing.
+        CompileError: see :func:`guiderail.compile`; ``no-vocabulary``: the vocabulary is missing.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class GuiderailLogitsProcessor:
         self.tracker.reset()
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Called by transformers once a step.
+        """Called by transformers once per step.
 
         Args:
-            input_ids: tokens so far, an integer tensor of shape ``(rows, width)``.
+            input_ids: the tokens so far, an integer tensor of shape ``(rows, width)``.
             scores: logits or log-probabilities, a float tensor of shape ``(rows, width)``.
 
         Returns:
             A new tensor: ``scores`` with -inf where a token is forbidden.
 
         Raises:
-            MatcherError: ``bad-batch``, the rows cannot be shared out among the constraints.
-            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
+            MatcherError: ``bad-batch``: the rows cannot be divided among the constraints.
+            VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
         import torch
 

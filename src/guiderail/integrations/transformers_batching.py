@@ -1,4 +1,4 @@
-"""Constraints for continuous batching of transformers, each request its own.
+"""Constraints for continuous batching of transformers, one for each request.
 
     >>> from guiderail.integrations.transformers_batching import continuous_batching
     >>> with continuous_batching(model, tokenizer) as batching:
@@ -7,14 +7,14 @@
     ...     for output in batching:
     ...         ...
 
-Continuous batching does not call the logits processors of ``generate``: it would show them the last token of each
-request and no more. It has an interface of its own, ``ContinuousBatchingLogitsProcessor``, whose
-``prepare_tensor_args`` is shown the requests that are about to get a token, and whose call then changes the scores. The
-first is where the masks are found, on the CPU; the second reads them from a buffer that stays where it is, so that the
-step may be a CUDA graph. What a request has written is read from the request, so forks (several returned sequences),
-requests that are evicted and begin again, and offloaded ones need no code.
+Continuous batching does not call the logits processors of ``generate``: they would see only the last token of each
+request. It has its own interface, ``ContinuousBatchingLogitsProcessor``. Its ``prepare_tensor_args`` sees the requests
+that are about to get a token; its call then changes the scores. The first fills the masks on the CPU. The second reads
+them from a buffer at a fixed address, so that the step may be a CUDA graph. What a request has written is read from the
+request, so forks (several returned sequences), requests that are evicted and restarted, and offloaded ones need no
+code.
 
-Not with asynchronous batching: there a step is prepared before the tokens of the step before it are known.
+Asynchronous batching is not supported: it prepares a step before the tokens of the previous one are known.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEY = "guiderail"  # among the request's arguments for logits processors
 
 
 class _Request:
-    """What a request carries: how long its prompt is, and where its text stands."""
+    """State of a request: how long its prompt is, and the state of its text."""
 
     __slots__ = ("prompt", "row")
 
@@ -53,18 +53,18 @@ class _Request:
         self.prompt = prompt
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Request:
-        """Of a request that is forked, or begins again: transformers copies its arguments."""
+        """Copies the state for a request that is forked or restarted: transformers copies its arguments."""
         return _Request(self.row.fork(), self.prompt)
 
 
 class _Masks(ContinuousBatchingLogitsProcessor):
-    """Masks for the requests of a step; rows without a constraint pass as they are.
+    """The masks of the requests in a step. Rows without a constraint pass unchanged.
 
     Args:
-        width: how many tokens a mask speaks of: those of the model, its padding included, which rows without a
+        width: the number of tokens that a mask covers: those of the model, including padding, which rows without a
             constraint keep.
-        rows: requests in a step, at most.
-        device: of the model.
+        rows: maximum number of requests in a step.
+        device: the model's device.
     """
 
     supported_kwargs: ClassVar[dict[str, type]] = {_KEY: _Request}
@@ -77,17 +77,17 @@ class _Masks(ContinuousBatchingLogitsProcessor):
         self._on_device = torch.from_numpy(self._bitmask).to(device, copy=True)
 
     def fill_defaults(self, int32_tensor: Any) -> None:
-        """The argument of rows that are no requests; what they get is thrown away."""
+        """The argument for rows that are not requests; their result is discarded."""
         int32_tensor.zero_()
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> Any:
-        """Finds the masks of a step.
+        """Fills the masks of a step.
 
         Args:
-            requests_with_new_token: those whose next token this step draws, in the order of its scores.
+            requests_with_new_token: the requests whose next token this step samples, in the order of its scores.
 
         Returns:
-            int32, one a request; nothing reads them.
+            int32, one for each request; nothing reads them.
         """
         states: list[Matcher] = []
         rows: list[int] = []
@@ -123,8 +123,8 @@ class ConstrainedBatching:
     """A ``ContinuousBatchingManager`` whose requests may each have a constraint. Made by :func:`constrain`.
 
     Attributes:
-        manager: that of transformers.
-        vocabulary: of the model.
+        manager: the manager of transformers.
+        vocabulary: the model's vocabulary.
     """
 
     def __init__(self, manager: Any, vocabulary: Vocabulary) -> None:
@@ -143,8 +143,8 @@ class ConstrainedBatching:
 
         Args:
             input_ids: the prompt.
-            constraint: what its text must match, a constraint or a guide; None: anything.
-            stop_token_ids: tokens that end the text; by default the vocabulary's for a constraint, the generation
+            constraint: a constraint or a guide for its text; None: anything.
+            stop_token_ids: the tokens that end the text; by default the vocabulary's for a constraint, the generation
                 config's without one.
             **options: the other arguments of the manager's ``add_request``: ``request_id``, ``max_new_tokens``,
                 ``streaming`` …
@@ -153,9 +153,9 @@ class ConstrainedBatching:
             The id of the request.
 
         Raises:
-            CompileError: see :func:`guiderail.compile`; ``other-vocabulary``, a guide is for another model.
-            MatcherError: ``bad-prompt``, it has no tokens; ``bad-batch``, more than one constraint.
-            ModelError: ``engine-failed``, the manager does not take requests any more.
+            CompileError: see :func:`guiderail.compile`; ``other-vocabulary``: a guide is for another model.
+            MatcherError: ``bad-prompt``: the prompt has no tokens; ``bad-batch``: more than one constraint.
+            ModelError: ``engine-failed``: the manager no longer takes requests.
         """
         prompt = [int(token) for token in input_ids]
         if not prompt:
@@ -176,23 +176,25 @@ class ConstrainedBatching:
         return str(request_id)
 
     def __iter__(self) -> Iterator[Any]:
-        """Outputs of finished requests (and of streaming ones, token by token) as they come; ends with the manager."""
+        """Yields the outputs of finished requests (of streaming ones, each token) as they arrive; ends with the
+        manager.
+        """
         yield from self.manager
         while (output := self.manager.get_result(timeout=0)) is not None:  # what its thread left behind
             yield output
 
 
 def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
-    """Gives a manager that has not started yet what it takes to constrain requests.
+    """Adds constraints to a manager that has not started yet.
 
     Args:
-        manager: what ``model.init_continuous_batching`` returned.
+        manager: the result of ``model.init_continuous_batching``.
         vocabulary: the model's tokenizer, its folder, or a Vocabulary.
 
     Raises:
-        ModelError: ``manager-running``, it has started or was warmed up, or has been through here before;
-            ``bad-option``, it batches asynchronously.
-        VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the vocabulary.
+        ModelError: ``manager-running``: it has started, was warmed up, or was passed here before; ``bad-option``: it
+            batches asynchronously.
+        VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the vocabulary.
     """
     ours = any(isinstance(processor, _Masks) for processor in manager.logit_processor.logits_processor)
     if ours or manager.is_running() or manager.batch_processor is not None:
@@ -240,13 +242,13 @@ def continuous_batching(
     """Runs continuous batching of a model, with constraints for requests that want one.
 
     Args:
-        model: a generative model of transformers.
+        model: a generative transformers model.
         vocabulary: its tokenizer, its folder, or a Vocabulary.
         generation_config: by default the model's.
         continuous_batching_config: a ``ContinuousBatchingConfig``; asynchronous batching is off unless it asks for it.
         workload_hints: a ``WorkloadHints``, for the sizes that the config leaves open.
         warmup: capture CUDA graphs before the first request.
-        timeout: seconds to wait for the generation thread at the end; None: as long as it takes.
+        timeout: seconds to wait for the generation thread at the end; None: no limit.
 
     Raises:
         ModelError, VocabularyError: see :func:`constrain`.
@@ -283,13 +285,13 @@ def generate_batch(
     continuous_batching_config: Any = None,
     warmup: bool = True,
 ) -> list[Any]:
-    """``model.generate_batch``, under constraints.
+    """Like ``model.generate_batch``, under constraints.
 
     Args:
-        model: a generative model of transformers.
+        model: a generative transformers model.
         prompts: token ids.
         constraint: a constraint or guide for all prompts, or a list with one (or None) for each.
-        vocabulary: the model's tokenizer, its folder, or a Vocabulary; may be left out if there are guides.
+        vocabulary: the model's tokenizer, its folder, or a Vocabulary; guides need none.
         stop_token_ids: as for :meth:`ConstrainedBatching.add_request`.
         max_new_tokens: by default the generation config's.
         generation_config: by default the model's.
@@ -300,8 +302,8 @@ def generate_batch(
         The ``GenerationOutput`` of each prompt, in order; with ``num_return_sequences``, all of a prompt together.
 
     Raises:
-        MatcherError: ``bad-batch``, there are not as many constraints as prompts.
-        ModelError: ``engine-failed``, a request failed.
+        MatcherError: ``bad-batch``: the numbers of constraints and prompts differ.
+        ModelError: ``engine-failed``: a request failed.
     """
     each = list(constraint) if isinstance(constraint, list | tuple) else [constraint] * len(prompts)
     if len(each) != len(prompts):

@@ -48,14 +48,13 @@ def bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
 
 @checked
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32]:
-    """A bitmask that allows everything.
+    """Makes a bitmask that allows everything.
 
     Returns:
-        int32, shape ``(batch_size, ceil(vocab_size / 32))``, every bit 1. ``torch.from_numpy`` shares its
-        memory.
+        int32, shape ``(batch_size, ceil(vocab_size / 32))``, every bit 1. ``torch.from_numpy`` shares its memory.
 
     Raises:
-        BitmaskError: ``bitmask-size``, a size is negative, zero (the vocabulary's) or not an integer.
+        BitmaskError: ``bitmask-size``: a size is negative or not an integer, or the vocabulary's is zero.
     """
     shape = bitmask_shape(batch_size, vocab_size)
     size = 4 * shape[0] * shape[1]
@@ -70,7 +69,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32
 
 @checked
 def reset_token_bitmask(bitmask: Any, *, indices: Sequence[int] | None = None) -> None:
-    """Allows everything again, in all rows or in those of ``indices``.
+    """Sets every bit to 1, in all rows or in those of ``indices``.
 
     Raises:
         BitmaskError: as :func:`apply_token_bitmask_inplace`.
@@ -86,11 +85,11 @@ def reset_token_bitmask(bitmask: Any, *, indices: Sequence[int] | None = None) -
 
 @checked
 def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.bool_]:
-    """The bits as booleans, True = allowed.
+    """Converts a bitmask to booleans, True = allowed.
 
     Args:
         bitmask: int32, shape ``(words,)`` or ``(batch, words)``, NumPy or torch (copied from its device).
-        vocab_size: how many tokens to give; by default ``32 * words``.
+        vocab_size: the number of tokens to return; by default ``32 * words``.
 
     Returns:
         bool, shape ``(vocab_size,)`` or ``(batch, vocab_size)``.
@@ -103,7 +102,7 @@ def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.b
 
 @checked
 def bool_to_bitmask(allowed: Any) -> NDArray[np.int32]:
-    """Booleans, True = allowed, as a bitmask; the padding bits are 0.
+    """Converts booleans, True = allowed, to a bitmask. Padding bits are 0.
 
     Args:
         allowed: bool, shape ``(vocabulary,)`` or ``(batch, vocabulary)``.
@@ -171,7 +170,7 @@ def apply_token_bitmask_inplace(
 
 @checked
 def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = None) -> Any:
-    """New logits with ``-inf`` wherever ``bitmask`` has a 0, for arrays that cannot be changed in place.
+    """Returns new logits with ``-inf`` wherever ``bitmask`` has a 0, for arrays that cannot be changed in place.
 
     Args:
         logits: floating point, ``(vocabulary,)`` or ``(batch, vocabulary)``: NumPy, torch, or any array with an

@@ -43,7 +43,7 @@ _MISS = 8
 
 
 class Options(NamedTuple):
-    """What a guide may take: see :func:`compile`."""
+    """Options of a guide: see :func:`compile`."""
 
     max_nodes: int = MAX_NODES
     fuel: int = FUEL
@@ -62,13 +62,14 @@ _lock = threading.Lock()
 
 @checked_methods
 class Guide:
-    """What all generations under one constraint share: derivatives and masks, made as they are needed.
+    """A constraint compiled for a vocabulary. All generations under it share its states and masks.
 
-    Safe to use from many threads at once. Picklable; loading it compiles the constraint again.
+    It is safe to use from many threads at once. It can be pickled; loading the pickle compiles the constraint again.
 
-    States and masks of earlier texts make later ones fast. A guide keeps up to ``max_memory`` bytes of them (see
-    :func:`compile`). Beyond that, the next matcher that is made or reset starts on a fresh copy of the compiled
-    constraint. Matchers in the middle of a text keep what they have, and the last of them frees it.
+    States and masks are made when they are first needed, and those of earlier texts make later ones fast. A guide keeps
+    up to ``max_memory`` bytes of them (see :func:`compile`). Beyond that, the next matcher that is made or reset starts
+    on a fresh copy of the compiled constraint. Matchers in the middle of a text keep what they have, and the last of
+    them frees it.
     """
 
     __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
@@ -99,7 +100,9 @@ class Guide:
 
     @property
     def _program(self) -> _core.Program:
-        """What a matcher made now starts on; the states of an older one may belong to another: see Matcher.program."""
+        """The program that a new matcher starts on. States of older matchers may belong to another one: see
+        Matcher.program.
+        """
         return self.core.program
 
     @property
@@ -108,7 +111,7 @@ class Guide:
         return self._options.canonical
 
     def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
-        """A new matcher at the start of the constraint.
+        """Returns a new matcher at the start of the constraint.
 
         Args:
             stop_token_ids: tokens that end the text wherever it may end; by default the vocabulary's.
@@ -116,13 +119,13 @@ class Guide:
         return Matcher(self, stop_token_ids)
 
     def reading(self) -> Reading:
-        """How a text is read, see :meth:`Constraint.reading`."""
+        """Returns the reader of generated texts; see :meth:`Constraint.reading`."""
         return self.constraint.reading()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the constraint as it was compiled for this vocabulary, see :meth:`Constraint.save`.
+        """Writes the constraint to a file, compiled for this vocabulary; see :meth:`Constraint.save`.
 
-        The vocabulary is not in the file: :meth:`Vocabulary.save` writes it.
+        The file does not hold the vocabulary: :meth:`Vocabulary.save` writes that.
 
         Raises:
             CompileError: ``saved-file``: the file cannot be written.
@@ -130,19 +133,19 @@ class Guide:
         self.constraint.save(path, vocabulary=self.vocabulary)
 
     def to_token_automaton(self, max_states: int = 10_000) -> TokenAutomaton:
-        """The constraint written out over tokens: every state, every allowed token and where it leads.
+        """Writes the constraint out over tokens: every state, every allowed token, and the state after it.
 
-        This is the index σ of Willard & Louf (2023, Algorithm 4) and the composition of Koo, Liu & He (2024, §3.2),
-        for constraints with finitely many states.
+        This is the index σ of Willard & Louf (2023, Algorithm 4) and the composition of Koo, Liu & He (2024, §3.2), for
+        constraints with finitely many states.
 
         Args:
             max_states: maximum number of states; more raise a LimitError. A transition takes 8 bytes, and a state has
                 up to one for each token.
 
         Raises:
-            CompileError: ``canonical-automaton``, the guide allows canonical spellings only, which no such automaton is
-                written out for.
-            LimitError: ``states``, see ``max_states``.
+            CompileError: ``canonical-automaton``: the guide allows only canonical spellings, which have no such
+                automaton.
+            LimitError: ``states``: see ``max_states``.
         """
         if self.is_canonical:
             raise CompileError(
@@ -162,12 +165,12 @@ class Guide:
         )
 
     def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
-        """A few short texts that may follow a state, for probing tokenizers.
+        """Returns a few short texts that may follow a state, for probing tokenizers.
 
         Args:
-            state: of a matcher.
+            state: a state of a matcher.
             limit: maximum number of texts.
-            program: that of the matcher; by default that of a matcher made now.
+            program: the program of that matcher; by default that of a new one.
         """
         program = self._program if program is None else program
         key = (program.serial, state, limit)
@@ -191,17 +194,19 @@ class Guide:
         return list(found)
 
     def memory_size_bytes(self) -> int:
-        """Bytes held by this guide: expressions, transitions and masks (not the vocabulary and what it caches).
+        """Returns how many bytes this guide holds: expressions, transitions and masks.
 
-        What matchers in the middle of a text still hold from before a renewal is counted, too. Costs a microsecond.
+        The vocabulary and its caches do not count. What matchers in the middle of a text still hold from before a
+        renewal does. The call takes about a microsecond.
         """
         return self.core.memory_size_bytes()
 
     def dump(self, state: int | None = None) -> str:
-        """The expression of a state (the start by default), for people.
+        """Returns the expression of a state (by default the start) as readable text.
 
         Args:
-            state: of a matcher made since the guide was last renewed; :meth:`Matcher.dump` knows that of any.
+            state: a state of a matcher made since the guide was last renewed; :meth:`Matcher.dump` knows that of any
+                matcher.
         """
         return self._program.dump(self.core.root if state is None else state)
 
@@ -293,10 +298,10 @@ def compile(
 
 
 def _make_room(weight: int) -> None:
-    """Drops what the cache has no room for, the longest unused first.
+    """Drops guides for which the cache has no room, the least recently used first.
 
-    The bytes are counted after every ``_CHECK_AFTER`` of ``weight``: guides grow without being compiled, so that hits
-    must count, too.
+    Bytes are counted each time ``weight`` has added up to ``_CHECK_AFTER``. Hits count too, because guides grow without
+    being compiled.
     """
     global _since_check
     dropped = []  # to be freed without the lock
@@ -316,12 +321,13 @@ def _make_room(weight: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What the process holds, in bytes. Guides and vocabularies report their own share.
+    """What the process holds, in bytes.
 
     Attributes:
-        cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
-        parsed: schemas, patterns and numbers that were parsed and are kept for later, approximately. Each kind is
-            bounded, to 108 MiB in total.
+        cached_guides: the guides that :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts; at most 256
+            MiB.
+        parsed: parsed schemas, patterns and numbers that are kept for later, approximately. Each kind is bounded, at
+            most 108 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
         native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the
@@ -336,7 +342,7 @@ class MemoryUse:
 
 
 def memory_use() -> MemoryUse:
-    """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
+    """Returns how much memory the process holds. :meth:`Guide.memory_size_bytes` returns that of one guide.
 
     >>> import guiderail as gr
     >>> gr.clear_cache()

@@ -79,7 +79,7 @@ class Matcher(_core.Matcher):
         self.guide = guide
 
     def fork(self) -> Matcher:
-        """An independent copy in the same state; costs about a microsecond, however long the text is."""
+        """Returns an independent copy in the same state. Costs about a microsecond, however long the text is."""
         twin = Matcher.__new__(Matcher)
         _core.Matcher.__init__(twin, self)
         twin.guide = self.guide
@@ -88,11 +88,13 @@ class Matcher(_core.Matcher):
     __copy__ = fork
 
     def dump(self) -> str:
-        """The expression of the state, as readable text."""
+        """Returns the expression of the state as readable text."""
         return self.program.dump(self.state)
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Reads text, whatever its tokens. Returns False, and changes nothing, if no match continues like this."""
+        """Reads text, however it is split into tokens. Returns False, and changes nothing, if no match continues with
+        it.
+        """
         if isinstance(text, str):
             try:
                 text = text.encode()
@@ -101,19 +103,19 @@ class Matcher(_core.Matcher):
         return super().accept_string(text)
 
     def find_jump_forward_string(self) -> str:
-        """The only text that can come next; empty if there is a choice.
+        """Returns the only text that can come next; empty if there is a choice.
 
-        It ends where the text may end, and never inside a character. After you feed it to a model as tokens, tell the
-        matcher with :meth:`accept_string`.
+        It ends where the text may end, and never inside a character. After feeding it to a model as tokens, pass it to
+        :meth:`accept_string`.
         """
         return self.forced_bytes(_FORCED_LIMIT).decode(errors="ignore")
 
     def forced_tokens(self) -> list[int]:
-        """The only tokens that can come next, spelled as the tokenizer spells them.
+        """Returns the only tokens that can come next, spelled as the tokenizer spells them.
 
         Empty if there is a choice, if the vocabulary has no ``encode``, or if the tokenizer could spell the forced text
-        differently because of text before or after it. Feeding these tokens to the model saves forward passes, and
-        keeps to the spelling that it was trained on.
+        differently because of text before or after it. Feeding these tokens to the model saves forward passes and keeps
+        to the spelling that the model was trained on.
         """
         vocabulary = self.guide.vocabulary
         forced = self.find_jump_forward_string() if vocabulary.can_encode else ""
@@ -154,11 +156,11 @@ class Matcher(_core.Matcher):
             return []
 
     def _spelled_before(self) -> tuple[str, list[int]] | None:
-        """The end of the text so far, and the tokens at its end that its spelling must give again; None where text
-        was accepted that has no tokens.
+        """The end of the text so far, and the tokens at its end that the tokenizer must produce again; None if the
+        window contains text that was accepted without tokens.
 
-        A tokenizer that gives the same tokens for a while gives those of the whole text from there on; so
-        that the cost of a step does not grow with the text.
+        A tokenizer that produces the same tokens for a while produces those of the whole text from there on. So the
+        cost of a step does not grow with the text.
         """
         bytes_of = self.guide.vocabulary.core.token_bytes
         looked = 2 * _SPELLED_ANEW
@@ -180,7 +182,7 @@ class Matcher(_core.Matcher):
         return text, window if begin == 0 else window[-_MET_AGAIN:]
 
     def _stable(self, tokens: list[int], start: int, after: Matcher) -> list[int]:
-        """The first of ``tokens[start:]`` that no continuation can change, judged by the tokenizer."""
+        """The first of ``tokens[start:]`` that no continuation can change, as the tokenizer shows."""
         bytes_of = self.guide.vocabulary.core.token_bytes
         keep = len(tokens)
         tail = b""

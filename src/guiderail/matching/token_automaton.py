@@ -59,7 +59,7 @@ class TokenAutomaton:
             raise MatcherError(f"state {state} is not in 0..{self.states - 1}", code="matcher-state")
 
     def allowed(self, state: int) -> NDArray[np.int32]:
-        """σ(state): the allowed tokens, rising; stop tokens not included. Shape (n,)."""
+        """σ(state): the allowed tokens in ascending order, without stop tokens. int32, shape (n,)."""
         self._check(state)
         return self.token[self.indptr[state] : self.indptr[state + 1]]
 
@@ -128,7 +128,7 @@ class TokenAutomaton:
         try:
             opened = np.load(path, allow_pickle=False)
             if not isinstance(opened, np.lib.npyio.NpzFile):
-                raise VocabularyError(f"{path} holds a single array, not a token automaton", code="automaton-file")
+                raise VocabularyError(f"{path} contains a single array, not a token automaton", code="automaton-file")
             with opened as data:
                 version, size = (int(v) for v in data["format"])
                 if version != _FORMAT:
@@ -144,7 +144,9 @@ class TokenAutomaton:
         except (KeyError, ValueError, BadZipFile, EOFError) as error:
             if isinstance(error, VocabularyError):
                 raise
-            raise VocabularyError(f"{path} does not hold a token automaton: {error}", code="automaton-file") from None
+            raise VocabularyError(
+                f"{path} does not contain a token automaton: {error}", code="automaton-file"
+            ) from None
         made._validate(path)
         return made
 
@@ -168,7 +170,7 @@ class TokenAutomaton:
             and all(0 <= stop < self.vocabulary_size for stop in self.stop_token_ids)
         )
         if not sound:
-            raise VocabularyError(f"{path} holds an inconsistent token automaton", code="automaton-file")
+            raise VocabularyError(f"{path} contains an inconsistent token automaton", code="automaton-file")
 
     def to_torch(self, device: Any = "cpu") -> TorchTokenAutomaton:
         """The same as tensors on a device."""

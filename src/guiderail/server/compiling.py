@@ -20,7 +20,6 @@ from typing import Any
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError, ModelError
-from guiderail.frontends.grammar.tape import Unplayable, play
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, compile
 from guiderail.server.fair import Turns
@@ -110,19 +109,21 @@ async def interruptible(function: Callable[[], Any], seconds: float, on_end: Cal
         work.interrupt()
 
 
-class _Played(Constraint):
-    """A constraint that has been lowered elsewhere: the same calls are made again."""
+class _Elsewhere(Constraint):
+    """A constraint that has been compiled elsewhere.
 
-    __slots__ = ("inner", "tape")
+    Attributes:
+        file: its program, as in a file.
+        inner: the constraint, for who looks into texts; None: nobody does.
+    """
 
-    def __init__(self, inner: Constraint | None, tape: Any) -> None:
-        self.inner, self.tape = inner, tape
+    __slots__ = ("file", "inner")
+
+    def __init__(self, file: bytes, inner: Constraint | None) -> None:
+        self.file, self.inner = file, inner
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            return play(self.tape, b)
-        except Unplayable as error:
-            raise LimitError(f"the constraint could not be made again: {error}", code="compile-crash") from error
+        return b.replay(self.file)
 
 
 class _Shared:
@@ -225,16 +226,15 @@ class Compiler:
         if self._nursery is None or recipe.is_free:
             return lambda: recipe.build(vocabulary)
         try:
-            plan, constraint, tape = await self._nursery.compile(recipe, param, seconds)
+            plan, constraint, file = await self._nursery.compile(recipe, param, seconds)
         except ModelError as error:  # no process can be started here
             _log.warning("constraints are compiled on threads from now on: %s", error)
             self._nursery = None
             return lambda: recipe.build(vocabulary)
-        wanted = tape is None or self.options.inspect != "off"  # else nobody looks at the constraint any more
 
         def again() -> tuple[Any, Constraint]:
-            inner: Any = pickle.loads(constraint) if wanted else None
-            return plan and pickle.loads(plan), inner if tape is None else _Played(inner, tape)
+            inner: Any = pickle.loads(constraint) if self.options.inspect != "off" else None
+            return plan and pickle.loads(plan), _Elsewhere(file, inner)
 
         return again
 
@@ -253,7 +253,7 @@ class Compiler:
                 max_step_work=options.max_step_work,
                 max_memory=max(options.max_cached_bytes // 4, 1 << 20),
             )
-            if isinstance(constraint, _Played) and constraint.inner is not None:
+            if isinstance(constraint, _Elsewhere) and constraint.inner is not None:
                 guide.constraint = constraint.inner
             # The first mask of a constraint often costs most: it is made here, where nobody else waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)

@@ -2,8 +2,8 @@
 
 Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
 constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
-memory that the system keeps. What the child sends back is the list of calls that build the expression; made again here,
-they take a fraction of the time, and no more memory than was seen there. Large requests are read there, too.
+memory that the system keeps. The child sends back the program, as in a file. Reading that here takes a fraction of the
+time, and no more memory than was seen there. Large requests are read by a child, too.
 
 Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are kept as well as
 threads can.
@@ -21,6 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import LimitError, ModelError
+from guiderail.matching.guide import Options
 from guiderail.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -34,6 +35,21 @@ __all__ = ["Nursery"]
 _START_SECONDS = 120.0
 _PIECE = 256 << 10  # bytes that are sent to a child at a time
 _LARGE = 64 << 10  # bytes of an answer that is read on a thread
+
+
+class _Frames:
+    """A pickle as a file. It is read frame by frame, 64 KiB each, and between two of them other threads run."""
+
+    def __init__(self, told: bytes) -> None:
+        self._told, self._at = told, 0
+
+    def read(self, size: int) -> bytes:
+        self._at += size
+        return self._told[self._at - size : self._at]
+
+    def readline(self) -> bytes:
+        end = self._told.find(b"\n", self._at) + 1 or len(self._told)
+        return self.read(end - self._at)
 
 
 class Nursery:
@@ -89,7 +105,7 @@ class Nursery:
         ours.settimeout(5.0)
         self._process, self._control = process, ours
 
-    async def compile(self, recipe: Recipe, param: str, seconds: float) -> tuple[Any, Any, Any]:
+    async def compile(self, recipe: Recipe, param: str, seconds: float) -> tuple[bytes, bytes, bytes]:
         """See :func:`guiderail.server.nursery_child.compile_recipe`; the plan and the constraint are pickled.
 
         Raises:
@@ -97,11 +113,12 @@ class Nursery:
             LimitError: ``compile-memory``, ``compile-crash``.
             TimeoutError: it takes longer.
         """
-        limits = {name: getattr(self._options, name) for name in ("max_nodes", "fuel", "max_work", "max_step_work")}
+        names = ("max_nodes", "fuel", "max_work", "max_step_work")
+        limits = Options(**{name: getattr(self._options, name) for name in names})
         job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
                "limits": limits}  # fmt: skip
-        plan, constraint, tape = await self._done(job, "the constraint", seconds)
-        return plan, constraint, tape
+        plan, constraint, file = await self._done(job, "the constraint", seconds)
+        return plan, constraint, file
 
     async def read(self, kind: str, body: bytes, seconds: float) -> Said:
         """See :func:`guiderail.server.reading.read_light`.
@@ -142,7 +159,7 @@ class Nursery:
             if len(told) < _LARGE:
                 status, made = pickle.loads(told)
             else:  # thousands of messages, which would hold up the loop
-                status, made = await asyncio.get_running_loop().run_in_executor(None, pickle.loads, told)
+                status, made = await asyncio.to_thread(pickle.load, _Frames(told))
         except (asyncio.IncompleteReadError, ConnectionError):
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None

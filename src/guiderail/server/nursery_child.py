@@ -20,7 +20,6 @@ from typing import Any
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import GuiderailError, LimitError
-from guiderail.frontends.grammar.tape import Recorder
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, Options
 from guiderail.server.constraints import Ask
@@ -33,41 +32,40 @@ CONTROL = struct.Struct("!BI")  # what to do, number of the job; a start comes w
 LENGTH = struct.Struct("!Q")
 
 
-class Recording(Constraint):
-    """A constraint, and the calls that lowered it."""
+class _Recording(Constraint):
+    """A constraint, and the file of its program."""
 
-    __slots__ = ("inner", "tape")
+    __slots__ = ("file", "inner", "limits")
 
-    def __init__(self, inner: Constraint) -> None:
-        self.inner = inner
-        self.tape: Any = None
+    def __init__(self, inner: Constraint, limits: Options) -> None:
+        self.inner, self.limits = inner, limits
+        self.file = b""
 
     def _lower(self, b: _core.Builder) -> int:
-        recorder = Recorder(b)
-        root = self.inner._lower(recorder)  # type: ignore[arg-type]
-        if recorder.complete:
-            self.tape = recorder.tape(root)
-        return root
+        limits = self.limits
+        builder = _core.Builder(limits.max_nodes, limits.fuel, limits.max_step_work, records=True)
+        self.file = builder.recorded(self.inner._lower(builder))
+        return b.replay(self.file)
 
 
-def compile_recipe(recipe: Recipe, vocabulary: Any, limits: dict[str, Any]) -> tuple[Any, Constraint, Any]:
-    """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
+def compile_recipe(recipe: Recipe, vocabulary: Any, limits: Options) -> tuple[Any, Constraint, bytes]:
+    """The plan, the constraint and the file of its program; its first mask and its end have been found once."""
     plan, constraint = recipe.build(vocabulary)
-    recording = Recording(constraint)
-    matcher = Guide(recording, vocabulary, Options(**limits)).matcher()
+    recording = _Recording(constraint, limits)
+    matcher = Guide(recording, vocabulary, limits).matcher()
     matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
     matcher.least_tokens(thorough=False)
-    return plan, constraint, recording.tape
+    return plan, constraint, recording.file
 
 
 def _answer(job: dict[str, Any], vocabulary: Any, manner: Manner) -> tuple[str, Any]:
     try:
         if "body" in job:
             return "made", read_light(job["kind"], job["body"], manner)
-        plan, constraint, tape = compile_recipe(job["recipe"], vocabulary, job["limits"])
+        plan, constraint, file = compile_recipe(job["recipe"], vocabulary, job["limits"])
         # Unpickling can be work (it reads a grammar again), so the thread that serves all others must not do it.
         protocol = pickle.HIGHEST_PROTOCOL
-        return "made", (plan and pickle.dumps(plan, protocol), pickle.dumps(constraint, protocol), tape)
+        return "made", (plan and pickle.dumps(plan, protocol), pickle.dumps(constraint, protocol), file)
     except GuiderailError as error:
         refusal = from_guiderail(error, job["param"])
     except ApiError as error:
@@ -141,7 +139,7 @@ def _warm_up(vocabulary: Any) -> None:
     """Does once what each child would do: modules, tables and masks of classes are made, and inherited."""
     for kind, value in _USUAL:
         try:
-            compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, {})
+            compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, Options())
         except (GuiderailError, ApiError):
             continue  # a vocabulary that lacks a character
 

@@ -1,9 +1,8 @@
-"""Grammars that took long to read, kept on disk between runs as the calls that build them.
+"""Grammars that took long to read, kept on disk between runs as program files (``docs/program_format.md``).
 
 Off by default: a library does not write to the home directory without being asked. :func:`set_cache_dir` or the
-environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles; a
-damaged entry is read anew and written again. A key covers the whole source, its options, and the code that reads it,
-so nothing stale is ever found.
+environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. A damaged entry is refused by whoever reads it, then written
+again. A key covers the whole source, its options, and the code that reads it, so nothing stale is ever found.
 """
 
 from __future__ import annotations
@@ -12,23 +11,23 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import threading
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from guiderail import _core
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
+from guiderail.support.files import TEMPORARY, replace_file
 
 __all__ = ["DiskCache", "cache_dir", "open_cache", "set_cache_dir"]
 
 VARIABLE = "GUIDERAIL_CACHE_DIR"
 MAX_ENTRIES = 256  # the longest unused are removed first
 MAX_BYTES = 64 << 20
-_FORMAT = 1
-_SUFFIX = ".json"
+_SUFFIX = ".rail"
 _lock = threading.Lock()
 _chosen: Path | None = None
 _set = False  # whether set_cache_dir was called: it goes before the environment
@@ -91,7 +90,7 @@ def open_cache() -> DiskCache | None:
 
 
 class DiskCache:
-    """JSON values by keys, in files of one directory.
+    """Bytes by keys, in files of one directory.
 
     Attributes:
         directory: which belongs to the user alone.
@@ -118,36 +117,20 @@ class DiskCache:
                 code="cache-dir",
             )
 
-    def load(self, key: Any) -> Any:
-        """The value of a key (JSON); None: there is none, or it cannot be read."""
+    def load(self, key: Any) -> bytes | None:
+        """What is kept for a key (JSON); None: nothing, or it cannot be read."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            contents = path.read_bytes()
         except OSError:
             return None
-        head, _, body = data.partition(b"\n")
-        if head != hashlib.sha256(body).hexdigest().encode():
-            return None
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            return None
         self._touch(path)
-        return value
+        return contents
 
-    def store(self, key: Any, value: Any) -> bool:
-        """Keeps a value (JSON, no NaN); False where the directory does not let us: a cache never makes work fail."""
-        body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
-        path = self._path(key)
+    def store(self, key: Any, contents: bytes) -> bool:
+        """Keeps bytes; False where the directory does not let us: a cache never makes work fail."""
         try:
-            handle, name = tempfile.mkstemp(dir=self.directory, suffix=".tmp")  # for its owner only
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-                os.replace(name, path)
-            except OSError:
-                os.unlink(name)
-                raise
+            replace_file(str(self._path(key)), [contents])
             self._make_room()
         except OSError:
             return False
@@ -159,7 +142,7 @@ class DiskCache:
             path.unlink(missing_ok=True)
 
     def _path(self, key: Any) -> Path:
-        told = json.dumps([_FORMAT, _fingerprint(), key], sort_keys=True).encode()
+        told = json.dumps([_fingerprint(), key], sort_keys=True).encode()
         return self.directory / (hashlib.sha256(told).hexdigest()[:40] + _SUFFIX)
 
     def _touch(self, path: Path) -> None:
@@ -171,7 +154,7 @@ class DiskCache:
     def _make_room(self) -> None:
         files = []
         for entry in os.scandir(self.directory):
-            if entry.name.endswith((_SUFFIX, ".tmp")):
+            if entry.name.endswith(_SUFFIX) or entry.name.startswith(TEMPORARY):
                 found = entry.stat(follow_symlinks=False)
                 files.append((found.st_mtime, found.st_size, entry.path))
         files.sort(reverse=True)
@@ -182,14 +165,19 @@ class DiskCache:
                 Path(path).unlink(missing_ok=True)
 
 
-@lru_cache(maxsize=1)
-def _fingerprint() -> str:
-    """What entries depend on besides their keys: which files of the package, and of Lark, do the reading."""
-    root = Path(__file__).parent
-    files = [*root.glob("_core*"), *root.glob("*.py"), *(root / "frontends").rglob("*.py")]
+def _readers() -> list[Path]:
+    """The files of the package, and of Lark, that do the reading."""
+    package = Path(_core.__file__).parent
+    files = [*package.glob("_core*"), *Path(__file__).parents[1].rglob("*.py")]
     lark = find_spec("lark")  # its import, or that of what knows its version, takes longer than reading from disk
     if lark is not None and lark.origin is not None:
         files += Path(lark.origin).parent.glob("*.py")
-    stats = [(str(path), path.stat()) for path in sorted(files)]
+    return files
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> str:
+    """What entries depend on besides their keys."""
+    stats = [(str(path), path.stat()) for path in sorted(_readers())]
     told = json.dumps([(name, found.st_size, found.st_mtime_ns) for name, found in stats])
     return hashlib.sha256(told.encode()).hexdigest()

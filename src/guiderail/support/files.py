@@ -6,7 +6,10 @@ import os
 import tempfile
 from collections.abc import Iterable
 
-__all__ = ["replace_file"]
+__all__ = ["TEMPORARY", "replace_file"]
+
+TEMPORARY = ".guiderail-"
+"""How the names of files begin that are being written, or were when a process ended."""
 
 
 def replace_file(target: str, parts: Iterable[bytes]) -> None:
@@ -15,7 +18,7 @@ def replace_file(target: str, parts: Iterable[bytes]) -> None:
     Raises:
         OSError: it cannot be written. What was there stays.
     """
-    handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=os.path.dirname(os.path.abspath(target)))
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=os.path.dirname(os.path.abspath(target)))
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(parts)

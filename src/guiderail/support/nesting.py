@@ -55,7 +55,7 @@ def too_large(value: Any) -> str | None:
     """What is wrong with a value of dicts and lists that nobody can write out, to follow its name; None: nothing."""
     size = _written_out(value)
     if size is None:
-        return "holds itself"
+        return "contains itself"
     return f"has more than {MOST_PARTS:,} parts" if size > MOST_PARTS else None
 
 

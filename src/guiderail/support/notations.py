@@ -58,7 +58,7 @@ def _yaml(text: str) -> Tree:
 
 def _yaml_tree(node: Any, around: tuple[int, ...]) -> Tree:
     if id(node) in around:
-        raise Mismatch("holds itself, by an alias")
+        raise Mismatch("contains itself, by an alias")
     around = (*around, id(node))
     kind = node.tag.rpartition(":")[2]
     if kind == "map":
@@ -83,7 +83,7 @@ def _yaml_tree(node: Any, around: tuple[int, ...]) -> Tree:
 def _number(value: Any) -> Number:
     written = repr(value)
     if not _NUMBER.fullmatch(written):
-        raise Mismatch(f"holds {written}, which is not JSON")
+        raise Mismatch(f"contains {written}, which is not JSON")
     return Number(written)
 
 
@@ -117,7 +117,7 @@ def _python_tree(node: ast.expr, lines: list[bytes]) -> Tree:
             return []
         pairs = [(keyword.arg or "**", _python_tree(keyword.value, lines)) for keyword in node.keywords]
         return Called(ast.unparse(node.func), members_of(pairs))
-    raise Mismatch(f"holds {ast.unparse(node)[:60]}, which is neither a literal nor a call with keywords")
+    raise Mismatch(f"contains {ast.unparse(node)[:60]}, which is neither a literal nor a call with keywords")
 
 
 def _constant(node: ast.Constant, lines: list[bytes]) -> Tree:
@@ -130,4 +130,4 @@ def _constant(node: ast.Constant, lines: list[bytes]) -> Tree:
             if _NUMBER.fullmatch(written):
                 return Number(written)
         return _number(value)
-    raise Mismatch(f"holds {value!r}, which is not JSON")
+    raise Mismatch(f"contains {value!r}, which is not JSON")

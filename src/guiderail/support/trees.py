@@ -108,7 +108,7 @@ def members_of(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
 
 
 def _constant(name: str) -> Tree:
-    raise Mismatch(f"holds {name}, which is not JSON")
+    raise Mismatch(f"contains {name}, which is not JSON")
 
 
 def parse_json(text: str | bytes) -> Tree:

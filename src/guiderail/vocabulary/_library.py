@@ -42,7 +42,7 @@ def read_json(path: str, *, optional: bool = False) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise VocabularyError(f"{path} cannot be read as JSON: {error}", code="bad-tokenizer-file") from error
     if not isinstance(value, dict):
-        raise VocabularyError(f"{path} does not hold a JSON object", code="bad-tokenizer-file")
+        raise VocabularyError(f"{path} does not contain a JSON object", code="bad-tokenizer-file")
     return value
 
 

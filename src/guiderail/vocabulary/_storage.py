@@ -125,7 +125,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
         raise ValueError("another kind of file")
     _, kind, version, size = _HEADER.unpack_from(file)
     if kind != KIND:
-        raise ValueError("it holds a constraint, not a vocabulary")
+        raise ValueError("it contains a constraint, not a vocabulary")
     if version != VERSION:
         raise _of_version(target, version)
     if size != len(file) - _HEADER.size - 4:

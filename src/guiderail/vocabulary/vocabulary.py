@@ -1,16 +1,16 @@
-"""A vocabulary: what every token spells, which tokens are special, and which of them end the text.
+"""A vocabulary: the bytes of every token, which tokens are special, and which end the text.
 
-Constraints speak of the bytes that a model *continues* with: token ``▁the`` of a SentencePiece tokenizer is
-``b" the"`` wherever it stands, also as the first generated token, although such a tokenizer's ``decode``
-drops the space at the very start of a text. Text generated after a prompt is a continuation, and the prompt
-plus the bytes of the generated tokens is exactly what the model wrote.
+Constraints are about the bytes with which a model *continues* its text. The token ``▁the`` of a SentencePiece tokenizer
+is ``b" the"`` wherever it stands, even as the first generated token, although such a tokenizer's ``decode`` drops the
+space at the very start of a text. Generated text continues a prompt, and the prompt plus the bytes of the generated
+tokens is exactly what the model wrote.
 
-The three kinds of tokens:
+There are three kinds of tokens:
 
 =========== ============================================================ =========================
 text        bytes, matched against the constraint                         ``token_bytes(id)``
 special     control tokens: only a constraint that names one allows it    ``special_tokens``
-unplaced    holes, empty tokens, tokens whose bytes nobody knows          ``unplaced``, never allowed
+unplaced    holes, empty tokens, tokens whose bytes are unknown           ``unplaced``, never allowed
 =========== ============================================================ =========================
 """
 
@@ -50,23 +50,22 @@ _REMEMBERED_LENGTH = 256  # characters of a text whose spelling is kept
 
 @checked_methods
 class Vocabulary:
-    """The tokens of a model, immutable; equal when the fingerprints are.
+    """The tokens of a model. Immutable; two are equal if their fingerprints are.
 
     Args:
         tokens: the bytes of every token, in the order of the ids; ``None`` is a hole.
-        special_tokens: special tokens as text → id, or their ids. They are never matched as text.
-        stop_token_ids: the tokens that end the text; they count as special. An empty sequence is allowed:
-            then a generation cannot end by itself.
-        size: the width of the model's logits and of a mask, if more than the number of tokens.
-        encode: how the tokenizer spells a text, as ids (without a beginning-of-text token).
-        decode: the text of a list of ids; used by :meth:`decode` and :meth:`check`.
+        special_tokens: a mapping from text to id, or just ids. Special tokens are never matched as text.
+        stop_token_ids: the tokens that end the text; they count as special. It may be empty: then a generation cannot
+            end by itself.
+        size: the width of the model's logits and of masks, if it is more than the number of tokens.
+        encode: a function from a text to the ids by which the tokenizer spells it, without a beginning-of-text token.
+        decode: a function from a list of ids to their text; :meth:`decode` and :meth:`check` use it.
         bos_token_id: the beginning-of-text token, if there is one.
-        name: what ``repr`` and error messages call it.
+        name: a name for ``repr`` and error messages.
 
     Raises:
-        VocabularyError: ``empty-vocabulary`` (no token that is text), ``bad-token`` (not bytes),
-            ``bad-token-id`` (negative, not an integer, or not below ``size``), ``bad-size`` (fewer than there
-            are tokens).
+        VocabularyError: ``empty-vocabulary`` (no token is text), ``bad-token`` (not bytes), ``bad-token-id`` (negative,
+            not an integer, or not below ``size``), ``bad-size`` (less than the number of tokens).
 
     >>> v = Vocabulary([b"a", b"b", b"ab", b"</s>"], stop_token_ids=3)
     >>> v.size, v.token_bytes(2), v.stop_token_ids, v.special_tokens
@@ -206,12 +205,12 @@ class Vocabulary:
 
     @property
     def token_count(self) -> int:
-        """Number of ids that the tokenizer knows. Ids from here to ``size`` are padding and never allowed."""
+        """The number of ids that the tokenizer knows. Ids from here to ``size`` are padding and never allowed."""
         return self._table.count
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
-        """The tokens that end the text, the declared end of sequence first."""
+        """The tokens that end the text, the tokenizer's declared end of sequence first."""
         return self._stop_token_ids
 
     @property
@@ -221,12 +220,12 @@ class Vocabulary:
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
-        """Special tokens, text → id; the stop tokens are among them."""
+        """The special tokens, from text to id, including the stop tokens."""
         return self._special_tokens
 
     @property
     def unplaced(self) -> Mapping[int, str]:
-        """Ids whose bytes are unknown, id → reason. No constraint ever allows them as text."""
+        """The ids whose bytes are unknown, each with the reason. No constraint allows them."""
         return MappingProxyType(self._table.unplaced)
 
     @property
@@ -234,10 +233,10 @@ class Vocabulary:
         return self._name
 
     def token_bytes(self, token: int) -> bytes:
-        """What ``token`` spells: a special token the text that stands for it, an unplaced one ``b""``.
+        """Returns the bytes of a token: for a special token the bytes of its text, for an unplaced one ``b""``.
 
         Raises:
-            VocabularyError: ``bad-token-id``, the id is negative or not below ``size``.
+            VocabularyError: ``bad-token-id``: the id is negative or not below ``size``.
         """
         index = token_id("token", token)
         if index >= self._size:
@@ -247,13 +246,13 @@ class Vocabulary:
         return self._table.bytes_of(index) if index < self._table.count else b""
 
     def is_text(self, token: int) -> bool:
-        """Whether ``token`` is matched as text (neither special nor unplaced nor padding)."""
+        """Whether ``token`` is matched as text: neither special nor unplaced nor padding."""
         index = token_id("token", token)
         return index < self._table.count and not self._table.special[index]
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that decides which tokens a constraint allows; the same on every machine."""
+        """A SHA-256 of everything that decides which tokens a constraint allows; the same on every machine."""
         if self._fingerprint is None:
             digest = hashlib.sha256(b"guiderail-vocabulary-1\0")
             table = self._table
@@ -283,20 +282,19 @@ class Vocabulary:
     # -- text ------------------------------------------------------------------------------------------------
     @property
     def can_encode(self) -> bool:
-        """Whether the tokenizer's own spelling of a text is known."""
+        """Whether the vocabulary can encode text as its tokenizer does."""
         return self._encode is not None
 
     def encode(self, text: str) -> list[int]:
-        """The ids by which the tokenizer spells ``text`` as a continuation.
+        """Returns the ids by which the tokenizer spells ``text`` as a continuation.
 
-        Their bytes are exactly those of ``text``: where the tokenizer puts a space before the first word,
-        the text is encoded after a line break, whose tokens are cut off again. Short texts are remembered, for
-        a call of a tokenizer costs up to 0.1 ms, and what is forced comes again and again.
+        Their bytes are exactly those of ``text``. If the tokenizer puts a space before the first word, the text is
+        encoded after a line break, and the tokens of the line break are cut off. Results for short texts are cached,
+        because a call of a tokenizer takes up to 0.1 ms and the same forced texts recur.
 
         Raises:
-            VocabularyError: ``no-encoder``, the vocabulary was made without one; ``not-encodable``, the
-                tokenizer changes this text (lower-cases it, reads a special token in it, has no token for a
-                character).
+            VocabularyError: ``no-encoder``: the vocabulary was made without one; ``not-encodable``: the tokenizer
+                changes this text (lower-cases it, reads a special token in it, has no token for a character).
         """
         if self._encode is None:
             raise VocabularyError(
@@ -334,10 +332,10 @@ class Vocabulary:
         )
 
     def decode(self, tokens: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of ``tokens`` as a continuation; bytes that are no UTF-8 become U+FFFD.
+        """Returns the text of ``tokens`` as a continuation. Bytes that are not UTF-8 become U+FFFD.
 
-        A ``decode`` given to the constructor is used instead, and then ``skip_special_tokens`` leaves
-        special and unplaced tokens out before it is called.
+        If the constructor was given a ``decode``, that is used instead. ``skip_special_tokens`` then drops special and
+        unplaced tokens before the call.
         """
         ids = [token_id("token", token) for token in tokens]
         if skip_special_tokens:
@@ -347,10 +345,10 @@ class Vocabulary:
         return b"".join(self.token_bytes(token) for token in ids).decode("utf-8", "replace")
 
     def check(self) -> list[Mismatch]:
-        """Holds every text token against the tokenizer's own ``decode``; an empty list says that all agree.
+        """Compares every text token with the tokenizer's own ``decode``; an empty list means that all agree.
 
         Raises:
-            VocabularyError: ``no-decoder``, there is nothing to compare with (plain, saved, GGUF).
+            VocabularyError: ``no-decoder``: there is nothing to compare with (plain, saved and GGUF vocabularies).
         """
         if self._oracle is None:
             raise VocabularyError(
@@ -364,7 +362,7 @@ class Vocabulary:
     # -- the core --------------------------------------------------------------------------------------------
     @property
     def core(self) -> _core.Vocabulary:
-        """The native form, a prefix trie of the token bytes; built once, when first needed."""
+        """The native form, a prefix trie of the token bytes. Built once, when first needed."""
         if self._core is None:
             from guiderail import _core
 
@@ -378,10 +376,12 @@ class Vocabulary:
 
     @property
     def spelling(self) -> _core.Spelling:
-        """Which sequences of tokens the tokenizer itself would make of their text; built once, when first needed.
+        """The rules by which the tokenizer spells text, to tell canonical token sequences. Built once, when first
+        needed.
 
         Raises:
-            VocabularyError: ``no-spelling``, guiderail cannot tell: no byte-pair encoding, or one without its merges.
+            VocabularyError: ``no-spelling``: guiderail cannot tell, because the tokenizer is not a byte-pair encoding,
+                or its merges are unknown.
         """
         if self._spelling is None:
             from guiderail.vocabulary.spelling import core_spelling, unsupported
@@ -396,19 +396,21 @@ class Vocabulary:
         return self._spelling
 
     def is_canonical(self, tokens: Iterable[int]) -> bool:
-        """Whether ``tokens`` are those that the tokenizer makes of their text, between special tokens each by itself.
+        """Whether ``tokens`` are the ones that the tokenizer makes of their text.
+
+        The text between two special tokens is encoded by itself.
 
         Raises:
-            VocabularyError: ``no-spelling``, guiderail cannot tell how this tokenizer spells.
+            VocabularyError: ``no-spelling``: guiderail cannot tell how this tokenizer spells.
         """
         return self.spelling.is_canonical([token_id("token", token) for token in tokens])
 
     # -- copies ----------------------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the vocabulary to one compact file, atomically. The tokenizer's own ``encode`` is not saved.
+        """Writes the vocabulary to one compact file, atomically. The tokenizer's ``encode`` is not saved.
 
         Raises:
-            VocabularyError: ``vocabulary-file``, the file cannot be written.
+            VocabularyError: ``vocabulary-file``: the file cannot be written.
         """
         from guiderail.vocabulary._storage import save
 
@@ -418,10 +420,14 @@ class Vocabulary:
     def load(
         cls, path: str | os.PathLike[str], *, encode: Encode | None = None, decode: Decode | None = None
     ) -> Vocabulary:
-        """Reads what :meth:`save` wrote; safe on files from anywhere (no pickle).
+        """Reads a file that :meth:`save` wrote. Safe on files from anywhere: it uses no pickle.
+
+        Args:
+            path: the file.
+            encode, decode: as for the constructor; they are not in the file.
 
         Raises:
-            VocabularyError: ``vocabulary-file``, the file is missing, damaged, or of another version.
+            VocabularyError: ``vocabulary-file``: the file is missing, damaged, or of another version.
         """
         from guiderail.vocabulary._storage import load
 
@@ -451,23 +457,23 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """From a transformers tokenizer, a ``tokenizers.Tokenizer``, or the path of one (file or folder).
+        """Makes a vocabulary of a transformers tokenizer, a ``tokenizers.Tokenizer``, or the path of one (file or
+        folder).
 
-        Byte-level BPE, SentencePiece-style (``▁``, byte fallback), WordPiece, and whatever else the
-        tokenizer's own decoder describes. A token added with ``special=False`` is text, as in the library's
-        ``decode``.
+        It reads byte-level BPE, SentencePiece-style tokenizers (``▁``, byte fallback), WordPiece, and whatever else the
+        tokenizer's own decoder describes. A token added with ``special=False`` is text, as in the library's ``decode``.
 
         Args:
-            size: the width of the logits; by default the model's ``vocab_size`` where a ``config.json`` lies
-                beside the tokenizer, else the number of tokens.
-            stop_token_ids: by default the declared end of sequence, those of ``generation_config.json``, and
-                the well-known end-of-turn tokens that the tokenizer declares (``<|eot_id|>``, ``<|im_end|>``
-                …).
+            tokenizer: the tokenizer or its path.
+            size: the width of the logits. By default the model's ``vocab_size``, if a ``config.json`` lies beside the
+                tokenizer, otherwise the number of tokens.
+            stop_token_ids: by default the declared end of sequence, those of ``generation_config.json``, and the
+                well-known end-of-turn tokens that the tokenizer declares (``<|eot_id|>``, ``<|im_end|>`` …).
             verify: compare every token, not a sample, with the tokenizer's ``decode``.
 
         Raises:
-            VocabularyError: ``unsupported-tokenizer``, ``slow-tokenizer``, ``bad-tokenizer-file``,
-                ``no-stop-token``, ``round-trip``, ``missing-package``.
+            VocabularyError: ``unsupported-tokenizer``, ``slow-tokenizer``, ``bad-tokenizer-file``, ``no-stop-token``,
+                ``round-trip``, ``missing-package``.
         """
         from guiderail.vocabulary.huggingface import from_huggingface
 
@@ -482,7 +488,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """From a ``tiktoken.Encoding`` or the name of one; otherwise as :meth:`from_huggingface`."""
+        """Makes a vocabulary of a ``tiktoken.Encoding`` or the name of one; otherwise like :meth:`from_huggingface`."""
         from guiderail.vocabulary.tiktoken import from_tiktoken
 
         return cls._of(from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify))
@@ -496,9 +502,10 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """From a ``SentencePieceProcessor`` or the path of one; otherwise as :meth:`from_huggingface`.
+        """Makes a vocabulary of a ``SentencePieceProcessor`` or the path of one; otherwise like
+        :meth:`from_huggingface`.
 
-        ``▁`` is a space, also in the first token (see the module's text on continuations).
+        ``▁`` is a space, in the first token too: generated text continues a prompt.
         """
         from guiderail.vocabulary.sentencepiece import from_sentencepiece
 
@@ -513,10 +520,11 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """From the path of a ``tekken.json`` or any tokenizer of mistral-common (not needed for a path).
+        """Makes a vocabulary of a mistral-common tokenizer or the path of a ``tekken.json``, which needs no
+        mistral-common.
 
-        A mistral-common tokenizer over a SentencePiece model is read as such. Arguments and errors as
-        :meth:`from_huggingface`.
+        A mistral-common tokenizer over a SentencePiece model is read as SentencePiece. Arguments and errors are those
+        of :meth:`from_huggingface`.
         """
         from guiderail.vocabulary.tekken import from_tekken
 
@@ -530,9 +538,9 @@ class Vocabulary:
         size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
     ) -> Vocabulary:
-        """From the path of a GGUF file or a ``llama_cpp.Llama``; only metadata is read, no tensor.
+        """Makes a vocabulary of a ``llama_cpp.Llama`` or the path of a GGUF file. It reads only metadata, no tensors.
 
-        Arguments and errors as :meth:`from_huggingface`.
+        Arguments and errors are those of :meth:`from_huggingface`.
         """
         from guiderail.vocabulary.gguf import from_gguf
 
@@ -550,7 +558,7 @@ def _restore(
 
 
 class _Each:
-    """A batch decoder from a decoder of one list; a class, so that it pickles."""
+    """Decodes a batch with a decoder of one list; a class, so that it can be pickled."""
 
     def __init__(self, decode: Decode) -> None:
         self.decode = decode

@@ -1,7 +1,7 @@
 """``llguidance``'s interface over guiderail: ``import guiderail.compat.llguidance as llguidance``.
 
-The names, arguments and answers of llguidance 1.9; see ``docs/coming_from.md`` for what differs. The helpers for arrays
-are in ``numpy``, ``torch``, ``mlx``, those for tokenizers in ``hf`` and ``tiktoken``.
+Names, arguments and results are those of llguidance 1.9; ``docs/coming_from.md`` lists the differences. Helpers for
+arrays are in ``numpy``, ``torch`` and ``mlx``, those for tokenizers in ``hf`` and ``tiktoken``.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ __all__ = ["LLExecutor"]
 
 
 class LLExecutor:
-    """Fills masks of many matchers on several threads.
+    """Fills the masks of many matchers on several threads.
 
     Args:
-        num_threads: most threads; None: four for five cores, at most 32.
+        num_threads: maximum number of threads; None: four fifths of the cores, at most 32.
     """
 
     def __init__(self, num_threads: int | None = None) -> None:
@@ -25,16 +25,16 @@ class LLExecutor:
     def unsafe_compute_mask_ptr(
         self, interpreters: Sequence[tuple[LLMatcher, int]], trg_pointer: int, one_mask_bytes: int, trg_batch_size: int
     ) -> None:
-        """Writes the mask of each matcher to its place: ``(matcher, index)``.
+        """Writes the masks of many matchers to memory.
 
         Args:
-            interpreters: matchers and places.
+            interpreters: pairs of a matcher and the index of its mask.
             trg_pointer: the address of the first mask.
-            one_mask_bytes: the size of a mask.
-            trg_batch_size: number of masks that there is room for.
+            one_mask_bytes: the size of a mask in bytes.
+            trg_batch_size: the number of masks that there is room for.
 
         Raises:
-            ValueError: a place is out of range, or a mask too small.
+            ValueError: an index is out of range, or a mask is too small.
         """
         whole = target(trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, place in interpreters:
@@ -62,11 +62,13 @@ class LLExecutor:
         one_mask_bytes: int,
         trg_batch_size: int,
     ) -> None:
-        """As :meth:`unsafe_compute_mask_ptr`, and the masks after each token of a draft in the places that follow:
-        ``(matcher, index, draft)``. After a token that cannot come, or the end of the text, places stay as they are.
+        """Like :meth:`unsafe_compute_mask_ptr`, for ``(matcher, index, draft)``; the masks after each token of the
+        draft follow.
+
+        After a token that is not allowed, or after the end of the text, the remaining masks stay as they are.
 
         Raises:
-            ValueError: a place is out of range, or a mask too small.
+            ValueError: an index is out of range, or a mask is too small.
         """
         for matcher, place, draft in interpreters:
             check_place(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
@@ -74,5 +76,7 @@ class LLExecutor:
             fill_draft(matcher, place, draft, trg_pointer, one_mask_bytes, trg_batch_size)
 
     def consume_token_par(self, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
-        """Reads a token with each matcher: ``(matcher, token)``; which could come. The others are in an error state."""
+        """Reads one token with each ``(matcher, token)`` and returns which were allowed. The others are in an error
+        state.
+        """
         return [matcher.consume_token(token) for matcher, token in matchers]

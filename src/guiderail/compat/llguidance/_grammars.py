@@ -1,4 +1,4 @@
-"""llguidance's grammars, which are texts: made here, and read into constraints."""
+"""llguidance's grammars, which are texts: how they are made and how they become constraints."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def grammar_from_json_schema(
     defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> str:
-    """The grammar of a JSON Schema, with the options ``defaults``, then ``x-guidance`` of the schema, then
-    ``overrides``.
+    """Returns the grammar of a JSON Schema.
+
+    Options come from ``defaults``, then the schema's ``x-guidance``, then ``overrides``; later ones win.
 
     Raises:
         ValueError: the schema or the options are not JSON.
@@ -49,23 +50,23 @@ def grammar_from_json_schema(
 
 
 def grammar_from_lark(lark: str) -> str:
-    """The grammar of a Lark text: itself."""
+    """Returns the grammar of a Lark text: the text itself."""
     return lark
 
 
 def grammar_from_regex(regex: str) -> str:
-    """The grammar of a regular expression, which the whole text matches."""
+    """Returns the grammar of a regular expression that must match the whole text."""
     return json.dumps({"grammars": [{"name": "regex", "regex": regex}]})
 
 
 def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
-    """The constraint of a grammar, and what is to be said about it.
+    """Returns the constraint of a grammar, and warnings about it.
 
     Args:
-        grammar: a Lark text, or ``{"grammars": [...]}`` as JSON or as what it reads into.
+        grammar: a Lark text, or ``{"grammars": [...]}`` as JSON text or parsed.
 
     Raises:
-        GuiderailError: it cannot be read.
+        GuiderailError: the grammar cannot be read.
     """
     if isinstance(grammar, str) and not grammar.lstrip().startswith("{"):
         if not grammar.strip():
@@ -87,7 +88,7 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
 
 
 class _Grammars:
-    """A list of grammars, the first of which is the start; ``@name`` is another of them."""
+    """A list of grammars. The first is the start; ``@name`` refers to another."""
 
     def __init__(self, grammars: list[Any]) -> None:
         self.grammars = grammars

@@ -1,4 +1,4 @@
-"""``LLInterpreter``: the interface of guidance, which follows prompt and text together."""
+"""``LLInterpreter``: the interface that guidance uses, which follows the prompt and the text together."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["LLInterpreter"]
 
 
 class LLInterpreter:
-    """Asks for a mask, takes a token, and says what is forced after it.
+    """Computes a mask, takes a token, and returns what is forced after it.
 
     Args:
         tokenizer: the tokenizer.
         grammar: as for :class:`LLMatcher`.
-        enable_backtrack: tokens may be taken back; guiderail never needs that, so none are.
-        enable_ff_tokens: forced tokens are added to those committed.
+        enable_backtrack: whether tokens may be taken back. guiderail never needs that, so none are.
+        enable_ff_tokens: whether forced tokens are appended to committed ones.
         log_level: as for :class:`LLMatcher`.
         limits: as for :class:`LLMatcher`.
 
     Raises:
-        ValueError: the grammar cannot be used, or backtracking is asked for without forced tokens.
+        ValueError: the grammar cannot be used, or backtracking is enabled without forced tokens.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class LLInterpreter:
             raise ValueError(self._matcher.get_error())
 
     def deep_copy(self) -> LLInterpreter:
-        """An independent copy in the same state."""
+        """Returns an independent copy in the same state."""
         twin = LLInterpreter.__new__(LLInterpreter)
         twin.__dict__.update(self.__dict__)
         twin._matcher, twin._new, twin._text = self._matcher.deep_copy(), list(self._new), list(self._text)
         return twin
 
     def process_prompt(self, prompt: Sequence[int]) -> list[int]:
-        """Begins after a prompt. Returns it, with the tokens that are forced after it.
+        """Starts after a prompt. Returns the prompt and the tokens that are forced after it.
 
         Raises:
-            ValueError: it has begun.
+            ValueError: it has already started.
         """
         self.start_without_prompt()
         forced = self._force(True)
@@ -70,10 +70,10 @@ class LLInterpreter:
         return [*prompt, *forced]
 
     def start_without_prompt(self) -> None:
-        """Begins.
+        """Starts without a prompt.
 
         Raises:
-            ValueError: it has begun.
+            ValueError: it has already started.
         """
         if self._started:
             raise ValueError("the interpreter has already started; make another one")
@@ -92,7 +92,7 @@ class LLInterpreter:
         return self._matcher.is_accepting()
 
     def stop_reason(self) -> str:
-        """As of :class:`LLMatcher`."""
+        """As :meth:`LLMatcher.stop_reason`."""
         return self._matcher.stop_reason()
 
     def has_pending_stop(self) -> bool:
@@ -100,23 +100,26 @@ class LLInterpreter:
         return self._matcher.is_stopped()
 
     def validate_tokens_raw(self, tokens: Sequence[int]) -> int:
-        """How many of the tokens could come, one after the other."""
+        """Returns how many of the tokens could be accepted in sequence."""
         return self._matcher.validate_tokens(tokens)
 
     def compute_mask(self) -> tuple[bytes | None, str]:
-        """The mask, a byte for each token (200 or 0), or None where the text is over; and what happened, as JSON.
+        """Returns the mask and a JSON report.
+
+        The mask has one byte per token (200 or 0), or is None if the text has ended.
 
         Raises:
-            ValueError: the last one said stop.
+            ValueError: the previous call said stop.
         """
         said = self._say()
         return (None if self._matcher.is_stopped() else self._matcher.compute_logit_bias()), said
 
     def compute_mask_into(self, trg: bytearray) -> str:
-        """As :meth:`compute_mask`, into memory: a byte for each token, or a bit if it is that small.
+        """Like :meth:`compute_mask`, but writes to a buffer: one byte per token, or one bit if the buffer is that
+        small.
 
         Raises:
-            ValueError: the memory has another size; the last one said stop.
+            ValueError: the buffer has another size; or the previous call said stop.
         """
         size = self._tokenizer.vocab_size
         if len(trg) not in (size, 4 * self._matcher._words()):
@@ -127,10 +130,10 @@ class LLInterpreter:
         return said
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
-        """As :meth:`compute_mask`, a bit for each token, to an address.
+        """Like :meth:`compute_mask`, but writes one bit per token to an address.
 
         Raises:
-            ValueError: the memory is too small; the last one said stop.
+            ValueError: the memory is too small; or the previous call said stop.
         """
         said = self._say()
         self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
@@ -157,11 +160,13 @@ class LLInterpreter:
         return json.dumps({"progress": progress, "stop": stop, "temperature": 0.0})
 
     def commit_token(self, sampled_token: int | None) -> tuple[int, list[int]]:
-        """Reads a token. Returns how many tokens to take back, which is always 0, and those to add: this one and
-        what is forced after it.
+        """Reads a token.
+
+        Returns how many tokens to take back, which is always 0, and the tokens to append: this one and those forced
+        after it.
 
         Raises:
-            ValueError: there is no token, and a mask asked for one.
+            ValueError: the token is None although a mask was computed.
         """
         if self._matcher.is_stopped():
             return 0, []

@@ -1,4 +1,4 @@
-"""``LLMatcher``: an in-flight text; and ``LLParserLimits``."""
+"""``LLMatcher``, which follows a text, and ``LLParserLimits``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ logger = logging.getLogger("guiderail.compat.llguidance")
 
 @dataclass(frozen=True)
 class LLParserLimits:
-    """llguidance's limits. guiderail counts steps of work instead (``max_work`` and ``max_step_work`` of
-    ``guiderail.compile``): limits other than these defaults are told about in a warning."""
+    """llguidance's limits, accepted without effect.
+
+    guiderail counts steps of work instead (``max_work`` and ``max_step_work`` of ``guiderail.compile``). Values other
+    than these defaults cause a warning.
+    """
 
     max_items_in_row: int | None = None
     initial_lexer_fuel: int | None = None
@@ -65,19 +68,19 @@ _LIMITS: dict[str, Any] = {
 
 
 class LLMatcher:
-    """Follows one text. ``matcher`` is guiderail's own object, None if the grammar cannot be used.
+    """Follows one text. ``matcher`` is guiderail's own object, or None if the grammar cannot be used.
 
-    What is wrong with a grammar, or a token that cannot come, raises nothing: the matcher is in an error state from
-    then on, which :meth:`is_error` and :meth:`get_error` tell.
+    A faulty grammar, or a token that is not allowed, raises nothing. The matcher is in an error state from then on,
+    which :meth:`is_error` and :meth:`get_error` report.
 
     Args:
         tokenizer: the tokenizer.
-        grammar: a Lark text, or what ``grammar_from_…`` returns.
-        log_level: 1: what goes wrong is logged as a warning; 0: it is not; 2: as 1.
+        grammar: a Lark text, or the result of ``grammar_from_…``.
+        log_level: 0: log nothing; 1 or 2: log problems as warnings.
         limits: see :class:`LLParserLimits`.
 
     Raises:
-        TypeError: ``tokenizer`` is no LLTokenizer.
+        TypeError: ``tokenizer`` is not an LLTokenizer.
     """
 
     def __init__(
@@ -120,7 +123,9 @@ class LLMatcher:
     def validate_grammar(
         grammar: str | Mapping[str, Any], tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> str:
-        """What is wrong with a grammar, empty for nothing; ``"WARNING: …"`` where there are warnings only."""
+        """Returns what is wrong with a grammar: an empty text if nothing is, ``"WARNING: …"`` if there are only
+        warnings.
+        """
         wrong, told = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
         return told[0] if wrong else f"WARNING: {'; '.join(told)}" if told else ""
 
@@ -128,7 +133,7 @@ class LLMatcher:
     def validate_grammar_with_warnings(
         grammar: str | Mapping[str, Any], tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether a grammar cannot be used, and why; or else the warnings about it."""
+        """Returns whether a grammar is faulty, and the error, or else the warnings about it."""
         try:
             constraint, told = _grammars.read_grammar(grammar)
             if tokenizer is None:
@@ -141,19 +146,19 @@ class LLMatcher:
 
     # -- state ---------------------------------------------------------------------------------------------------
     def is_error(self) -> bool:
-        """Whether something went wrong; it stays so."""
+        """Whether an error has occurred. An error is permanent."""
         return bool(self._error)
 
     def get_error(self) -> str:
-        """What went wrong; empty for nothing."""
+        """Returns the error message, or ""."""
         return self._error
 
     def get_grammar_warnings(self) -> list[str]:
-        """What is to be said about the grammar."""
+        """Returns the warnings about the grammar."""
         return list(self._warnings)
 
     def deep_copy(self) -> LLMatcher:
-        """An independent copy in the same state."""
+        """Returns an independent copy in the same state."""
         twin = LLMatcher.__new__(LLMatcher)
         twin.__dict__.update(self.__dict__)
         twin._warnings = list(self._warnings)
@@ -168,13 +173,16 @@ class LLMatcher:
         return bool(matcher.is_terminated() or matcher.is_accepting())
 
     def is_stopped(self) -> bool:
-        """Whether only a token that ends the text can come; also after an error."""
+        """Whether only a stop token can follow; also true after an error."""
         matcher = self.matcher
         return bool(matcher is None or self._error or matcher.is_terminated() or matcher.is_complete())
 
     def stop_reason(self) -> str:
-        """``"NotStopped"``; ``"NoExtension"``: no text can follow; ``"EndOfSentence"``: an end token came where text
-        could have followed; ``"ParserTooComplex"``: a limit was reached; ``"InternalError"``: another error."""
+        """Returns why the text has ended.
+
+        ``"NotStopped"``; ``"NoExtension"``: no text can follow; ``"EndOfSentence"``: a stop token came where text could
+        have followed; ``"ParserTooComplex"``: a limit was reached; ``"InternalError"``: another error.
+        """
         matcher = self.matcher
         if matcher is None or self._error:
             return "ParserTooComplex" if self._limit_met else "InternalError"
@@ -183,7 +191,7 @@ class LLMatcher:
         return "NoExtension" if matcher.is_complete() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
-        """Undoes the last tokens; more than were read are an error. Returns whether all is well."""
+        """Undoes the last tokens and returns whether that worked. To undo more than were read is an error."""
         if self.matcher is None or self._error:
             return False
         if num_tokens > self.matcher.step_count:
@@ -194,7 +202,7 @@ class LLMatcher:
         return True
 
     def reset(self) -> bool:
-        """Back to the start. Returns whether all is well: an error stays."""
+        """Returns to the start. The result is False if the matcher is in an error state, which stays."""
         if self.matcher is None or self._error:
             return False
         self.matcher.reset()
@@ -202,7 +210,7 @@ class LLMatcher:
 
     # -- tokens --------------------------------------------------------------------------------------------------
     def _read(self, token: int) -> bool:
-        """Reads a token; False, and nothing has changed, if it cannot come.
+        """Reads a token; returns False, and changes nothing, if it is not allowed.
 
         Raises:
             LimitError: it takes too long.
@@ -216,13 +224,13 @@ class LLMatcher:
         return bool(matcher.accept_token(token))
 
     def consume_token(self, sampled_token: int) -> bool:
-        """Reads a token. False: it cannot come, and the matcher is in an error state."""
+        """Reads a token. If it is not allowed, returns False and enters the error state."""
         return self.consume_tokens([sampled_token])
 
     def consume_tokens(self, sampled_tokens: Sequence[int]) -> bool:
-        """Reads tokens. False: one of them cannot come, and the matcher is in an error state.
+        """Reads tokens. If one is not allowed, returns False and enters the error state.
 
-        A matcher in an error state takes only tokens that end a text, and passes over these.
+        In an error state, only stop tokens are accepted, without effect.
         """
         for token in sampled_tokens:
             if self.matcher is None or self._error:
@@ -245,7 +253,7 @@ class LLMatcher:
         return self._tokenizer.dbg_tokens(read) if read else "the start"
 
     def try_consume_tokens(self, tokens: Sequence[int]) -> int:
-        """Reads tokens up to the first that cannot come; how many. No error."""
+        """Reads tokens up to the first that is not allowed, and returns how many. This is never an error."""
         read = 0
         if self.matcher is None or self._error:
             return 0
@@ -259,7 +267,7 @@ class LLMatcher:
         return read
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
-        """How many of the tokens could come, one after the other. Reads nothing."""
+        """Returns how many of the tokens could be accepted in sequence. Reads nothing."""
         if self.matcher is None or self._error or self.matcher.is_terminated():
             return 0
         twin = self.matcher.fork()
@@ -275,12 +283,14 @@ class LLMatcher:
         return good
 
     def compute_ff_tokens(self) -> list[int]:
-        """The only tokens that can come, as the tokenizer writes them; empty if there is a choice."""
+        """Returns the only tokens that can come next, spelled as the tokenizer spells them; empty if there is a
+        choice.
+        """
         found: list[int] = self._forced(lambda matcher: matcher.forced_tokens(), [])
         return found
 
     def compute_ff_bytes(self) -> bytes:
-        """The only text that can come; empty if there is a choice."""
+        """Returns the only bytes that can come next; empty if there is a choice."""
         found: bytes = self._forced(lambda matcher: matcher.find_jump_forward_string().encode(), b"")
         return found
 
@@ -294,7 +304,7 @@ class LLMatcher:
 
     # -- masks ---------------------------------------------------------------------------------------------------
     def _fill(self, row: NDArray[np.int32]) -> None:
-        """Writes which tokens can come; where none can, those that end a text."""
+        """Writes the mask; if nothing can come, the stop tokens."""
         matcher = self.matcher
         if matcher is not None and not self._error and not matcher.is_terminated():
             try:
@@ -313,13 +323,13 @@ class LLMatcher:
         return (self._tokenizer.vocab_size + 31) // 32
 
     def compute_bitmask(self) -> bytes:
-        """The mask, a bit for each token, in words of 32."""
+        """Returns the mask: one bit per token, in words of 32 bits."""
         row = np.empty(self._words(), np.int32)
         self._fill(row)
         return row.astype("<i4", copy=False).tobytes()
 
     def compute_logit_bias(self) -> bytes:
-        """The mask, a byte for each token: 200 if it can come, else 0."""
+        """Returns the mask: one byte per token, 200 if it is allowed, else 0."""
         bits = np.unpackbits(np.frombuffer(self.compute_bitmask(), np.uint8), bitorder="little")
         biases: NDArray[np.uint8] = bits[: self._tokenizer.vocab_size] * np.uint8(200)
         return biases.tobytes()
@@ -328,30 +338,30 @@ class LLMatcher:
         """Writes the mask to an address.
 
         Raises:
-            ValueError: the memory has less room than the mask, or no whole words.
+            ValueError: the memory is too small for the mask, or is not a whole number of words.
         """
         self._fill(memory(trg_pointer, trg_byte_size, self._words()))
 
     def unsafe_compute_mask_ptr_with_draft_token(
         self, trg_pointer: int, one_mask_bytes: int, trg_batch_size: int, draft_tokens: Sequence[int]
     ) -> None:
-        """Writes the mask and those after each token of a draft, one after the other, as the executor does."""
+        """Writes the mask, followed by those after each token of a draft, as the executor does."""
         fill_draft(self, 0, draft_tokens, trg_pointer, one_mask_bytes, trg_batch_size)
 
     # -- captures ------------------------------------------------------------------------------------------------
     def get_capture(self, name: str) -> bytes | None:
-        """The last text that a rule of this name captured (``name[capture]``); None for none.
+        """Returns the last text that a rule captured under this name (``name[capture]``), or None.
 
         Raises:
-            CompatError: ``captures``: there are too many ways to read the text.
+            CompatError: ``captures``: the text can be parsed in too many ways.
         """
         return dict(self.get_captures()).get(name)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
-        """Names and texts of what rules captured, name by name.
+        """Returns pairs of name and captured text, grouped by name.
 
         Raises:
-            CompatError: ``captures``: there are too many ways to read the text.
+            CompatError: ``captures``: the text can be parsed in too many ways.
         """
         if self.matcher is None:
             return []
@@ -365,7 +375,7 @@ def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
     """The words at an address.
 
     Raises:
-        ValueError: there is less room than for ``words``, or no whole number of words.
+        ValueError: the memory is smaller than ``words``, or not a whole number of words.
     """
     if size % 4 or size < 4 * words or not pointer:
         raise ValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")
@@ -376,7 +386,7 @@ def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
 def fill_draft(
     matcher: LLMatcher, place: int, draft: Sequence[int], pointer: int, one_mask_bytes: int, batch: int
 ) -> None:
-    """Writes the masks of now and after each token of a draft."""
+    """Writes the current mask and those after each token of a draft."""
     check_place(matcher, place + len(draft), batch, one_mask_bytes)
     whole = target(pointer, one_mask_bytes, batch)
     inner = matcher.matcher

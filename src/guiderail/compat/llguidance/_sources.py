@@ -22,15 +22,15 @@ GrammarFormat = Literal[
 
 
 def grammar_from(format: GrammarFormat, text: str) -> str:
-    """The grammar that a text of some format stands for.
+    """Returns the grammar of a text in some format.
 
     Args:
         format: ``"lark"``; ``"gbnf"``, ``"ebnf"``, ``"cfg"`` or ``"grammar"`` for GBNF or Lark; ``"json_schema"`` or
-            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of texts; ``"llguidance"``, which is one already.
+            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of texts; ``"llguidance"``, which is already a grammar.
         text: the text.
 
     Raises:
-        ValueError: there is no such format, or the text is not of it.
+        ValueError: there is no such format, or the text is malformed.
     """
     if format in ("gbnf", "ebnf", "cfg", "grammar"):
         return _gbnf(text)
@@ -66,12 +66,12 @@ def _gbnf(text: str) -> str:
 
 @dataclass
 class StructTag:
-    """A part of a text that a trigger begins.
+    """A part of a text that begins with a trigger.
 
     Attributes:
-        trigger: the text or special token at which it begins.
-        begin: what it begins with, the trigger first.
-        grammar: a JSON Schema (a dict, or JSON), or a Lark grammar.
+        trigger: the text or special token that begins it.
+        begin: its beginning, starting with the trigger.
+        grammar: a JSON Schema (a dict or JSON text), or a Lark grammar.
         end: the text that ends it.
     """
 
@@ -88,15 +88,15 @@ class StructTag:
 
     @staticmethod
     def to_grammar(tags: Sequence[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
-        """The grammar of free text with these tags in it.
+        """Returns the grammar of free text with these tags in it.
 
         Args:
             tags: the tags, at least one.
-            assume_special: a trigger ``<…>`` is a special token.
-            text_regex: what the free text matches, without ``/``.
+            assume_special: whether a trigger ``<…>`` is a special token.
+            text_regex: a pattern for the free text, without ``/``.
 
         Raises:
-            AssertionError: there are no tags, or ``text_regex`` has a ``/``, as in llguidance.
+            AssertionError: there are no tags, or ``text_regex`` contains a ``/``, as in llguidance.
         """
         if not tags or "/" in text_regex:
             raise AssertionError("tags must not be empty" if not tags else "text_regex must not contain /")
@@ -125,7 +125,7 @@ class StructTag:
 
 
 class JsonCompiler:
-    """The older way to the grammar of a JSON Schema; options as ``x-guidance``."""
+    """The older way to make the grammar of a JSON Schema; options are those of ``x-guidance``."""
 
     def __init__(
         self,
@@ -149,34 +149,34 @@ class JsonCompiler:
         }
 
     def compile(self, schema: str, check: bool = True) -> str:
-        """The grammar of a schema.
+        """Returns the grammar of a schema.
 
         Raises:
-            ValueError: it cannot be used.
+            ValueError: the schema cannot be used.
         """
         return _checked(grammar_from_json_schema(schema, overrides=self._options), check)
 
 
 class LarkCompiler:
-    """The older way to the grammar of a Lark text."""
+    """The older way to make the grammar of a Lark text."""
 
     def compile(self, lark: str, check: bool = True) -> str:
-        """The grammar of a Lark text.
+        """Returns the grammar of a Lark text.
 
         Raises:
-            ValueError: it cannot be used.
+            ValueError: the text cannot be used.
         """
         return _checked(json.dumps({"grammars": [{"name": "lark_grammar", "lark_grammar": lark}]}), check)
 
 
 class RegexCompiler:
-    """The older way to the grammar of a regular expression."""
+    """The older way to make the grammar of a regular expression."""
 
     def compile(self, regex: str, check: bool = True) -> str:
-        """The grammar of a regular expression.
+        """Returns the grammar of a regular expression.
 
         Raises:
-            ValueError: it cannot be used.
+            ValueError: the expression cannot be used.
         """
         return _checked(grammar_from_regex(regex), check)
 
@@ -193,11 +193,11 @@ _CLASSES = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
 
 
 def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
-    r"""A regular expression as it stands between ``/`` in Lark.
+    r"""Returns a regular expression as written between ``/`` in Lark.
 
     Args:
         regex: the expression.
-        use_ascii: which of ``\d``, ``\w``, ``\s`` (and their opposites) are written out as ASCII: ``"d"``, ``"dw"`` …
+        use_ascii: which of ``\d``, ``\w``, ``\s`` (and their opposites) to expand to ASCII: ``"d"``, ``"dw"`` …
     """
 
     def written(found: re.Match[str]) -> str:
@@ -213,7 +213,7 @@ def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
 
 
 def get_version() -> str:
-    """Whose interface this is, and of which version."""
+    """Returns the name and the version of this interface."""
     import guiderail
 
     return f"guiderail {guiderail.__version__}, as llguidance 1.9"

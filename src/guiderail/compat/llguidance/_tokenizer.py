@@ -16,11 +16,11 @@ _SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class TokenizerWrapper:
-    """What guidance wraps its tokenizers in.
+    """The wrapper that guidance puts around its tokenizers.
 
     Args:
-        gtokenizer: has ``eos_token_id``, ``bos_token_id``, ``tokens`` (bytes), perhaps ``special_token_ids``; called
-            with bytes or text, it returns ids.
+        gtokenizer: has ``eos_token_id``, ``bos_token_id``, ``tokens`` (bytes) and optionally ``special_token_ids``.
+            Called with bytes or text, it returns ids.
     """
 
     def __init__(self, gtokenizer: Any) -> None:
@@ -36,7 +36,7 @@ class TokenizerWrapper:
             self._accepts_bytes = False
 
     def __call__(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Returns the ids of a text."""
         return list(self._gtokenizer(text.encode() if self._accepts_bytes else text))
 
 
@@ -44,12 +44,12 @@ class LLTokenizer:
     """The tokens of a model. ``vocabulary`` is guiderail's own object.
 
     Args:
-        tokenizer: ``"byte"`` (a token for each byte); the JSON of a tokenizer of the ``tokenizers`` library, the path
-            of its file or folder, or its name where that library can load it; a :class:`TokenizerWrapper`; or any
+        tokenizer: ``"byte"`` (one token for each byte); the JSON of a tokenizer of the ``tokenizers`` library, the path
+            of its file or folder, or its name, if that library can load it; a :class:`TokenizerWrapper`; or any
             tokenizer that :class:`guiderail.Vocabulary` reads.
         n_vocab: the width of the model's logits.
-        eos_token: the tokens that end a text, the first of them the usual one.
-        slices: parts of the vocabulary that llguidance prepares; guiderail needs none, and answers are the same.
+        eos_token: the stop tokens, the usual one first.
+        slices: parts of the vocabulary that llguidance prepares. They have no effect here: guiderail needs none.
 
     Raises:
         ValueError: the tokenizer cannot be read.
@@ -88,10 +88,10 @@ class LLTokenizer:
         n_vocab: int | None = None,
         slices: Sequence[str] | None = None,
     ) -> LLTokenizer:
-        """Of the parts of a tiktoken encoding.
+        """Makes a tokenizer of the parts of a tiktoken encoding.
 
         Raises:
-            ValueError: they cannot be read.
+            ValueError: the parts cannot be read.
         """
         import tiktoken
 
@@ -101,12 +101,12 @@ class LLTokenizer:
         return cls(encoding, n_vocab, eos_token, slices)
 
     def with_slices(self, slices: Sequence[str]) -> LLTokenizer:
-        """The same tokenizer: guiderail needs no slices."""
+        """Returns the same tokenizer: guiderail needs no slices."""
         return LLTokenizer._of(self.vocabulary, slices)
 
     @staticmethod
     def general_slices() -> list[str]:
-        """No parts of the vocabulary: guiderail finds for itself what is worth keeping."""
+        """Returns no slices: guiderail finds by itself what is worth keeping."""
         return []
 
     json_slices = general_slices
@@ -118,21 +118,21 @@ class LLTokenizer:
 
     @property
     def eos_token(self) -> int:
-        """The usual token that ends a text."""
+        """The usual stop token."""
         return self.vocabulary.stop_token_ids[0]
 
     @property
     def eos_tokens(self) -> list[int]:
-        """The tokens that end a text."""
+        """The stop tokens."""
         return list(self.vocabulary.stop_token_ids)
 
     @property
     def is_canonical(self) -> bool:
-        """Whether the tokenizer's own spelling of a text is known, so that forced tokens are those it writes."""
+        """Whether the tokenizer's own spelling of a text is known, so that forced tokens are the ones it writes."""
         return self.vocabulary.can_encode
 
     def greedy_tokenize(self, text: str) -> list[int]:
-        """A text by its longest tokens, one after the other."""
+        """Splits a text into the longest tokens, from left to right."""
         return self._greedy(text.encode())
 
     def _greedy(self, data: bytes) -> list[int]:
@@ -153,11 +153,11 @@ class LLTokenizer:
         return found
 
     def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
-        """The tokens of bytes: the tokenizer's own of what is text, the longest for the rest.
+        """Returns the tokens of bytes: the tokenizer's own for valid text, the longest ones for the rest.
 
         Args:
             utf8bytes: the bytes.
-            parse_special: read names of special tokens in them as these tokens.
+            parse_special: read names of special tokens as these tokens.
         """
         if parse_special:
             return self._with_special(utf8bytes)
@@ -178,7 +178,7 @@ class LLTokenizer:
             return self._greedy(utf8bytes)
 
     def _with_special(self, data: bytes) -> list[int]:
-        """The tokens of bytes in which names of special tokens are these tokens."""
+        """The tokens of bytes, with names of special tokens read as these tokens."""
         names = sorted(
             ((name.encode(), i) for name, i in self.vocabulary.special_tokens.items()), key=lambda n: -len(n[0])
         )
@@ -194,15 +194,15 @@ class LLTokenizer:
         return found + self.tokenize_bytes(data[begin:])
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
-        """As :meth:`tokenize_bytes`, of a text."""
+        """Like :meth:`tokenize_bytes`, for a text."""
         return self.tokenize_bytes(text.encode(), parse_special=parse_special)
 
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: Sequence[int] | None = None) -> tuple[list[int], bytes]:
-        """The tokens of bytes that no continuation changes, and the bytes that are left.
+        """Returns the tokens of bytes that no continuation can change, and the remaining bytes.
 
         Args:
             new_bytes: the bytes.
-            recent_tokens: those before them; a hint, which is not needed here.
+            recent_tokens: the tokens before them; a hint that is not needed here.
         """
         tokens = self.tokenize_bytes(new_bytes)
         core = self.vocabulary.core
@@ -215,26 +215,26 @@ class LLTokenizer:
         return tokens[:keep], left
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of tokens; special tokens by their names."""
+        """Returns the bytes of tokens; special tokens by name."""
         return b"".join(map(self._bytes, tokens))
 
     def _bytes(self, token: int) -> bytes:
         return self.vocabulary.token_bytes(token)
 
     def decode_str(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; what is no UTF-8 becomes U+FFFD."""
+        """Returns the text of tokens; bytes that are not UTF-8 become U+FFFD."""
         return self.decode_bytes(tokens).decode("utf-8", "replace")
 
     def is_special_token(self, token: int) -> bool:
-        """Whether a token is never text."""
+        """Whether a token is never matched as text."""
         return token in self.vocabulary.special_tokens.values()
 
     def dbg_tokens(self, tokens: Sequence[int]) -> str:
-        """Tokens for people, as ``⟦a‧b⟧``."""
+        """Returns tokens as readable text: ``⟦a‧b⟧``."""
         return f"⟦{'‧'.join(map(self._shown, tokens))}⟧"
 
     def test_trace_tokens(self, tokens: Sequence[int]) -> str:
-        """Tokens for people, as ``a‧b``."""
+        """Returns tokens as readable text: ``a‧b``."""
         return "‧".join(self.decode_str([token]) for token in tokens)
 
     def _shown(self, token: int) -> str:
@@ -282,7 +282,7 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
 
 
 def _adapted(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vocabulary:
-    """By the adapter of its library; ids beyond ``size`` are left out."""
+    """A vocabulary by the adapter of its library; ids beyond ``size`` are dropped."""
     from guiderail.vocabulary.adapted import vocabulary_of
 
     known = vocabulary_of(tokenizer)

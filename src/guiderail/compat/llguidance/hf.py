@@ -16,16 +16,16 @@ def from_tokenizer(
     eos_token: int | Sequence[int] | None = None,
     slices: Sequence[str] | None = None,
 ) -> LLTokenizer:
-    """The tokenizer of transformers; keep it, making one takes a moment.
+    """Makes an LLTokenizer of a transformers tokenizer. This takes a moment, so keep the result.
 
     Args:
         hf_tokenizer: a fast tokenizer, or any that guiderail reads.
         n_vocab: the width of the model's logits.
-        eos_token: tokens that end a text; None: its ``eos_token_id``.
+        eos_token: the stop tokens; None: its ``eos_token_id``.
         slices: as for :class:`LLTokenizer`.
 
     Raises:
-        ValueError: the bytes of its tokens cannot be told.
+        ValueError: the bytes of its tokens are unknown.
     """
     if eos_token is None:
         eos_token = getattr(hf_tokenizer, "eos_token_id", None)

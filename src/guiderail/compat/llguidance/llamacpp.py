@@ -16,10 +16,10 @@ def lltokenizer_from_vocab(
     eos_token: int | Sequence[int] | None = None,
     slices: Sequence[str] | None = None,
 ) -> NoReturn:
-    """Refused: a pointer to a vocabulary says too little to be sure of its tokens.
+    """Always raises: a pointer to a vocabulary does not say enough to determine its tokens.
 
     Raises:
-        CompatError: ``compat-unsupported``, with what to write instead.
+        CompatError: ``compat-unsupported``; the message says what to write instead.
     """
     raise CompatError(
         "guiderail cannot read a vocabulary through a pointer; pass the model or its file: LLTokenizer(llama), "

@@ -14,14 +14,14 @@ __all__ = ["allocate_token_bitmask", "apply_token_bitmask", "fill_next_token_bit
 
 
 def apply_token_bitmask(logits: Any, mask_np: NDArray[np.int32]) -> Any:
-    """New logits with -inf where the mask forbids a token or has no bit for it.
+    """Returns new logits with -inf where the mask forbids a token or has no bit for it.
 
     Args:
         logits: ``mlx.core.array``, ``(vocabulary,)`` or ``(batch, vocabulary)``.
         mask_np: int32, ``(words,)`` or ``(batch, words)``.
 
     Raises:
-        ValueError: there are not as many masks as logits.
+        ValueError: the numbers of masks and logits differ.
     """
     import mlx.core as mx
 

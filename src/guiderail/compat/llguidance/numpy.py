@@ -19,17 +19,17 @@ __all__ = [
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
-    """``(batch_size, ceil(vocab_size / 32))``."""
+    """Returns ``(batch_size, ceil(vocab_size / 32))``."""
     return batch_size, (vocab_size + 31) // 32
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32]:
-    """An array of int32 of that shape, in which all tokens are allowed."""
+    """Returns an int32 array of that shape that allows all tokens."""
     return native.allocate_token_bitmask(batch_size, vocab_size)
 
 
 def apply_token_bitmask_inplace(logits: NDArray[Any], mask: NDArray[np.int32]) -> None:
-    """Writes -inf over the logits of tokens that the mask forbids or has no bit for.
+    """Writes -inf to the logits of tokens that the mask forbids or has no bit for.
 
     Raises:
         BitmaskError: the arrays do not fit.
@@ -41,10 +41,10 @@ apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
 
 
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index: int = 0) -> None:
-    """Writes which tokens can come into row ``index`` of an array of int32, ``(batch, words)``.
+    """Writes the mask into row ``index`` of an int32 array ``(batch, words)``.
 
     Raises:
-        ValueError: the array has another form.
+        ValueError: the array has another shape or dtype.
     """
     row = _checked(bitmask)[index, :]
     interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
@@ -53,10 +53,10 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: NDArray[np.int32]
 ) -> None:
-    """Writes which tokens can come for each ``(matcher, row)``, in one call.
+    """Writes the mask of each ``(matcher, row)``, in one call.
 
     Raises:
-        ValueError: the array has another form, or a row is out of range.
+        ValueError: the array has another shape or dtype, or a row is out of range.
     """
     batch, words = _checked(bitmask).shape
     executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
@@ -65,17 +65,18 @@ def fill_next_token_bitmask_par(
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: NDArray[np.int32]
 ) -> None:
-    """As :func:`fill_next_token_bitmask_par`, with the rows after each token of a draft: ``(matcher, row, draft)``.
+    """Like :func:`fill_next_token_bitmask_par`, for ``(matcher, row, draft)``; the masks after each token of the draft
+    follow.
 
     Raises:
-        ValueError: the array has another form, or a row is out of range.
+        ValueError: the array has another shape or dtype, or a row is out of range.
     """
     batch, words = _checked(bitmask).shape
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
 def consume_token_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
-    """Reads a token with each matcher: ``(matcher, token)``; which could come."""
+    """Reads one token with each ``(matcher, token)`` and returns which were allowed."""
     return executor.consume_token_par(matchers)
 
 

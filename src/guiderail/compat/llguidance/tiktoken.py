@@ -17,9 +17,9 @@ def lltokenizer_from_encoding(
     eos_token: int | Sequence[int] | None = None,
     slices: Sequence[str] | None = None,
 ) -> LLTokenizer:
-    """The tokenizer of an encoding; arguments as for :class:`LLTokenizer`, ``eos_token`` its ``eot_token`` by default.
+    """Makes an LLTokenizer of a tiktoken encoding. Arguments as for it; ``eos_token`` is the ``eot_token`` by default.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the encoding cannot be read.
     """
     return LLTokenizer(encoding, n_vocab, encoding.eot_token if eos_token is None else eos_token, slices)

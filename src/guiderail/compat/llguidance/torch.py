@@ -20,13 +20,13 @@ __all__ = [
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> Any:
-    """A tensor of int32 on the CPU, pinned where there is a GPU, in which all tokens are allowed."""
+    """Returns an int32 tensor on the CPU, pinned if there is a GPU, that allows all tokens."""
     shape = get_bitmask_shape(batch_size, vocab_size)
     return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
 
 def apply_token_bitmask_inplace(logits: Any, mask: Any) -> None:
-    """Writes -inf over the logits of tokens that the mask forbids or has no bit for, on any device.
+    """Writes -inf to the logits of tokens that the mask forbids or has no bit for, on any device.
 
     Raises:
         BitmaskError: the tensors do not fit.
@@ -44,19 +44,19 @@ def _array(bitmask: Any) -> Any:
 
 
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: Any, index: int = 0) -> None:
-    """Writes which tokens can come into row ``index``.
+    """Writes the mask into row ``index``.
 
     Raises:
-        ValueError: the tensor has another form.
+        ValueError: the tensor has another shape or dtype.
     """
     arrays.fill_next_token_bitmask(interp, _array(bitmask), index)
 
 
 def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: Any) -> None:
-    """Writes which tokens can come for each ``(matcher, row)``, in one call.
+    """Writes the mask of each ``(matcher, row)``, in one call.
 
     Raises:
-        ValueError: the tensor has another form, or a row is out of range.
+        ValueError: the tensor has another shape or dtype, or a row is out of range.
     """
     arrays.fill_next_token_bitmask_par(executor, matchers, _array(bitmask))
 
@@ -64,9 +64,10 @@ def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[L
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: Any
 ) -> None:
-    """As :func:`fill_next_token_bitmask_par`, with the rows after each token of a draft: ``(matcher, row, draft)``.
+    """Like :func:`fill_next_token_bitmask_par`, for ``(matcher, row, draft)``; the masks after each token of the draft
+    follow.
 
     Raises:
-        ValueError: the tensor has another form, or a row is out of range.
+        ValueError: the tensor has another shape or dtype, or a row is out of range.
     """
     arrays.fill_next_token_bitmask_par_with_draft_tokens(executor, matchers, _array(bitmask))

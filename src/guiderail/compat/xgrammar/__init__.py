@@ -1,7 +1,7 @@
 """``xgrammar``'s interface over guiderail: ``import guiderail.compat.xgrammar as xgr``.
 
-The names, arguments and answers of XGrammar 0.2; see ``docs/coming_from.md`` for what differs. Bitmasks are torch
-tensors, as there, so that torch is loaded when the first is made.
+Names, arguments and results are those of XGrammar 0.2; ``docs/coming_from.md`` lists the differences. Bitmasks are
+torch tensors, as in XGrammar. torch is loaded when the first one is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a grammar was made of: enough to make its constraint again, for another tokenizer or in another process."""
+"""The source of a grammar: enough to build its constraint again, for another tokenizer or in another process."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Recipe:
     Attributes:
         kind: ``"ebnf"``, ``"schema"``, ``"regex"``, ``"lark"``, ``"structural_tag"``, ``"json"``, ``"concat"``,
             ``"union"``.
-        text: a grammar, a schema or tag as JSON, a pattern.
-        options: of this kind.
-        parts: those put together, or those that a Lark grammar names, by ``options["names"]``.
+        text: a grammar, a schema or tag as JSON, or a pattern.
+        options: the options of this kind.
+        parts: the grammars combined, or those that a Lark grammar names; their names are ``options["names"]``.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Recipe:
     parts: tuple[Recipe, ...] = field(default=())
 
     def constraint(self, vocabulary: Vocabulary | None = None) -> Constraint:
-        """The constraint; tokens that a structural tag or a Lark grammar names are those of ``vocabulary``.
+        """Builds the constraint. Tokens that a structural tag or a Lark grammar names are those of ``vocabulary``.
 
         Raises:
             CompatError: the text cannot be read; the message says where and why.
@@ -105,7 +105,7 @@ class Recipe:
         return read(self.text, ())
 
     def asks_for(self, attribute: str) -> bool:
-        """Whether a Lark grammar in it sets an attribute of a rule, as far as its text tells."""
+        """Whether a Lark grammar in it sets an attribute of a rule, judged by its text."""
         here = self.kind == "lark" and re.search(rf"\[[^\]\n]*\b{attribute}\b", self.text) is not None
         return here or any(part.asks_for(attribute) for part in self.parts)
 
@@ -128,7 +128,7 @@ class Recipe:
         return AnyOf(tuple(part.constraint(vocabulary) for part in self.parts))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; :meth:`from_json` reads it."""
+        """Returns JSON that :meth:`from_json` reads."""
         return {
             "kind": self.kind,
             "text": self.text,
@@ -138,10 +138,10 @@ class Recipe:
 
     @classmethod
     def from_json(cls, said: Any) -> Recipe:
-        """What :meth:`to_json` wrote.
+        """Reads the result of :meth:`to_json`.
 
         Raises:
-            KeyError, TypeError, ValueError: it is something else.
+            KeyError, TypeError, ValueError: the text is something else.
         """
         kind = said["kind"]
         if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
@@ -163,7 +163,7 @@ def schema_recipe(
     max_whitespace_cnt: int | None = None,
     any_order: bool = False,
 ) -> Recipe:
-    """That of a JSON Schema with the options of ``compile_json_schema``, checked.
+    """The recipe of a JSON Schema with the options of ``compile_json_schema``, checked.
 
     Raises:
         CompatError: ``compat-option``: an option is out of range.
@@ -185,7 +185,7 @@ def schema_recipe(
 
 
 def _strict_tag(spec: Any) -> Any:
-    """A structural tag whose schemas are read in strict mode, as XGrammar reads them."""
+    """A structural tag whose schemas are in strict mode, as XGrammar reads them."""
     if isinstance(spec, dict) and "type" not in spec and ("format" in spec or "structures" in spec):
         spec = {"type": "structural_tag", **spec}
 
@@ -201,7 +201,7 @@ def _strict_tag(spec: Any) -> Any:
 
 
 def _layout(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of ``json_schema`` that mean the same."""
+    """The options of ``json_schema`` with the same meaning."""
     said: dict[str, Any] = {"property_order": "any" if options["any_order"] else "declared"}
     if options["any_whitespace"]:  # indent and separators say nothing then, in XGrammar too: any layout is allowed
         bound = options["max_whitespace_cnt"]
@@ -222,19 +222,19 @@ _SAYS_NAMES = frozenset(("properties", "patternProperties", "required", "minProp
 
 
 def _strict(schema: Any) -> Any:
-    """What XGrammar's strict mode says beyond ``closed=True``.
+    """Adds to a schema what XGrammar's strict mode means beyond ``closed=True``.
 
-    An object of which nothing is said stays open: ``{"type": "object"}`` is any object. A required name is one that the
-    schema names, whatever its value. Arrays have no more items than
-    ``prefixItems`` declares, unless the schema says what others are. What only tests a value is left as it is written;
-    where a test refers to a definition, definitions are left, too.
+    An object without any keywords stays open: ``{"type": "object"}`` is any object. Required names count as declared,
+    with any value. Arrays have no more items than ``prefixItems`` declares, unless the schema describes further ones.
+    Schemas that only test a value are not changed. If a test refers to a definition, definitions are not changed
+    either.
     """
     left = _DEFINITIONS if _tests_refer(schema, False) else ()
     return _strict_part(schema, left, False)
 
 
 def _strict_part(part: Any, left: tuple[str, ...], joined: bool) -> Any:
-    """A part of a schema; ``joined``: others are applied to the same value."""
+    """Part of a schema; ``joined``: other schemas apply to the same value."""
     if isinstance(part, list):
         return [_strict_part(one, left, joined) for one in part]
     if not isinstance(part, dict):
@@ -263,7 +263,7 @@ def _strict_part(part: Any, left: tuple[str, ...], joined: bool) -> Any:
 
 
 def _tests_refer(part: Any, inside: bool) -> bool:
-    """Whether what only tests a value refers to something, as far as the keywords tell."""
+    """Whether a schema that only tests a value contains a reference, as far as the keywords show."""
     if isinstance(part, list):
         return any(_tests_refer(one, inside) for one in part)
     if not isinstance(part, dict):

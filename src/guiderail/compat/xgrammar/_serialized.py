@@ -1,4 +1,4 @@
-"""The JSON that ``serialize_json`` writes: a kind, a version, and what is needed to make the object again."""
+"""The JSON that ``serialize_json`` writes: a kind, a version, and what is needed to build the object again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ VERSION = "guiderail-1"
 
 
 def write_serialized(kind: str, said: dict[str, Any]) -> str:
-    """An object of a kind as JSON."""
+    """Returns an object of a kind as JSON."""
     return json.dumps({"kind": kind, **said, "__VERSION__": VERSION})
 
 
 def read_serialized(kind: str, text: str) -> dict[str, Any]:
-    """What :func:`write_serialized` wrote.
+    """Reads the result of :func:`write_serialized`.
 
     Raises:
         InvalidJSONError: the text is not JSON.
-        DeserializeVersionError: it is of another version, or XGrammar's own.
+        DeserializeVersionError: it has another version, or is XGrammar's own.
         DeserializeFormatError: it is of another kind.
     """
     try:

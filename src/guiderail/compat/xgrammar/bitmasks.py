@@ -1,4 +1,4 @@
-"""The functions of token bitmasks, over torch tensors as in XGrammar; NumPy arrays will do, too."""
+"""Functions on token bitmasks, for torch tensors as in XGrammar, and for NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _DEVICES = {"cpu": ("cpu",), "cuda": ("cuda",), "triton": ("cuda",)}
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
-    """``(batch_size, ceil(vocab_size / 32))``."""
+    """Returns ``(batch_size, ceil(vocab_size / 32))``."""
     return batch_size, (vocab_size + 31) // 32
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> Any:
-    """A torch tensor on the CPU, int32, of that shape, in which all tokens are allowed."""
+    """Returns an int32 torch tensor of that shape on the CPU that allows all tokens."""
     import torch
 
     return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=torch.int32)
@@ -39,14 +39,14 @@ def apply_token_bitmask_inplace(
     indices: Sequence[int] | None = None,
     backend: str = "auto",
 ) -> None:
-    """Writes -inf over logits whose bit is 0. Logits from ``vocab_size`` on stay as they are, as in XGrammar.
+    """Writes -inf to logits whose bit is 0. Logits from ``vocab_size`` on stay as they are, as in XGrammar.
 
     Args:
         logits: ``(vocabulary,)`` or ``(batch, vocabulary)``, torch or NumPy.
-        bitmask: int32, on the device of the logits, or on the CPU: it is copied then.
-        vocab_size: number of logits to mask; None: as many as there are logits and bits for them.
+        bitmask: int32, on the device of the logits or on the CPU; from there it is copied.
+        vocab_size: the number of logits to mask; None: all that have a bit.
         indices: the rows to mask; None: all.
-        backend: one of XGrammar's. guiderail takes the best for the device: all of them give the same.
+        backend: one of XGrammar's names. It makes no difference: guiderail uses the best for the device.
 
     Raises:
         ValueError: the backend is unknown, or for another device.

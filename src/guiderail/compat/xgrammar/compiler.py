@@ -1,4 +1,4 @@
-"""``GrammarCompiler`` and ``CompiledGrammar``: a grammar for a tokenizer."""
+"""``GrammarCompiler`` and ``CompiledGrammar``: a grammar compiled for a tokenizer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = 4  # sets of stop tokens of which a grammar keeps the guide
 
 
 class CompiledGrammar:
-    """A grammar for a tokenizer; made by :class:`GrammarCompiler`. ``guide`` is guiderail's own object."""
+    """A grammar compiled for a tokenizer. Made by :class:`GrammarCompiler`; ``guide`` is guiderail's own object."""
 
     __slots__ = ("_grammar", "_lock", "_others", "_tokenizer_info", "guide")
 
@@ -33,7 +33,7 @@ class CompiledGrammar:
         self._lock = threading.Lock()
 
     def guide_of(self, stops: tuple[int, ...]) -> Guide:
-        """The guide for a text that other tokens end. An ordinary token among them is no text there.
+        """The guide for texts with other stop tokens. An ordinary token among them is not matched as text.
 
         Raises:
             CompatError: ``bad-token-id``.
@@ -55,7 +55,7 @@ class CompiledGrammar:
 
     @property
     def grammar(self) -> Grammar:
-        """What it was compiled from."""
+        """The grammar it was compiled from."""
         return self._grammar
 
     @property
@@ -65,21 +65,21 @@ class CompiledGrammar:
 
     @property
     def memory_size_bytes(self) -> int:
-        """Bytes that it holds now. It grows while texts are written, up to the limit of ``guiderail.compile``."""
+        """The bytes that it holds now. It grows while texts are written, up to the limit of ``guiderail.compile``."""
         return self.guide.memory_size_bytes()
 
     def serialize_json(self) -> str:
-        """What it was made of, as JSON, without the tokenizer. Not XGrammar's form."""
+        """Returns its source as JSON, without the tokenizer. The format differs from XGrammar's."""
         said = {"grammar": self._grammar._recipe.to_json(), "tokenizer": self._tokenizer_info.vocabulary.fingerprint}
         return write_serialized("compiled_grammar", said)
 
     @classmethod
     def deserialize_json(cls, json_str: str, tokenizer_info: TokenizerInfo) -> CompiledGrammar:
-        """What :meth:`serialize_json` wrote, for the same tokenizer. It is compiled again, which is cheap.
+        """Reads the result of :meth:`serialize_json`, for the same tokenizer, and compiles it again, which is cheap.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: it is something else, or of another
-                tokenizer.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: the text is something else, or for
+                another tokenizer.
         """
         said = read_serialized("compiled_grammar", json_str)
         if said.get("tokenizer") != tokenizer_info.vocabulary.fingerprint:
@@ -94,16 +94,17 @@ def _compiled(recipe: Recipe, info: TokenizerInfo, grammar: Grammar | None = Non
 
 
 class GrammarCompiler:
-    """Compiles grammars for a tokenizer and keeps what it compiled. Safe to use from many threads at once.
+    """Compiles grammars for a tokenizer and caches them. Safe to use from many threads at once.
 
     Args:
         tokenizer_info: the tokenizer.
-        max_threads: at least 1. guiderail makes masks when they are needed, so compiling needs no threads.
-        cache_enabled: keep compiled grammars, by what they were made of.
-        cache_limit_bytes: bytes that they may hold together, the longest unused are dropped; -1: no limit.
+        max_threads: at least 1. guiderail makes masks when they are needed, so compiling uses no threads.
+        cache_enabled: cache compiled grammars by their source.
+        cache_limit_bytes: bytes that cached grammars may hold together; the least recently used are dropped. -1: no
+            limit.
 
     Raises:
-        ValueError: ``tokenizer_info`` is no TokenizerInfo.
+        ValueError: ``tokenizer_info`` is not a TokenizerInfo.
         CompatError: ``compat-option``: a number is out of range.
     """
 
@@ -160,20 +161,20 @@ class GrammarCompiler:
         max_whitespace_cnt: int | None = None,
         any_order: bool = False,
     ) -> CompiledGrammar:
-        """The JSON values that a schema allows, every keyword as its specification says.
+        """Compiles the JSON values that a schema allows. Every keyword means what its specification says.
 
         Args:
-            schema: JSON text, a dict, or a class of pydantic.
-            any_whitespace: white space wherever JSON allows it; ``indent`` and ``separators`` do not matter then.
-            indent: spaces of a level, as for ``json.dumps``; None: one line.
-            separators: as for ``json.dumps``; None: ``(", ", ": ")``, with ``indent`` ``(",", ": ")``.
-            strict_mode: objects and arrays hold only what the schema names, unless it says otherwise.
-            max_whitespace_cnt: characters of white space in one place; None: any number.
-            any_order: properties in any order. Required ones are still required, and none comes twice.
+            schema: JSON text, a dict, or a pydantic model class.
+            any_whitespace: allow white space wherever JSON does; ``indent`` and ``separators`` have no effect then.
+            indent: spaces per level, as for ``json.dumps``; None: one line.
+            separators: as for ``json.dumps``; None: ``(", ", ": ")``, or ``(",", ": ")`` with ``indent``.
+            strict_mode: objects and arrays hold only what the schema declares, unless it says otherwise.
+            max_whitespace_cnt: maximum number of white space characters in one place; None: no maximum.
+            any_order: properties in any order. Required ones stay required, and none comes twice.
 
         Raises:
-            ValueError: ``schema`` is of another type.
-            CompatError: the schema cannot be read or no value satisfies it; an option is wrong.
+            ValueError: ``schema`` has another type.
+            CompatError: the schema cannot be read or no value satisfies it; or an option is wrong.
         """
         return self._compile(
             schema_recipe(
@@ -188,32 +189,32 @@ class GrammarCompiler:
         )
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
-        """Any JSON object or array."""
+        """Compiles any JSON object or array."""
         return self._compile(Recipe("json"))
 
     def compile_regex(self, regex: str) -> CompiledGrammar:
-        """A regular expression of ECMAScript, which the whole text matches.
+        """Compiles an ECMAScript regular expression that must match the whole text.
 
         Raises:
-            CompatError: it cannot be read.
+            CompatError: the expression cannot be read.
         """
         return self._compile(Recipe("regex", regex))
 
     def compile_lark(
         self, lark_string: str, *, named_grammars: Mapping[str, Grammar | str] | None = None
     ) -> CompiledGrammar:
-        """A Lark grammar; see :meth:`Grammar.from_lark`.
+        """Compiles a Lark grammar; see :meth:`Grammar.from_lark`.
 
         Raises:
-            TypeError, CompatError: as there.
+            TypeError, CompatError: see there.
         """
         return self._compile(lark_recipe(lark_string, named_grammars))
 
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
-        """A structural tag; see :meth:`Grammar.from_structural_tag`.
+        """Compiles a structural tag; see :meth:`Grammar.from_structural_tag`.
 
         Raises:
-            TypeError, InvalidJSONError, InvalidStructuralTagError: as there.
+            TypeError, InvalidJSONError, InvalidStructuralTagError: see there.
         """
         recipe = tag_recipe(args, kwargs)
         try:
@@ -222,11 +223,11 @@ class GrammarCompiler:
             raise InvalidStructuralTagError(error.message, code=error.code) from (error.__cause__ or error)
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
-        """EBNF (GBNF), or a :class:`Grammar`.
+        """Compiles EBNF (GBNF), or a :class:`Grammar`.
 
         Raises:
             ValueError: it is neither.
-            CompatError: it cannot be read, or no text fits it.
+            CompatError: it cannot be read, or no text matches it.
         """
         if isinstance(grammar, str):
             return self._compile(ebnf_recipe(grammar, root_rule_name))
@@ -236,19 +237,19 @@ class GrammarCompiler:
         raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
 
     def clear_cache(self) -> None:
-        """Forgets what was compiled."""
+        """Drops all cached grammars."""
         with self._lock:
             dropped = list(self._known.values())
             self._known.clear()
         del dropped
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes that the compiled grammars hold now."""
+        """Returns the bytes that the cached grammars hold now."""
         with self._lock:
             kept = list(self._known.values())
         return sum(one.memory_size_bytes for one in kept)
 
     @property
     def cache_limit_bytes(self) -> int:
-        """As given."""
+        """The limit, as given."""
         return self._limit

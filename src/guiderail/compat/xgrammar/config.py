@@ -1,4 +1,4 @@
-"""``xgrammar.config``: how deep grammars may nest, and the version of serialized texts."""
+"""``xgrammar.config``: how deep grammars may nest, and the version of the serialization format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _DEPTH = 10_000  # XGrammar's default
 
 
 def get_max_recursion_depth() -> int:
-    """XGrammar's default. guiderail bounds work, not depth: see ``max_work`` of ``guiderail.compile``."""
+    """Returns XGrammar's default. guiderail bounds work, not depth: see ``max_work`` of ``guiderail.compile``."""
     return _DEPTH
 
 
 def set_max_recursion_depth(max_recursion_depth: int) -> None:
-    """Takes the default only.
+    """Accepts only the default.
 
     Raises:
         CompatError: ``compat-option``: another depth.
@@ -34,11 +34,11 @@ def set_max_recursion_depth(max_recursion_depth: int) -> None:
 
 @contextmanager
 def max_recursion_depth(temp_depth: int) -> Iterator[None]:
-    """As :func:`set_max_recursion_depth`, for a while."""
+    """A context manager around :func:`set_max_recursion_depth`."""
     set_max_recursion_depth(temp_depth)
     yield
 
 
 def get_serialization_version() -> str:
-    """The version that ``serialize_json`` writes."""
+    """Returns the version that ``serialize_json`` writes."""
     return VERSION

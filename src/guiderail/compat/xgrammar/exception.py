@@ -1,4 +1,4 @@
-"""The errors of ``xgrammar.exception``; all are a ``RuntimeError`` and a ``GuiderailError``."""
+"""The errors of ``xgrammar.exception``. Each is both a ``RuntimeError`` and a ``GuiderailError``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["DeserializeFormatError", "DeserializeVersionError", "InvalidJSONErro
 
 
 class DeserializeFormatError(CompatError):
-    """A serialized text is not of the form that ``serialize_json`` writes."""
+    """A serialized text does not have the format that ``serialize_json`` writes."""
 
     code = "compat-serialized"
 
 
 class DeserializeVersionError(CompatError):
-    """A serialized text is of another version, or of XGrammar itself."""
+    """A serialized text has another version, or was written by XGrammar itself."""
 
     code = "compat-version"
 
 
 class InvalidStructuralTagError(CompatError):
-    """A structural tag is not of the format."""
+    """A structural tag is malformed."""
 
     code = "structural-tag"
 

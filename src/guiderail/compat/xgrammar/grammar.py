@@ -1,4 +1,4 @@
-"""``Grammar``: what texts are allowed, before there is a tokenizer."""
+"""``Grammar``: the allowed texts, independent of a tokenizer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ __all__ = ["Grammar"]
 
 
 class Grammar:
-    """The texts that a grammar allows; made by its class methods, which raise if it cannot be read.
+    """A set of allowed texts. Made by its class methods, which raise an error if the source cannot be read.
 
-    ``Grammar.constraint`` is guiderail's own constraint. ``str`` shows the source: guiderail makes no EBNF of schemas.
+    ``Grammar.constraint`` is guiderail's own constraint. ``str`` returns the source: guiderail does not turn schemas
+    into EBNF.
     """
 
     __slots__ = ("_constraint", "_recipe")
@@ -33,34 +34,36 @@ class Grammar:
 
     @property
     def constraint(self) -> Constraint:
-        """The same as a constraint of guiderail."""
+        """guiderail's constraint."""
         return self._constraint
 
     @classmethod
     def from_ebnf(cls, ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
-        """Of EBNF as XGrammar and llama.cpp write it (GBNF).
+        """Makes a grammar from EBNF as XGrammar and llama.cpp write it (GBNF).
 
         Raises:
-            CompatError: it cannot be read, with line and column.
+            CompatError: the text cannot be read; the message has line and column.
         """
         return _whole(cls(ebnf_recipe(ebnf_string, root_rule_name)))
 
     @classmethod
     def from_json_schema(cls, schema: Any, *, print_converted_ebnf: bool = False, **options: Any) -> Grammar:
-        """Of a JSON Schema: JSON text, a dict, or a class of pydantic. Options as ``compile_json_schema``.
+        """Makes a grammar from a JSON Schema: JSON text, a dict, or a pydantic model class.
+
+        Options are those of ``GrammarCompiler.compile_json_schema``.
 
         Raises:
-            CompatError: the schema or an option cannot be used, with the place.
+            CompatError: the schema or an option cannot be used; the message says where.
         """
         _no_ebnf(print_converted_ebnf)
         return _whole(cls(schema_recipe(schema_text(schema), **options)))
 
     @classmethod
     def from_regex(cls, regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
-        """Of a regular expression of ECMAScript, which the whole text matches.
+        """Makes a grammar from an ECMAScript regular expression that must match the whole text.
 
         Raises:
-            CompatError: it cannot be read.
+            CompatError: the expression cannot be read.
         """
         _no_ebnf(print_converted_ebnf)
         return _whole(cls(Recipe("regex", regex_string)))
@@ -73,7 +76,7 @@ class Grammar:
         tokenizer_info: TokenizerInfo | None = None,
         named_grammars: Mapping[str, Grammar | str] | None = None,
     ) -> Grammar:
-        """Of a Lark grammar; ``@name`` is one of ``named_grammars`` (a Lark text is read the same way).
+        """Makes a grammar from Lark text. ``@name`` refers to one of ``named_grammars``, where a text is Lark, too.
 
         Raises:
             TypeError: ``named_grammars`` is not a dict of grammars and texts.
@@ -84,12 +87,14 @@ class Grammar:
 
     @classmethod
     def from_structural_tag(cls, *args: Any, **kwargs: Any) -> Grammar:
-        """Of a structural tag: ``(structural_tag)``, a ``StructuralTag``, a dict or JSON; or ``(tags, triggers)``.
+        """Makes a grammar from a structural tag.
+
+        The arguments are ``(structural_tag)``, a ``StructuralTag``, a dict or JSON text; or ``(tags, triggers)``.
 
         Raises:
             InvalidJSONError: the text is not JSON.
-            InvalidStructuralTagError: the tag is not of the format; the message has the JSON pointer.
-            TypeError: the arguments are of other types.
+            InvalidStructuralTagError: the tag is malformed; the message has the JSON pointer.
+            TypeError: the arguments have other types.
         """
         recipe = tag_recipe(args, kwargs)
         try:
@@ -101,29 +106,29 @@ class Grammar:
 
     @classmethod
     def builtin_json_grammar(cls) -> Grammar:
-        """Any JSON object or array."""
+        """Makes a grammar of any JSON object or array."""
         return cls(Recipe("json"))
 
     @classmethod
     def concat(cls, *grammars: Grammar) -> Grammar:
-        """A text of each, one after the other."""
+        """Concatenates grammars."""
         return cls(Recipe("concat", parts=tuple(grammar._recipe for grammar in grammars)))
 
     @classmethod
     def union(cls, *grammars: Grammar) -> Grammar:
-        """A text of any of them."""
+        """Makes the union of grammars."""
         return cls(Recipe("union", parts=tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
-        """What it was made of, as JSON that :meth:`deserialize_json` reads. Not XGrammar's form."""
+        """Returns its source as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
         return write_serialized("grammar", {"grammar": self._recipe.to_json()})
 
     @classmethod
     def deserialize_json(cls, json_string: str) -> Grammar:
-        """What :meth:`serialize_json` wrote.
+        """Reads the result of :meth:`serialize_json`.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: it is something else.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: the text is something else.
         """
         return cls(recipe_of(read_serialized("grammar", json_string).get("grammar")))
 
@@ -136,7 +141,7 @@ class Grammar:
 
 
 def _whole(grammar: Grammar) -> Grammar:
-    """The grammar, read to its end: what is wrong in a part of it is said now."""
+    """The grammar after compiling it once, so that errors in its parts are raised now."""
     from guiderail.compat._errors import raised_as
 
     with raised_as():
@@ -157,7 +162,7 @@ def schema_text(schema: Any) -> str:
     """A schema as JSON.
 
     Raises:
-        ValueError: it is neither JSON text, a dict, nor a class of pydantic.
+        ValueError: it is neither JSON text, nor a dict, nor a pydantic model class.
     """
     if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
         return json.dumps(schema.model_json_schema())
@@ -169,12 +174,12 @@ def schema_text(schema: Any) -> str:
 
 
 def ebnf_recipe(text: str, root: str) -> Recipe:
-    """That of a grammar in EBNF."""
+    """The recipe of a grammar in EBNF."""
     return Recipe("ebnf", text, (("root", root),))
 
 
 def lark_recipe(text: str, named: Mapping[str, Grammar | str] | None) -> Recipe:
-    """That of a Lark grammar and the grammars that it names."""
+    """The recipe of a Lark grammar and the grammars that it names."""
     named = {} if named is None else named
     if not isinstance(named, Mapping):
         raise TypeError("named_grammars must be a dictionary")
@@ -192,7 +197,7 @@ def lark_recipe(text: str, named: Mapping[str, Grammar | str] | None) -> Recipe:
 
 
 def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
-    """That of a structural tag, from the arguments of either way to give one."""
+    """The recipe of a structural tag, from either form of the arguments."""
     if len(args) == 1 and not kwargs:
         given = args[0]
     elif not args and set(kwargs) == {"structural_tag"}:
@@ -217,7 +222,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
 
 
 def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
-    """The older way to give a tag: items with ``begin``, ``schema``, ``end``."""
+    """A tag in the older form: items with ``begin``, ``schema``, ``end``."""
     structures = []
     for tag in tags:
         item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
@@ -228,10 +233,10 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
 
 
 def recipe_of(said: Any) -> Recipe:
-    """A recipe out of a serialized text.
+    """The recipe in a serialized text.
 
     Raises:
-        DeserializeFormatError: it is not one.
+        DeserializeFormatError: there is none.
     """
     try:
         return Recipe.from_json(said)

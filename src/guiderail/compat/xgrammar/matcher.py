@@ -1,4 +1,4 @@
-"""``GrammarMatcher`` and ``BatchGrammarMatcher``: texts on their way."""
+"""``GrammarMatcher`` and ``BatchGrammarMatcher``, which follow texts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class GrammarMatcher:
 
     Args:
         compiled_grammar: the grammar.
-        override_stop_tokens: tokens that end the text; None: the tokenizer's.
-        terminate_without_stop_token: the text is over as soon as it is complete; stop tokens are not accepted then.
-        max_rollback_tokens: any number can be rolled back, whatever is said here (deprecated in XGrammar, too).
-        default_temperature: what :attr:`temperature` reports.
+        override_stop_tokens: the tokens that end the text; None: the tokenizer's.
+        terminate_without_stop_token: end the text as soon as it is complete; stop tokens are not accepted then.
+        max_rollback_tokens: has no effect (and is deprecated in XGrammar): any number of tokens can be rolled back.
+        default_temperature: the value of :attr:`temperature`.
 
     Raises:
-        ValueError: ``compiled_grammar`` is not one.
+        ValueError: ``compiled_grammar`` is not a CompiledGrammar.
     """
 
     __slots__ = ("_default_temperature", "_grammar", "_open_end", "_strings", "matcher")
@@ -62,10 +62,10 @@ class GrammarMatcher:
         self._default_temperature = None if default_temperature is None else float(default_temperature)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Reads a token. False, and nothing changes, if it cannot come or the text is over.
+        """Reads a token. Returns False, and changes nothing, if it is not allowed or the text has ended.
 
         Args:
-            token_id: the token; ids that do not exist are not accepted.
+            token_id: the token; unknown ids are not accepted.
             debug_print: print the state after it.
 
         Raises:
@@ -84,7 +84,10 @@ class GrammarMatcher:
         return taken
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """Reads text as one step, whatever its tokens. False, and nothing changes, if no match continues like this."""
+        """Reads text as one step, however it is split into tokens.
+
+        Returns False, and changes nothing, if no match continues with it.
+        """
         if self.matcher.is_terminated():
             return False
         with raised_as():
@@ -97,15 +100,15 @@ class GrammarMatcher:
         return taken
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
-        """Writes which tokens can come next into row ``index``; returns whether any is forbidden.
+        """Writes the mask into row ``index`` and returns whether any token is forbidden.
 
         Args:
-            bitmask: int32, ``(batch, >= ceil(vocab_size / 32))``, on the CPU. Bits of no token become 0.
+            bitmask: int32, ``(batch, >= ceil(vocab_size / 32))``, on the CPU. Padding bits become 0.
             index: the row.
-            debug_print: print how many tokens can come.
+            debug_print: print how many tokens are allowed.
 
         Raises:
-            CompatError: the text is over, or the bitmask has another form.
+            CompatError: the text has ended, or the bitmask has another shape or dtype.
         """
         with raised_as():
             applies: bool = self.matcher.fill_next_token_bitmask(bitmask, index)
@@ -122,18 +125,18 @@ class GrammarMatcher:
         time_threshold: float = -1.0,
         temperatures: Any = None,
     ) -> bool:
-        """Fills the row of each node of a draft tree that can be reached; the other rows stay as they are.
+        """Fills the row of each reachable node of a draft tree; the other rows stay as they are.
 
         Args:
-            retrieve_next_token: for each node the index of its first child, or -1.
-            retrieve_next_sibling: for each node the index of its next sibling, or -1.
+            retrieve_next_token: for each node, the index of its first child, or -1.
+            retrieve_next_sibling: for each node, the index of its next sibling, or -1.
             draft_tokens: the token of each node; that of node 0 has been read already.
-            token_bitmask: int32, a row for each node.
-            time_threshold: seconds after which it stops; 0 or less: none.
+            token_bitmask: int32, one row for each node.
+            time_threshold: seconds after which to stop; 0 or less: no limit.
             temperatures: None, or float32, one for each node: see :attr:`temperature`.
 
         Returns:
-            Whether the whole tree was done in time.
+            Whether the whole tree was filled in time.
 
         Raises:
             CompatError: the arrays do not fit.
@@ -150,7 +153,9 @@ class GrammarMatcher:
             node, before = waiting.pop()
             seen += 1
             if not 0 <= node < len(tokens) or seen > len(tokens):
-                raise CompatError("the draft tree names a node that is not there, or one twice", code="compat-draft")
+                raise CompatError(
+                    "the draft tree names a node that does not exist, or names one twice", code="compat-draft"
+                )
             if 0 < time_threshold < time.monotonic() - begun:
                 return False
             sibling = siblings[node]
@@ -171,10 +176,10 @@ class GrammarMatcher:
         return True
 
     def find_jump_forward_string(self) -> str:
-        """The only text that can come next; empty if there is a choice or the text may end.
+        """Returns the only text that can come next; empty if there is a choice or the text may end.
 
         Raises:
-            CompatError: the text is over.
+            CompatError: the text has ended.
         """
         with raised_as():
             if self.matcher.is_terminated():
@@ -182,24 +187,23 @@ class GrammarMatcher:
             return self.matcher.find_jump_forward_string()
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Undoes the last steps; a string read by ``accept_string`` is one.
+        """Undoes the last steps; a string read by ``accept_string`` is one step.
 
         Raises:
-            CompatError: there are fewer.
+            CompatError: there are fewer steps.
         """
         if num_tokens > 0:
             with raised_as():
                 self.matcher.rollback(num_tokens)
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """Names and texts of what rules of a grammar have captured (``name[capture]``), name by name.
+        """Returns pairs of name and text that rules captured (``name[capture]``), grouped by name.
 
         Args:
-            deduplicate: each rule once where it stands, with its longest text. There is nothing else here.
+            deduplicate: return each rule once per position, with its longest text. No other mode is supported.
 
         Raises:
-            CompatError: ``compat-unsupported``: every way in which a rule may have ended is asked for, or the grammar
-                is a part of another.
+            CompatError: ``compat-unsupported``: ``deduplicate=False``; or the grammar is part of another.
         """
         grammar = self._grammar.grammar
         if not deduplicate or not has_captures(grammar.constraint):
@@ -221,12 +225,12 @@ class GrammarMatcher:
         return bool(self.matcher.is_terminated() or self.matcher.is_accepting())
 
     def reset(self) -> None:
-        """Back to the start."""
+        """Returns to the start."""
         self.matcher.reset()
         self._strings.clear()
 
     def fork(self) -> GrammarMatcher:
-        """An independent copy in the same state."""
+        """Returns an independent copy in the same state."""
         twin = GrammarMatcher.__new__(GrammarMatcher)
         twin.matcher = self.matcher.fork()
         twin._grammar, twin._open_end = self._grammar, self._open_end
@@ -240,7 +244,7 @@ class GrammarMatcher:
 
     @property
     def temperature(self) -> float | None:
-        """``default_temperature``: a grammar that sets another is refused where it is read."""
+        """``default_temperature``. A grammar that sets another is rejected when it is read."""
         return self._default_temperature
 
     @property
@@ -260,10 +264,10 @@ def _numbers(array: Any) -> list[int]:
 
 
 class BatchGrammarMatcher:
-    """Fills and reads for many matchers at once, in one native call.
+    """Fills masks and reads tokens for many matchers, in one native call.
 
     Args:
-        max_threads: most threads; ``"auto"``: one for each core.
+        max_threads: maximum number of threads; ``"auto"``: one per core.
 
     Raises:
         CompatError: ``compat-option``: less than one thread.
@@ -288,11 +292,11 @@ class BatchGrammarMatcher:
         Args:
             matchers: the matchers.
             bitmask: int32, ``(>= batch, >= ceil(vocab_size / 32))``, on the CPU.
-            indices: the row of each; by default its position.
+            indices: the row of each matcher; by default its position.
             debug_print: print the state of each.
 
         Raises:
-            CompatError: the bitmask has another form, or a text is over.
+            CompatError: the bitmask has another shape or dtype, or a text has ended.
         """
         rows = None if indices is None else [int(row) for row in indices]
         if rows is not None and len(rows) != len(matchers):
@@ -312,10 +316,10 @@ class BatchGrammarMatcher:
         Args:
             matchers: the matchers.
             temperatures: float32, one-dimensional.
-            indices: where that of each is written; by default at its position.
+            indices: the position of each matcher's temperature; by default that of the matcher.
 
         Raises:
-            CompatError: there are other numbers of them.
+            CompatError: the lengths differ.
         """
         places = range(len(matchers)) if indices is None else indices
         if len(places) != len(matchers):
@@ -329,10 +333,10 @@ class BatchGrammarMatcher:
     def batch_accept_token(
         matchers: Sequence[GrammarMatcher], tokens: Sequence[int], debug_print: bool = False
     ) -> list[bool]:
-        """Reads a token with each matcher; which of them were accepted.
+        """Reads one token with each matcher and returns which were accepted.
 
         Raises:
-            CompatError: there are not as many tokens as matchers.
+            CompatError: the numbers of tokens and matchers differ.
         """
         _as_many(matchers, tokens, "tokens")
         return [one.accept_token(token, debug_print=debug_print) for one, token in zip(matchers, tokens, strict=True)]
@@ -341,10 +345,10 @@ class BatchGrammarMatcher:
     def batch_accept_string(
         matchers: Sequence[GrammarMatcher], strings: Sequence[str | bytes], debug_print: bool = False
     ) -> list[bool]:
-        """Reads a text with each matcher; which of them were accepted.
+        """Reads one text with each matcher and returns which were accepted.
 
         Raises:
-            CompatError: there are not as many texts as matchers.
+            CompatError: the numbers of texts and matchers differ.
         """
         _as_many(matchers, strings, "strings")
         return [one.accept_string(text, debug_print=debug_print) for one, text in zip(matchers, strings, strict=True)]
@@ -354,7 +358,7 @@ class BatchGrammarMatcher:
         """Undoes the last steps of each matcher.
 
         Raises:
-            CompatError: there are not as many numbers as matchers, or one is too large.
+            CompatError: the lengths differ, or a number is too large.
         """
         counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else list(num_tokens)
         _as_many(matchers, counts, "numbers of tokens")

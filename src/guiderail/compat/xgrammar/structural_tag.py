@@ -1,6 +1,6 @@
-"""``xgrammar.structural_tag``: the models of pydantic in which structural tags are written.
+"""``xgrammar.structural_tag``: the pydantic models of structural tags.
 
-What a tag means, and what is wrong with one, says ``guiderail.structural_tag``; these are its parts as classes.
+These are the parts of a tag as classes. ``guiderail.structural_tag`` defines what a tag means and checks it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Count = Annotated[int, Field(ge=0, le=2_147_483_647)]
 
 
 class ConstStringFormat(BaseModel):
-    """A text."""
+    """A fixed text."""
 
     type: Literal["const_string"] = "const_string"
     value: str
 
 
 class JSONSchemaFormat(BaseModel):
-    """The values of a JSON Schema, as JSON or in the parameters' style of a model family."""
+    """The values of a JSON Schema, as JSON or in the parameter style of a model family."""
 
     type: Literal["json_schema"] = "json_schema"
     json_schema: bool | dict[str, Any]
@@ -47,7 +47,7 @@ class QwenXMLParameterFormat(BaseModel):
 
 
 class AnyTextFormat(BaseModel):
-    """Any text that holds none of ``excludes`` and not the end of the tag around."""
+    """Any text that contains none of ``excludes`` and not the end of the enclosing tag."""
 
     type: Literal["any_text"] = "any_text"
     excludes: list[str] = []
@@ -77,14 +77,14 @@ class TokenFormat(BaseModel):
 
 
 class ExcludeTokenFormat(BaseModel):
-    """Any one token but these."""
+    """Any one token except these."""
 
     type: Literal["exclude_token"] = "exclude_token"
     exclude_tokens: list[_Token] = []
 
 
 class AnyTokensFormat(BaseModel):
-    """Tokens, none of them one of these."""
+    """Any number of tokens except these."""
 
     type: Literal["any_tokens"] = "any_tokens"
     exclude_tokens: list[_Token] = []
@@ -92,14 +92,14 @@ class AnyTokensFormat(BaseModel):
 
 
 class SequenceFormat(BaseModel):
-    """One after the other."""
+    """The elements in sequence."""
 
     type: Literal["sequence"] = "sequence"
     elements: list[Format]
 
 
 class OrFormat(BaseModel):
-    """One of them."""
+    """One of the elements."""
 
     type: Literal["or"] = "or"
     elements: list[Format]
@@ -113,7 +113,7 @@ class OptionalFormat(BaseModel):
 
 
 class PlusFormat(BaseModel):
-    """The content once or more."""
+    """The content one or more times."""
 
     type: Literal["plus"] = "plus"
     content: Format
@@ -127,7 +127,7 @@ class StarFormat(BaseModel):
 
 
 class RepeatFormat(BaseModel):
-    """The content ``min`` to ``max`` times; -1: no upper bound."""
+    """The content ``min`` to ``max`` times; -1: no maximum."""
 
     type: Literal["repeat"] = "repeat"
     min: int
@@ -136,7 +136,7 @@ class RepeatFormat(BaseModel):
 
 
 class TagFormat(BaseModel):
-    """A content between a beginning and an end."""
+    """Content between a beginning and an end."""
 
     type: Literal["tag"] = "tag"
     begin: str | TokenFormat
@@ -177,7 +177,7 @@ class TagsWithSeparatorFormat(BaseModel):
 
 
 class DispatchFormat(BaseModel):
-    """Free text in which each pattern is followed by a content."""
+    """Free text in which each pattern is followed by its content."""
 
     type: Literal["dispatch"] = "dispatch"
     rules: list[tuple[str, Format]]
@@ -186,7 +186,7 @@ class DispatchFormat(BaseModel):
 
 
 class TokenDispatchFormat(BaseModel):
-    """Free tokens in which each of these tokens is followed by a content."""
+    """Free tokens in which each of these tokens is followed by its content."""
 
     type: Literal["token_dispatch"] = "token_dispatch"
     rules: list[tuple[_Token, Format]]
@@ -222,7 +222,7 @@ Format = Annotated[
 
 
 class StructuralTagItem(BaseModel):
-    """A tag of the older form: what begins it, the schema of its content, what ends it."""
+    """A tag of the older form: its beginning, the schema of its content, and its end."""
 
     begin: str
     schema_: str | type[BaseModel] | dict[str, Any] = Field(alias="schema")
@@ -237,7 +237,7 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_legacy_structural_tag(tags: list[StructuralTagItem], triggers: list[str]) -> StructuralTag:
-        """Of items and triggers."""
+        """Makes a tag of items and triggers."""
         from guiderail.compat.xgrammar.grammar import schema_text
 
         made = [
@@ -250,7 +250,7 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
-        """Of JSON text, or what it reads into."""
+        """Makes a tag of JSON text, or of parsed JSON."""
         made: StructuralTag = StructuralTag.model_validate(
             json.loads(json_str) if isinstance(json_str, str) else json_str
         )

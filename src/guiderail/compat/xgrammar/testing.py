@@ -1,4 +1,4 @@
-"""What engines and tests use of ``xgrammar.testing``."""
+"""The parts of ``xgrammar.testing`` that engines and tests use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _get_matcher_from_grammar(grammar: Grammar | str, **kwargs: Any) -> GrammarM
 
 
 def _is_grammar_accept_string(grammar: Grammar | str, input_str: str | bytes, **kwargs: Any) -> bool:
-    """Whether a whole text is one of the grammar's. ``require_termination=False``: or the beginning of one."""
+    """Whether a grammar matches a whole text; with ``require_termination=False``, also the beginning of one."""
     whole = kwargs.pop("require_termination", True)
     if kwargs:
         raise TypeError(f"_is_grammar_accept_string has no options {', '.join(kwargs)} here")
@@ -43,14 +43,14 @@ def _is_grammar_accept_string(grammar: Grammar | str, input_str: str | bytes, **
 
 
 def bitmask_to_bool_mask(bit_mask: Any, vocab_size: int | None = None) -> Any:
-    """The bits as a torch tensor of booleans, True = allowed."""
+    """Converts a bitmask to a torch tensor of booleans, True = allowed."""
     import torch
 
     return torch.from_numpy(bitmask_to_bool(bit_mask, vocab_size).copy())
 
 
 def bool_mask_to_bitmask(bool_mask: Any) -> Any:
-    """Booleans as a bitmask, a torch tensor of int32."""
+    """Converts booleans to a bitmask, an int32 torch tensor."""
     import torch
 
     from guiderail.matching.bitmask import bool_to_bitmask
@@ -59,12 +59,12 @@ def bool_mask_to_bitmask(bool_mask: Any) -> Any:
 
 
 def _get_masked_tokens_from_bitmask(bitmask: Any, vocab_size: int, index: int = 0) -> list[int]:
-    """The ids of the tokens that a row forbids."""
+    """Returns the ids of the tokens that a row forbids."""
     allowed = bitmask_to_bool(bitmask, vocab_size)[index]
     return [i for i in range(vocab_size) if not allowed[i]]
 
 
 def _is_single_token_bitmask(bitmask: Any, vocab_size: int, index: int = 0) -> tuple[bool, int]:
-    """Whether a row allows one token only, and which; -1 for none."""
+    """Returns whether a row allows exactly one token, and which; -1 for none."""
     allowed = bitmask_to_bool(bitmask, vocab_size)[index].nonzero()[0]
     return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)

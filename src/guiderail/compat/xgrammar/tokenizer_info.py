@@ -24,7 +24,7 @@ _NO_TEXT = b"\x00"  # stands in a vocabulary without any text, so that strings c
 
 
 class VocabType(Enum):
-    """How the tokens of a vocabulary are written.
+    """How the tokens of a vocabulary are encoded.
 
     ``RAW``: as they are; ``BYTE_FALLBACK``: SentencePiece's ``▁`` and ``<0x0A>``; ``BYTE_LEVEL``: GPT-2's characters
     for bytes (``Ġ``).
@@ -38,15 +38,15 @@ class VocabType(Enum):
 class TokenizerInfo:
     """The tokens of a model.
 
-    Special tokens are known where the tokenizer tells (``from_huggingface``): they are never matched as text. In a
-    plain list only the stop tokens and empty texts are special, as in XGrammar.
+    Special tokens are known only if the tokenizer declares them (``from_huggingface``); they are never matched as text.
+    In a plain list, only stop tokens and empty texts are special, as in XGrammar.
 
     Args:
         encoded_vocab: the tokens in the order of their ids.
-        vocab_type: how they are written.
+        vocab_type: how they are encoded.
         vocab_size: the width of the model's logits, at least the number of tokens.
-        stop_token_ids: tokens that end the text; None: those with a well-known name (``</s>``, ``<|eot_id|>`` …).
-        add_prefix_space: kept and reported; constraints speak of what continues a prompt, where it changes nothing.
+        stop_token_ids: the tokens that end the text; None: those with a well-known name (``</s>``, ``<|eot_id|>`` …).
+        add_prefix_space: stored and reported, without effect: constraints are about text that continues a prompt.
 
     Raises:
         CompatError: ``bad-size``, ``bad-token``, ``bad-token-id``.
@@ -106,16 +106,16 @@ class TokenizerInfo:
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
     ) -> TokenizerInfo:
-        """Of a tokenizer of transformers, or any other that guiderail reads (see ``Vocabulary``).
+        """Makes one of a transformers tokenizer, or of any other that guiderail reads (see ``Vocabulary``).
 
         Args:
             tokenizer: the tokenizer.
-            vocab_size: the width of the model's logits; tokens from there on are left out.
-            stop_token_ids: tokens that end the text; None: the tokenizer's ``eos_token_id``, or what its files say.
+            vocab_size: the width of the model's logits; tokens from there on are dropped.
+            stop_token_ids: the tokens that end the text; None: the tokenizer's ``eos_token_id``, or what its files say.
 
         Raises:
             ValueError: ``stop_token_ids`` is empty.
-            CompatError: the bytes of its tokens cannot be told.
+            CompatError: the bytes of its tokens are unknown.
         """
         from guiderail.vocabulary.adapted import vocabulary_of
 
@@ -147,11 +147,11 @@ class TokenizerInfo:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The same as guiderail's own :class:`Vocabulary`."""
+        """guiderail's own :class:`Vocabulary`."""
         return self._vocabulary
 
     def with_stops(self, stops: Sequence[int]) -> Vocabulary:
-        """The vocabulary in which these tokens, and no others, end the text; ordinary ones are no text then.
+        """The vocabulary with exactly these stop tokens. Ordinary tokens among them are not matched as text.
 
         Raises:
             CompatError: ``bad-token-id``.
@@ -176,7 +176,7 @@ class TokenizerInfo:
 
     @property
     def vocab_type(self) -> VocabType:
-        """How the tokens were written."""
+        """How the tokens are encoded."""
         return self._kind
 
     @property
@@ -203,11 +203,13 @@ class TokenizerInfo:
 
     @property
     def special_token_ids(self) -> list[int]:
-        """Tokens that are never text: empty ones, padding, and those that the tokenizer declares."""
+        """The tokens that are never matched as text: empty ones, padding, and those that the tokenizer declares
+        special.
+        """
         return list(self._special)
 
     def dump_metadata(self) -> str:
-        """What :meth:`from_vocab_and_metadata` takes beside the tokens, as JSON."""
+        """Returns JSON that :meth:`from_vocab_and_metadata` takes together with the tokens."""
         return json.dumps(self._metadata(), separators=(",", ":"))
 
     def _metadata(self) -> dict[str, Any]:
@@ -220,10 +222,10 @@ class TokenizerInfo:
 
     @classmethod
     def from_vocab_and_metadata(cls, encoded_vocab: Sequence[bytes | str], metadata: str) -> TokenizerInfo:
-        """Of the tokens as they are written, and what :meth:`dump_metadata` says of them.
+        """Makes one of the encoded tokens and the result of :meth:`dump_metadata`.
 
         Raises:
-            InvalidJSONError, DeserializeFormatError: the metadata is not of that form.
+            InvalidJSONError, DeserializeFormatError: the metadata does not have that form.
         """
         from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError
 
@@ -243,7 +245,7 @@ class TokenizerInfo:
             raise DeserializeFormatError(f"the metadata is not that of dump_metadata: {error!r}") from None
 
     def serialize_json(self) -> str:
-        """The tokens and all else, as JSON that :meth:`deserialize_json` reads. Not XGrammar's form."""
+        """Returns everything as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
         said = self._metadata()
         said["tokens"] = [token.decode("latin-1") for token in self._tokens]
         said["special"] = dict(self._vocabulary.special_tokens)
@@ -251,10 +253,10 @@ class TokenizerInfo:
 
     @classmethod
     def deserialize_json(cls, json_string: str) -> TokenizerInfo:
-        """What :meth:`serialize_json` wrote.
+        """Reads the result of :meth:`serialize_json`.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: it is something else.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: the text is something else.
         """
         from guiderail.compat.xgrammar.exception import DeserializeFormatError
 
@@ -298,14 +300,14 @@ def _decoded(token: bytes | str, kind: VocabType) -> bytes:
 
 @lru_cache(maxsize=1)
 def _byte_level() -> dict[str, int]:
-    """GPT-2's characters for bytes: printable ones stand for themselves, the others follow from U+0100 on."""
+    """GPT-2's characters for bytes: printable bytes stand for themselves, the others are U+0100 and following."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in set(shown)]
     return {chr(byte): byte for byte in shown} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
 
 
 def _kind_of(vocab: dict[str, int]) -> VocabType:
-    """How a tokenizer writes its tokens, by what is in it."""
+    """How a tokenizer encodes its tokens, judged by its contents."""
     if sum(f"<0x{byte:02X}>" in vocab for byte in range(256)) >= 128:
         return VocabType.BYTE_FALLBACK
     if sum(character in vocab for character in _byte_level()) >= 128:
@@ -314,7 +316,7 @@ def _kind_of(vocab: dict[str, int]) -> VocabType:
 
 
 def _adds_space(tokenizer: Any) -> bool:
-    """Whether a tokenizer begins a text with a space, by what it makes of one."""
+    """Whether a tokenizer begins a text with a space, found by encoding one."""
     try:
         pieces = tokenizer.convert_ids_to_tokens(tokenizer.encode("a", add_special_tokens=False))
     except (AttributeError, TypeError, ValueError):

@@ -81,7 +81,7 @@ def check_names(grammar: Grammar) -> None:
     if grammar.start not in grammar.rules:
         raise PatternError(
             f"there is no rule {grammar.start!r} to start from{_meant(grammar.start, grammar.rules)}; "
-            "name the first rule so, or pass start=…",
+            "give the start rule this name, or pass start=…",
             code="grammar-start",
             source=grammar.source,
             span=None,
@@ -461,8 +461,8 @@ def refuse_unproductive(grammar: Grammar, productive: set[str]) -> None:
     """
     if grammar.start not in productive:
         raise CompileError(
-            f"rule {grammar.start!r} can never finish: each of its alternatives needs a rule that needs itself again, "
-            "or matches nothing; add an alternative that ends",
+            f"rule {grammar.start!r} can never finish: every alternative needs a rule that never ends, or matches "
+            "nothing; add an alternative that ends",
             code="grammar-unproductive",
             source=grammar.source,
             span=grammar.rules[grammar.start].span,

@@ -19,8 +19,8 @@ from guiderail.errors import CompileError, GuiderailError
 
 __all__ = ["BOUND", "WAY_OUT", "Counted", "shortest", "up_to", "within", "without"]
 
-BOUND = "max_tokens, max_chars and lazy bound texts without recursion and special tokens"
-WAY_OUT = "bound the parts that are regular, or give a JSON Schema bounds of its own (maxLength, maxItems)"
+BOUND = "max_tokens, max_chars and lazy apply only to rules without recursion and special tokens"
+WAY_OUT = "bound only the regular parts, or put bounds into the JSON Schema (maxLength, maxItems)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,8 +190,8 @@ class Captures:
             seen.add((at, state))
             if len(seen) > _MOST_STEPS:
                 raise LimitError(
-                    "there are too many ways to read this text to say what its rules have captured; capture fewer "
-                    "rules, and none that begins with itself",
+                    "this text can be parsed in too many ways to tell what its rules capture; capture fewer rules, "
+                    "and none that begins with itself",
                     code="captures",
                 )
             if at > reached:

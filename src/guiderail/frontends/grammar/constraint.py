@@ -22,7 +22,6 @@ from guiderail.frontends.grammar.nesting import Nesting, as_written
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
-from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.nesting import nested
@@ -35,7 +34,7 @@ from guiderail.support.work import MAX_WORK, limited
 __all__ = ["GrammarConstraint", "grammar"]
 
 _MAX_RULES = 20_000
-_WORTH_KEEPING = 0.02  # seconds of reading from which on a grammar is kept on disk
+_WORTH_KEEPING = 0.02  # seconds; a grammar that takes longer to read is kept on disk
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -58,18 +57,18 @@ class _DiskKey(NamedTuple):
 
 @dataclass(slots=True)
 class _State:
-    """What is found out about a grammar.
+    """What has been computed for a grammar.
 
     Attributes:
-        read: the rules as written and as prepared; None: not read yet, because the tape is known.
-        tape: the calls that build it (see :mod:`.tape`), from disk.
-        key: where to put the tape once there is one.
-        captures: finds what is captured.
-        written: the same as a model writes it.
+        read: the rules as written and as prepared; None while the program makes reading them unnecessary.
+        file: its program (``docs/program_format.md``), from disk.
+        key: where the program is stored, or is to be.
+        captures: finds captured texts.
+        written: the result of ``as_written``.
     """
 
     read: tuple[Grammar, Prepared] | None = None
-    tape: Any = None
+    file: bytes | None = None
     key: _DiskKey | None = None
     captures: Captures | None = None
     written: GrammarConstraint | None = None
@@ -77,19 +76,19 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class GrammarConstraint(HasRules):
-    """The texts of a grammar; made by :func:`grammar`.
+    """Matches the texts of a context-free grammar. Made by :func:`grammar`.
 
     Attributes:
         text: the grammar as written, or production rules as constraints.
         syntax: ``"lark"``, ``"gbnf"``, ``"ebnf-w3c"``, ``"ebnf-iso"`` or ``"productions"``.
-        start: the rule to start from; None: the usual one of the notation.
-        max_rules: how many rules and steps the removal of left recursion may make.
-        path: the file that the text is from, for what it imports; None: no file.
-        imports: folders in which a Lark grammar finds what it imports.
-        indentation: what makes INDENT and DEDENT of line breaks in a Lark grammar.
+        start: the start rule; None: the notation's default.
+        max_rules: maximum number of rules, and steps between them, that removing left recursion may create.
+        path: the file that holds the grammar, for relative imports, or None.
+        imports: directories in which a Lark grammar looks for imports.
+        indentation: how line breaks become INDENT and DEDENT in a Lark grammar.
         constraints: what ``@name`` and declared terminals of a Lark grammar stand for.
-        schema_options: of ``json_schema``, for each ``%json`` of a Lark grammar.
-        written: whether the schemas within are as a model writes them: see :meth:`Constraint.as_written`.
+        schema_options: options of ``json_schema`` for each ``%json`` of a Lark grammar.
+        written: whether this is the result of :meth:`Constraint.as_written`.
     """
 
     text: str | Productions
@@ -109,15 +108,16 @@ class GrammarConstraint(HasRules):
         state = self._state
         key = self._disk_key()
         if key is not None:
-            found = key.cache.load(key.value)
-            if found is not None:
-                state.tape = found
+            state.key = key
+            state.file = key.cache.load(key.value)
+            if state.file is not None:
                 return
         begun = time.perf_counter()
         with nested("the grammar"), limited(MAX_WORK):
             object.__setattr__(self, "_imported", self._read())
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
-        state.key = key if slow and not self._imported else None
+        if not slow or self._imported:
+            state.key = None
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
@@ -129,7 +129,7 @@ class GrammarConstraint(HasRules):
         return state.written
 
     def _is_written_otherwise(self) -> bool:
-        """Whether there may be a schema within, or keywords in any case, without reading the text."""
+        """Whether the grammar may contain a schema or case-insensitive keywords; does not parse the text."""
         if not isinstance(self.text, str) or self.constraints:
             return True
         return self.syntax == "lark" and ("%json" in self.text or '"i' in self.text)
@@ -139,7 +139,7 @@ class GrammarConstraint(HasRules):
         return (*given, self.constraints, self.schema_options)
 
     def _read(self) -> tuple[tuple[str, str], ...]:
-        """Reads the grammar; returns which files of the user's it imports, with their digests."""
+        """Reads the grammar; returns the user's files that it imports, with their digests."""
         state = self._state
         if self.syntax == "lark":
             reading = self._read_lark()
@@ -208,34 +208,38 @@ class GrammarConstraint(HasRules):
 
     @property
     def tree(self) -> Grammar:
-        """The rules as they were read."""
+        """The rules as written, parsed."""
         return self._grammar
 
     def report(self) -> GrammarReport:
-        """What was found in the grammar: rules without effect, left recursion, and what was rewritten.
+        """Reports rules without effect, left recursion, and what was rewritten.
 
-        Of a Lark grammar also: unused terminals, terminals that collide, and conflicts of Lark's LALR parser.
+        For a Lark grammar it also lists unused terminals, colliding terminals, and conflicts of Lark's LALR parser.
         """
         return self._prepared.report
 
     def captures(self, text: str) -> dict[str, list[str]]:
-        """What of a text the captured rules are (``name[capture]: …`` in Lark, ``name[capture="x"] ::= …`` in GBNF).
+        r"""Returns what each captured rule matched in a text.
 
+        A rule is captured with ``name[capture]: …`` in Lark and ``name[capture="x"] ::= …`` in GBNF.
+
+            >>> import guiderail as gr
             >>> date = gr.grammar('start: day "." /[0-9]+/ "."\nday[capture]: /[0-9]+/', syntax="lark")
             >>> date.captures("24.12.")
             {'day': ['24']}
 
-        A rule begins as early, and is as long, as the grammar allows. A stop or suffix is left out; ``stop_capture``
-        names it.
+        A match begins as early, and is as long, as the grammar allows. It leaves out the rule's stop or suffix, which
+        ``stop_capture`` captures.
 
         Args:
-            text: a text of the grammar; of one that is not complete, the rules that have ended are found.
+            text: a text of the grammar. If it is incomplete, only the rules that have ended are found.
 
         Returns:
-            By name, the texts in the order of their ends; for each name an empty list where the rule was not used.
+            A dict from names to matched texts, in the order in which the matches end. A rule that was not used has an
+            empty list.
 
         Raises:
-            LimitError: there are too many ways to read the text (``captures``).
+            LimitError: ``captures``: the text can be parsed in too many ways.
         """
         state = self._state
         if state.captures is None:
@@ -245,24 +249,23 @@ class GrammarConstraint(HasRules):
         return state.captures.find(text)
 
     def reading(self) -> Reading:
-        """Reads a text as it stands; ``captures`` is there for what reads it."""
+        """Returns a reader that leaves the text as it stands and offers ``captures``."""
         return _GrammarReading(self)
 
     def _lower(self, b: _core.Builder) -> int:
         state = self._state
-        if state.tape is not None:
+        if state.file is not None:
             try:
-                return play(state.tape, b)
-            except Unplayable:
-                state.tape = None
+                return b.replay(state.file)
+            except CompileError:  # damaged
+                state.file = None
         key, state.key = state.key, None
         if key is None:
             return lower(self._prepared, b)
-        recorder = Recorder(b)
-        root = lower(self._prepared, cast(_core.Builder, recorder))
-        if recorder.complete:
-            key.cache.store(key.value, recorder.tape(root))
-        return root
+        recorder = _core.Builder(records=True)
+        state.file = recorder.recorded(lower(self._prepared, recorder))
+        key.cache.store(key.value, state.file)
+        return b.replay(state.file)
 
     def __reduce__(self) -> tuple[object, ...]:
         return GrammarConstraint, (*self._given(), self.written)
@@ -290,7 +293,7 @@ class _Tree(Constraint):
 
 
 class _GrammarReading:
-    """A text is its own value, and holds what is captured."""
+    """Reads a text as itself, with its captures."""
 
     is_text = True
 
@@ -308,7 +311,7 @@ class _GrammarReading:
 
 
 class _Late:
-    """What the report of a Lark grammar finds out only when asked."""
+    """The parts of a Lark grammar's report that are computed on request."""
 
     def __init__(self, constraint: GrammarConstraint) -> None:
         self.constraint = constraint
@@ -338,7 +341,7 @@ def grammar(
     constraints: Mapping[str, Constraint | str] | None = None,
     schema_options: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
-    r"""The texts of a context-free grammar, in any of five notations.
+    r"""Matches the texts of a context-free grammar, in any of five notations.
 
         >>> import guiderail as gr
         >>> sums = gr.grammar('root ::= root "+" number | number\nnumber ::= [0-9]+', syntax="gbnf")
@@ -347,26 +350,26 @@ def grammar(
         >>> gr.grammar({"S": [["Hello ", gr.Ref("name")]], "name": ["Ada", "Bob"]}).matches("Hello Ada")
         True
 
-    Every context-free grammar will do: left recursion of any kind is rewritten, ambiguity is allowed, rules without use
-    are reported by :meth:`GrammarConstraint.report`.
+    Any context-free grammar works. Left recursion of every kind is rewritten, and ambiguity is allowed.
+    :meth:`GrammarConstraint.report` lists unused rules.
 
     Args:
-        source: the grammar; a path to it; or production rules: a mapping from names to lists of alternatives, each a
-            list of strings, :class:`Ref` and constraints.
-        syntax: ``"lark"``, ``"gbnf"`` (llama.cpp, XGrammar), ``"ebnf-w3c"``, ``"ebnf-iso"``, ``"ebnf"`` (one of these
-            two, by their definition signs) or ``"productions"``. None: from the suffix of a path, or from the text
-            where it can be only one.
-        start: the rule to start from: by default ``start`` in Lark, ``root`` in GBNF, the first rule elsewhere.
-        max_rules: how many rules and steps between them the removal of left recursion may make.
-        imports: Lark: folders in which ``%import`` finds grammars, besides that of a path.
-        indenter: Lark: what makes INDENT and DEDENT of line breaks, an ``Indenter`` of the ``lark`` package.
-        constraints: Lark: what ``@name`` and declared terminals (``%declare NAME``) stand for.
-        schema_options: Lark: options of ``json_schema`` for each ``%json``, such as ``{"closed": True}``; what its
-            ``x-guidance`` says comes first.
+        source: the grammar as text; a ``pathlib.Path`` to it; or production rules: a mapping from names to lists of
+            alternatives, each a list of strings, :class:`Ref` and constraints.
+        syntax: ``"lark"``, ``"gbnf"`` (llama.cpp, XGrammar), ``"ebnf-w3c"``, ``"ebnf-iso"``, ``"ebnf"`` (W3C if the
+            text contains ``::=``, ISO otherwise) or ``"productions"``. None: recognize it by the suffix of the path,
+            or by the text if only one notation fits.
+        start: the start rule; by default ``start`` in Lark, ``root`` in GBNF, the first rule elsewhere.
+        max_rules: maximum number of rules, and steps between them, that removing left recursion may create.
+        imports: Lark only: directories in which ``%import`` looks for grammars, besides that of the path.
+        indenter: Lark only: an ``Indenter`` of the ``lark`` package, which turns line breaks into INDENT and DEDENT.
+        constraints: Lark only: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+        schema_options: Lark only: options of ``json_schema`` for each ``%json``, such as ``{"closed": True}``. The
+            schema's own ``x-guidance`` takes precedence.
 
     Raises:
-        PatternError: the grammar cannot be read, or names a rule that is not there; ``span`` says where.
-        CompileError: no text fits the grammar, or an argument is wrong.
+        PatternError: the grammar is malformed, or names a rule that does not exist; ``span`` says where.
+        CompileError: no text matches the grammar, or an argument is wrong.
         LimitError: ``max_rules`` was reached.
     """
     if syntax is not None and syntax not in _SYNTAXES:
@@ -413,10 +416,10 @@ def grammar(
 
 
 def _checked_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Options of schemas as a value.
+    """Schema options as a hashable value.
 
     Raises:
-        CompileError: one is not known, or wrong (``bad-schema-option``).
+        CompileError: ``bad-schema-option``: one is unknown or has a wrong value.
     """
     from guiderail.frontends.json_schema import SchemaOptions
 
@@ -437,7 +440,7 @@ def _only_lark(**given: Any) -> None:
 
 
 def _guess(text: str) -> str:
-    """The notation that a text is in, where it can be only one."""
+    """The notation of a text, if only one fits."""
     if _BNF_RULE.search(text):
         return _guess_bnf(text)
     if _LARK_RULE.search(text):
@@ -452,7 +455,7 @@ def _guess(text: str) -> str:
 
 
 def _guess_bnf(text: str) -> str:
-    """GBNF and W3C EBNF share much: it is one of them if the other cannot be, or if it makes no difference."""
+    """GBNF or W3C EBNF: the one that can read the text, or either if both read the same rules."""
     trees: list[Grammar | None] = []
     errors: list[PatternError] = []
     for syntax in ("gbnf", "ebnf-w3c"):
@@ -463,7 +466,7 @@ def _guess_bnf(text: str) -> str:
             errors.append(error)
     first, second = trees
     if first is None and second is None:
-        raise max(errors, key=lambda error: error.span or (0, 0))  # of the notation that it is rather meant to be in
+        raise max(errors, key=lambda error: error.span or (0, 0))  # the notation that got further is the likelier one
     if first is None or second is None:
         return "ebnf-w3c" if first is None else "gbnf"
     try:

@@ -89,7 +89,7 @@ class _Iso(Reader):
                 if not depth:
                     return
             elif self.at >= len(self.text):
-                self.fail("this comment is never closed; *) was expected", begin, begin + 2)
+                self.fail("this comment is never closed; add *)", begin, begin + 2)
             else:
                 self.at += 1
 
@@ -101,11 +101,11 @@ class _Iso(Reader):
         begin = self.at
         name = self.name()
         if name is None:
-            self.fail(f"the name of a rule was expected, not {self.found()}")
+            self.fail(f"expected the name of a rule, found {self.found()}")
         span = (begin, self.at)
         self.blank()
         if not self.take("="):
-            self.fail(f"= was expected after the name {name!r}, not {self.found()}")
+            self.fail(f"expected = after the name {name!r}, found {self.found()}")
         stack = [_Group(";", begin)]
         while True:
             body = self.step(stack)
@@ -148,15 +148,15 @@ class _Iso(Reader):
             closing = self.peek(group.close) or (group.close == ";" and self.peek("."))
             if not closing and self.at < len(self.text) and self.text[self.at] in _BARS:
                 if self.peek("/)"):
-                    self.fail(f"{group.close} was expected, not '/)'")
+                    self.fail(f"expected {group.close}, found '/)'")
                 self.at += 1
                 group.alternatives.append(sequence(group.terms))
                 group.terms = []
                 return None
             if not closing:
                 if len(stack) > 1 and (self.at >= len(self.text) or self.text[self.at] in ";."):
-                    self.fail(f"this bracket is never closed; {group.close} was expected", group.at)
-                self.fail(f"a comma, a bar, a minus or {group.close} was expected, not {self.found()}")
+                    self.fail(f"this bracket is never closed; add {group.close}", group.at)
+                self.fail(f"expected a comma, a bar, a minus or {group.close}, found {self.found()}")
             self.at += len(group.close)
             group.alternatives.append(sequence(group.terms))
             stack.pop()
@@ -179,10 +179,10 @@ class _Iso(Reader):
         digits = "".join(found[0].split())
         self.blank()
         if not self.take("*"):
-            self.fail(f"* was expected after the number {digits}, not {self.found()}")
+            self.fail(f"expected * after the number {digits}, found {self.found()}")
         value = int(digits) if len(digits) < 11 else 2**32
         if value > 2**32 - 2:
-            self.fail(f"a count may be {2**32 - 2:,} at most", begin, self.at)
+            self.fail(f"a count may be at most {2**32 - 2:,}", begin, self.at)
         self.blank()
         return value
 
@@ -194,11 +194,11 @@ class _Iso(Reader):
             closing = {"‘": "’"}.get(c, c)
             end = self.text.find(closing, place + 1)
             if end < 0:
-                self.fail(f"this text is never closed; {closing} was expected", place)
+                self.fail(f"this text is never closed; add {closing}", place)
             self.at = end + 1
             e = literal(self.text[place + 1 : end])
             if e is EMPTY:
-                self.fail("a text has one character at least; write nothing for the empty text", place, self.at)
+                self.fail("a text needs at least one character; for the empty text, write nothing", place, self.at)
         elif c == "?":
             end = self.text.find("?", place + 1)
             self.refuse(
@@ -211,6 +211,6 @@ class _Iso(Reader):
         else:
             name = self.name()
             if name is None:
-                self.fail(f"a text, a name or a bracket was expected, not {self.found()}")
+                self.fail(f"expected a text, a name or a bracket, found {self.found()}")
             e = Name(name, (place, self.at))
         return e if times is None else repetition(e, times, times)

@@ -64,7 +64,7 @@ class _W3c(Reader):
             if self.peek("/*"):
                 end = self.text.find("*/", self.at + 2)
                 if end < 0:
-                    self.fail("this comment is never closed; */ was expected", self.at, self.at + 2)
+                    self.fail("this comment is never closed; add */", self.at, self.at + 2)
                 self.at = end + 2
             if self.at == begin:
                 return
@@ -75,11 +75,11 @@ class _W3c(Reader):
         begin = self.at
         head = self.match(_NAME)
         if not head:
-            self.fail(f"the name of a rule was expected, not {self.found()}")
+            self.fail(f"expected the name of a rule, found {self.found()}")
         span = (begin, self.at)
         self.blank()
         if not self.take("::="):
-            self.fail(f"::= was expected after the name {head[0]!r}, not {self.found()}")
+            self.fail(f"expected ::= after the name {head[0]!r}, found {self.found()}")
         self.blank()
         groups = Groups()
         minus: dict[int, tuple[int, int]] = {}  # depth -> (place of the part before the minus, place of the minus)
@@ -87,9 +87,9 @@ class _W3c(Reader):
             self.symbol(groups, minus)
             self.blank()
         if groups.depth:
-            self.fail("this bracket is never closed; ) was expected", groups.opened)
+            self.fail("this bracket is never closed; add )", groups.opened)
         if minus:
-            self.fail("an expression was expected after this minus", minus[0][1])
+            self.fail("expected an expression after this minus", minus[0][1])
         return Rule(head[0], groups.close(), span)
 
     def symbol(self, groups: Groups, minus: dict[int, tuple[int, int]]) -> None:
@@ -100,7 +100,7 @@ class _W3c(Reader):
             groups.open("(", begin)
             return
         if c in "|)" and groups.depth in minus:
-            self.fail("an expression was expected after this minus", minus[groups.depth][1])
+            self.fail("expected an expression after this minus", minus[groups.depth][1])
         if c == "|":
             self.at += 1
             groups.bar()
@@ -108,9 +108,9 @@ class _W3c(Reader):
         if c == "-":
             self.at += 1
             if not groups.parts:
-                self.fail("there is nothing before this minus to take from", begin)
+                self.fail("there is nothing before this minus to subtract from", begin)
             if groups.depth in minus:
-                self.fail("an expression was expected after this minus", minus[groups.depth][1])
+                self.fail("expected an expression after this minus", minus[groups.depth][1])
             minus[groups.depth] = (len(groups.parts), begin)
             return
         if c == ")":
@@ -136,7 +136,7 @@ class _W3c(Reader):
         if c in "\"'":
             end = self.text.find(c, begin + 1)
             if end < 0:
-                self.fail(f"this text is never closed; {c} was expected", begin)
+                self.fail(f"this text is never closed; add {c}", begin)
             self.at = end + 1
             return literal(self.text[begin + 1 : end])
         if c == "#":
@@ -145,21 +145,21 @@ class _W3c(Reader):
             words = _WORDS.match(self.text, begin)
             if words:
                 self.refuse(
-                    f"{words[1]}: is a constraint in words, which cannot be enforced; remove it, and write what it "
-                    "says as rules where you can",
+                    f"{words[1]}: is a constraint in prose, which cannot be enforced; remove it, and write it as rules "
+                    "if you can",
                     *words.span(),
                 )
             return self.character_class()
         found = self.match(_NAME)
         if not found:
-            self.fail(f"a text, a class, #xN, a name or a bracket was expected, not {self.found()}")
+            self.fail(f"expected a text, a class, #xN, a name or a bracket, found {self.found()}")
         return Name(found[0], found.span())
 
     def code(self) -> str:
         begin = self.at
         found = self.match(_CODE)
         if not found:
-            self.fail("#x is followed by hexadecimal digits", begin, begin + 2)
+            self.fail("#x must be followed by hexadecimal digits", begin, begin + 2)
         return self.character(int(found[1], 16) if len(found[1]) < 12 else 0x110000, begin)
 
     def character_class(self) -> Expression:
@@ -169,9 +169,9 @@ class _W3c(Reader):
         ranges: list[tuple[int, int]] = []
         while not self.peek("]") or not ranges:
             if self.at >= len(self.text) or self.text[self.at] in "\r\n":
-                self.fail("this class is never closed; ] was expected before the end of the line", begin, self.at)
+                self.fail("this class is never closed; add ] before the end of the line", begin, self.at)
             if self.peek("]"):
-                self.fail("an empty class; write the characters that it should contain", begin, self.at + 1)
+                self.fail("this class is empty; write the characters that it should contain", begin, self.at + 1)
             place = self.at
             low = high = ord(self.one())
             if self.peek("-") and self.text[self.at + 1 : self.at + 2] not in ("]", ""):

@@ -56,8 +56,8 @@ class Exceptions:
         self.written_out |= written.known.keys() & rules.keys()
         if left is None or right is None:
             self.refuse(
-                "an exception needs both sides without recursion; "
-                f"{written.fault or 'one of them'} leads back to itself or is not defined",
+                "both sides of an exception must be free of recursion; "
+                f"{written.fault or 'one of them'} refers back to itself or is not defined",
                 *at.span,
             )
             raise AssertionError

@@ -83,14 +83,14 @@ class _Gbnf(Reader):
         begin = self.at
         head = self.match(_DOTTED)
         if not head:
-            self.fail(f"the name of a rule was expected, not {self.found()}")
+            self.fail(f"expected the name of a rule, found {self.found()}")
         span = (begin, self.at)
         self.match(_SPACE)
         if self.take("["):
             self.attributes(head[0], span)
             self.match(_SPACE)
         if not self.take("::="):
-            self.fail(f"::= was expected after the name {head[0]!r}, not {self.found()}")
+            self.fail(f"expected ::= after the name {head[0]!r}, found {self.found()}")
         self.match(_SPACE)
         groups = Groups()
         while not self._ended(groups):
@@ -105,7 +105,7 @@ class _Gbnf(Reader):
             begin = self.at
             found = self.match(_ATTRIBUTE)
             if not found:
-                self.fail("an attribute of the rule was expected, such as lazy or max_chars=9", begin)
+                self.fail("expected an attribute of the rule, such as lazy or max_chars=9", begin)
             name, value = found[1], found[2] or ""
             at = found.span(1)
             if name in given:
@@ -116,7 +116,7 @@ class _Gbnf(Reader):
                     "temperature belongs to sampling; remove it, and pass temperature=… where you generate", *at
                 )
             if name in _COUNTS and not (value.isdecimal() and len(value) < 11 and int(value) < _MOST):
-                self.fail(f"{name} is a whole number", *at)
+                self.fail(f"{name} must be a whole number, 0 or more", *at)
             if name == "capture":
                 self.captures[rule] = Capture(value.strip('"') or rule)
             elif name.startswith(_HIDDEN) or name == "stop_capture":
@@ -138,7 +138,7 @@ class _Gbnf(Reader):
             needed = reachable_rules(bodies, name)
             for other in sorted(self.bounded.keys() & needed - {name}):
                 if other in path:
-                    self.refuse(f"{BOUND}, and {name!r} holds itself; {WAY_OUT}", *span)
+                    self.refuse(f"{BOUND}, and {name!r} contains itself; {WAY_OUT}", *span)
                 if other not in done:
                     bounded(other, (*path, other))
             part = {one: done.get(one, rules[one]) for one in needed if one in rules}
@@ -165,7 +165,7 @@ class _Gbnf(Reader):
             head = _HEAD.match(self.text, self.at)
             over = bool(head) and (not groups.depth or self._begins_line())
         if over and groups.depth:
-            self.fail("this bracket is never closed; ) was expected", groups.opened)
+            self.fail("this bracket is never closed; add )", groups.opened)
         return over
 
     def _begins_line(self) -> bool:
@@ -196,7 +196,7 @@ class _Gbnf(Reader):
             groups.bar()
         elif c in "*+?{":
             if not parts:
-                self.fail(f"there is nothing for {c} to repeat; a text, a class, a name or a group was expected")
+                self.fail(f"there is nothing for {c} to repeat; write a text, a class, a name or a group before it")
             least, most = self.counts()
             parts[-1] = self.repeated(parts[-1], least, most)
         elif c == '"':
@@ -211,15 +211,15 @@ class _Gbnf(Reader):
         elif _DOTTED.match(self.text, begin):
             parts.append(self.name())
         else:
-            self.fail(f"a text, a class, a name, a token or a bracket was expected, not {self.found()}")
+            self.fail(f"expected a text, a class, a name, a token or a bracket, found {self.found()}")
 
     def look_ahead(self, groups: Groups, begin: int) -> None:
         """``(= …)`` ends a rule, and says of what follows it only what the other rules say."""
         end = self.at
         self.match(_SPACE)
         if not self._ended(groups) or groups.depth:
-            self.fail("a look-ahead (= …) ends a rule; move it there, or leave it out", begin, end)
-        self.notes.append("look-ahead (= …) has no effect: what may follow a rule is what the other rules say")
+            self.fail("a look-ahead (= …) must be at the end of a rule; move it there, or leave it out", begin, end)
+        self.notes.append("look-ahead (= …) has no effect: the other rules say what may follow a rule")
 
     # -- symbols ------------------------------------------------------------------------------------------------
     def name(self) -> Expression:
@@ -253,18 +253,18 @@ class _Gbnf(Reader):
                 most = self.count()
             self.match(_SPACE)
         if not self.take("}"):
-            self.fail(f"}} was expected after the counts, not {self.found()}")
+            self.fail(f"expected }} after the counts, found {self.found()}")
         if most is not None and most < least:
-            self.fail(f"the most ({most}) is below the least ({least}); swap them", begin, self.at)
+            self.fail(f"the maximum ({most}) is below the minimum ({least}); swap them", begin, self.at)
         return least, most
 
     def count(self) -> int:
         found = self.match(_COUNT)
         if not found:
-            self.fail(f"a number was expected, not {self.found()}")
+            self.fail(f"expected a number, found {self.found()}")
         value = int(found[0]) if len(found[0]) < 11 else _MOST + 1
         if value > _MOST:
-            self.fail(f"a count may be {_MOST:,} at most", found.start(), found.end())
+            self.fail(f"a count may be at most {_MOST:,}", found.start(), found.end())
         return value
 
     def repeated(self, item: Expression, least: int, most: int | None) -> Expression:
@@ -283,7 +283,7 @@ class _Gbnf(Reader):
         out: list[str] = []
         while True:
             if self.at >= len(self.text) or self.text[self.at] in "\r\n":
-                self.fail('this text is never closed; " was expected before the end of the line', begin, self.at)
+                self.fail('this text is never closed; add " before the end of the line', begin, self.at)
             if self.take('"'):
                 return "".join(out)
             out.append(self.one({}))
@@ -300,7 +300,7 @@ class _Gbnf(Reader):
         if c in _HEX:
             digits = self.text[self.at : self.at + _HEX[c]]
             if not re.fullmatch(rf"[0-9a-fA-F]{{{_HEX[c]}}}", digits):
-                self.fail(f"\\{c} is followed by {_HEX[c]} hexadecimal digits", begin, self.at + len(digits))
+                self.fail(f"\\{c} needs {_HEX[c]} hexadecimal digits", begin, self.at + len(digits))
             self.at += _HEX[c]
             return self.character(int(digits, 16), begin)
         known = _ESCAPES.get(c) or _MORE_ESCAPES.get(c) or more.get(c)
@@ -320,7 +320,7 @@ class _Gbnf(Reader):
         ranges: list[tuple[int, int]] = []
         while not self.peek("]"):
             if self.at >= len(self.text) or self.text[self.at] in "\r\n":
-                self.fail("this class is never closed; ] was expected before the end of the line", begin, self.at)
+                self.fail("this class is never closed; add ] before the end of the line", begin, self.at)
             place = self.at
             low = high = ord(self.one(_CLASS_ESCAPES))
             if self.peek("-") and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
@@ -331,12 +331,12 @@ class _Gbnf(Reader):
             ranges.append((low, high))
         self.at += 1
         if not ranges:
-            self.fail("an empty class; write . for any character, or the characters it should contain", begin, self.at)
+            self.fail("this class is empty; write its characters, or . for any character", begin, self.at)
         return characters(ranges, negated)
 
     def token_id(self, digits: str, begin: int) -> int:
         if len(digits) > 10 or int(digits) >= 2**31:
-            self.fail("there is no token with such a number", begin, self.at)
+            self.fail("token ids are at most {2**31 - 1:,}", begin, self.at)
         return int(digits)
 
     def token(self) -> Expression:
@@ -344,7 +344,7 @@ class _Gbnf(Reader):
         negated = self.take("!")
         found = self.match(_TOKEN)
         if not found:
-            self.fail(f"a token was expected, <text> or <[number]>, not {self.found()}")
+            self.fail(f"expected a token, <text> or <[number]>, found {self.found()}")
         token: str | int = self.token_id(found[1], begin) if found[1] else found[0]
         if negated:
             return Embedded(OtherTokens((token,)))

@@ -95,12 +95,12 @@ class _Parser:
                 reader.match(_SPACE)
                 found.named[str(value)] = self.value()
             elif found.named:
-                reader.fail("arguments without a name come first", at)
+                reader.fail("positional arguments must come first", at)
             else:
                 found.plain.append(value)
             reader.match(_SPACE)
             if not reader.peek(")") and not reader.take(","):
-                reader.fail(f"')' was expected, not {reader.found()}")
+                reader.fail(f"expected ')', found {reader.found()}")
         found.end = reader.at
         return found
 
@@ -117,7 +117,7 @@ class _Parser:
                 items.append(self.value())
                 reader.match(_SPACE)
                 if not reader.peek(")") and not reader.take(","):
-                    reader.fail(f"')' was expected, not {reader.found()}")
+                    reader.fail(f"expected ')', found {reader.found()}")
         number = reader.match(_NUMBER)
         if number:
             if len(number[0]) > 10 or int(number[0]) >= 2**31:
@@ -125,7 +125,7 @@ class _Parser:
             return int(number[0])
         word = reader.match(_WORD)
         if not word:
-            reader.fail(f"an argument of {self.what} was expected, not {reader.found()}", begin)
+            reader.fail(f"expected an argument of {self.what}, found {reader.found()}", begin)
         if word[0] in ("true", "false"):
             return word[0] == "true"
         rule = _Rule(word[0])
@@ -159,7 +159,7 @@ def _named(reader: Reader, given: _Arguments, **kinds: type[Any]) -> dict[str, A
             value = (value,)
         if type(value) is not kinds[name]:
             expected = {"bool": "true or false", "tuple": "a list in brackets", "str": "a text"}
-            reader.fail(f"{name} is {expected[kinds[name].__name__]}", given.begin, given.end)
+            reader.fail(f"{name} must be {expected[kinds[name].__name__]}", given.begin, given.end)
         found[name] = value
     return found
 
@@ -167,14 +167,14 @@ def _named(reader: Reader, given: _Arguments, **kinds: type[Any]) -> dict[str, A
 def _texts(reader: Reader, given: _Arguments, values: tuple[Any, ...], what: str) -> tuple[str, ...]:
     for value in values:
         if type(value) is not str or not value:
-            reader.fail(f"{what} are texts of one character or more", given.begin, given.end)
+            reader.fail(f"{what} must be texts of at least one character", given.begin, given.end)
     return values
 
 
 def _tokens(reader: Reader, given: _Arguments, values: list[Any] | tuple[Any, ...]) -> tuple[str | int, ...]:
     for value in values:
         if type(value) not in (str, int):
-            reader.fail("tokens are numbers, or texts in quotes", given.begin, given.end)
+            reader.fail("tokens must be numbers or quoted texts", given.begin, given.end)
     return tuple(dict.fromkeys(values))
 
 
@@ -220,7 +220,7 @@ def _pairs(reader: Reader, given: _Arguments, what: str) -> list[tuple[Any, Name
     found: list[tuple[Any, Name]] = []
     for value in given.plain:
         if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], _Rule):
-            reader.fail(f"{what} in brackets with the rule that follows it was expected", given.begin, given.end)
+            reader.fail(f"expected {what} and the rule that follows it, in parentheses", given.begin, given.end)
         found.append((value[0], Name(str(value[1]), value[1].span)))
     return found
 

@@ -164,7 +164,7 @@ class _Removal:
         self.size += amount
         if self.size > self.max_rules:
             raise LimitError(
-                f"to remove left recursion takes more than {self.max_rules:,} rules and steps between them; "
+                f"removing left recursion takes more than {self.max_rules:,} rules and steps between them; "
                 "write fewer rules that begin with each other, or raise max_rules",
                 code="grammar-size",
             )

@@ -267,7 +267,7 @@ class _Lowering:
             if depth[name] > _LEFT:
                 raise LimitError(
                     f"rule {name!r} begins with a rule that begins with a rule …, more than {_LEFT:,} of them; "
-                    "put some of these rules into each other",
+                    "inline some of these rules",
                     code="grammar-depth",
                 )
 

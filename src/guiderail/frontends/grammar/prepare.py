@@ -1,4 +1,4 @@
-"""From the rules as written to rules that the core can read: checked, pruned, without left recursion."""
+"""Prepares the rules as written for the core: checked, pruned, without left recursion."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["GrammarReport", "Prepared", "prepare"]
 
 
 class Late(Protocol):
-    """What a report finds out only when asked."""
+    """The parts of a report that are computed on request."""
 
     def collisions(self) -> tuple[str, ...]: ...
 
@@ -52,23 +52,24 @@ class Late(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GrammarReport:
-    """What was found in a grammar and what was done about it.
+    """What :meth:`GrammarConstraint.report` found in a grammar, and what was rewritten.
 
     Attributes:
-        start: the rule to start from.
-        rules: how many rules the grammar has.
-        unreachable: rules that the start never needs; they have no effect.
-        unproductive: rules that can never finish; alternatives that need them were left out.
-        left_recursive: groups of rules that begin with each other, with the kind: ``"direct"``, ``"indirect"`` or
-            ``"hidden"`` (after parts that may be empty). They were rewritten; the language is the same.
-        repetitions: rules that were recursive and are repetitions now.
-        compiled_rules: how many recursive rules are left; 0: the grammar is regular.
-        notes: what was read and has no effect, a sentence each.
-        unused_terminals: terminals of a Lark grammar that are defined, and named by nothing else in it.
-        collisions: terminals that match a common text, with which of them is taken, a sentence each. Found when
-            asked for.
-        conflicts: where Lark's LALR parser would accept less than the grammar says, or refuse it, a sentence each.
-            Found when asked for, which takes about as long as making that parser.
+        start: the start rule.
+        rules: the number of rules in the grammar.
+        unreachable: rules that cannot be reached from the start rule; they have no effect.
+        unproductive: rules that match no finite text; alternatives that need them were dropped.
+        left_recursive: groups of rules that begin with each other, with the kind of recursion: ``"direct"``,
+            ``"indirect"`` or ``"hidden"`` (after parts that may be empty). They were rewritten; the language is the
+            same.
+        repetitions: recursive rules that were rewritten as repetitions.
+        compiled_rules: the number of recursive rules that remain; if it is 0, the grammar is regular.
+        notes: one sentence for each thing that was read and has no effect.
+        unused_terminals: terminals of a Lark grammar that nothing else in it names.
+        collisions: one sentence for each pair of terminals that match a common text, saying which one wins. Computed
+            on first access.
+        conflicts: one sentence for each place where Lark's LALR parser accepts less than the grammar says, or rejects
+            the grammar. Computed on first access, which takes about as long as building that parser.
     """
 
     start: str
@@ -91,7 +92,7 @@ class GrammarReport:
         return () if self.late is None else self.late.conflicts()
 
     def __str__(self) -> str:
-        lines = [f"{self.rules} rules, from {self.start!r}; recursive in the end: {self.compiled_rules}"]
+        lines = [f"{self.rules} rules, starting from {self.start!r}; {self.compiled_rules} still recursive"]
         for title, listed in (
             ("unreachable, without effect", self.unreachable),
             ("unproductive, left out", self.unproductive),

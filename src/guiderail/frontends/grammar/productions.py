@@ -21,9 +21,9 @@ Productions = tuple[tuple[str, Constraint], ...]
 
 @dataclass(frozen=True, slots=True)
 class Ref(Constraint):
-    """A rule by its name, in production rules: ``{"list": [["[", gr.Ref("item").separated_by(","), "]"]], …}``.
+    """Refers to a rule by name in production rules: ``{"list": [["[", gr.Ref("item").separated_by(","), "]"]], …}``.
 
-    It has a meaning only inside of ``gr.grammar({…})``, where it can be joined, repeated and made optional as every
+    It works only inside ``gr.grammar({…})``, where you can concatenate, repeat and combine it with ``|`` like any
     constraint.
     """
 
@@ -37,7 +37,7 @@ class Ref(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         raise CompileError(
-            f"gr.Ref({self.name!r}) stands outside of production rules, or inside of & or ~, where rules cannot be; "
+            f"gr.Ref({self.name!r}) is used outside production rules, or inside & or ~, where a rule cannot stand; "
             "use it in gr.grammar({…}) as a part, an alternative or an item",
             code="grammar-reference",
         )
@@ -47,10 +47,10 @@ class Ref(Constraint):
 
 
 def read_productions(rules: Mapping[Any, Any]) -> Productions:
-    """Python data as constraints: a rule is its alternatives, an alternative its parts.
+    """Turns Python data into constraints: a rule is a list of alternatives, an alternative a list of parts.
 
     Raises:
-        CompileError: ``grammar-productions``: something in it is neither.
+        CompileError: ``grammar-productions``: the data has another form.
     """
     if not rules:
         raise CompileError(

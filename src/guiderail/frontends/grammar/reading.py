@@ -101,7 +101,7 @@ class Reader:
             self.fail(f"there is no character U+{code:X}; the last one is U+10FFFF", start, self.at)
         if 0xD800 <= code <= 0xDFFF:
             self.fail(
-                f"U+{code:04X} is half of a surrogate pair, no character; write the character itself", start, self.at
+                f"U+{code:04X} is half of a surrogate pair, not a character; write the character itself", start, self.at
             )
         return chr(code)
 

@@ -38,10 +38,10 @@ _accepting = threading.Lock()
 
 
 class JsonSchema(Constraint):
-    """The texts of the values that a schema allows; made by :func:`json_schema`. Immutable and hashable.
+    """Matches the JSON values that a schema allows. Made by :func:`json_schema`; immutable and hashable.
 
     Attributes:
-        options: how the schema is read and its values are written.
+        options: how the schema is read and how its values are written.
     """
 
     __slots__ = ("_checked", "_hash", "_root", "_text", "options")
@@ -62,7 +62,7 @@ class JsonSchema(Constraint):
         return marshal.loads(self._text)
 
     def document(self) -> Document:
-        """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
+        """Returns a new document with the schema, ready to be evaluated into terms and shapes."""
         spend(len(self._text))
         contents = marshal.loads(self._text)
         if self.options.closed:
@@ -70,7 +70,11 @@ class JsonSchema(Constraint):
         return Document(contents, self.options, evaluate)
 
     def check(self) -> None:
-        """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
+        """Checks the root of the schema. Sub-schemas are checked when the constraint is compiled.
+
+        Raises:
+            SchemaError: see :func:`json_schema`.
+        """
         with limited(MAX_WORK):
             document = self.document()
             with document.evaluating():
@@ -78,7 +82,7 @@ class JsonSchema(Constraint):
         self._checked.append(document)
 
     def accepts(self, value: Any) -> bool:
-        """Whether a decoded JSON value satisfies the schema, decided on the normal form alone."""
+        """Whether a decoded JSON value satisfies the schema. Decided on the schema's normal form, without any text."""
         with _accepting:  # a document is for one thread at a time
             if self._root is None:
                 document = self.document()
@@ -88,11 +92,11 @@ class JsonSchema(Constraint):
                 return term.shape().accepts(value)
 
     def reading(self) -> Reading:
-        """Reads a text as parsed JSON, in the schema's notation."""
+        """Returns the reader that parses a text in the schema's notation."""
         return SchemaReading(self.options.notation)
 
     def report(self) -> Report:
-        """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""
+        """Lists which keywords are enforced, approximated or ignored, and which are only annotations."""
         from guiderail.frontends.json_schema.report import report
 
         return report(self)
@@ -108,8 +112,8 @@ class JsonSchema(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         try:
-            document = self._checked.pop()  # of no use to anyone else then
-            spend(len(self._text))  # as if it were read here
+            document = self._checked.pop()  # one compilation uses a document up
+            spend(len(self._text))  # counts the same as reading it here
         except IndexError:
             document = self.document()
         with document.evaluating():
@@ -136,7 +140,7 @@ class JsonSchema(Constraint):
         )
 
     def lowering(self, b: _core.Builder, document: Document) -> Lowering:
-        """What writes the values of this schema, in its notation, with a builder."""
+        """Returns what lowers the values of this schema, in its notation, into expressions of a builder."""
         if self.options.notation == "json":
             return Lowering(b, document, JsonNotation(b, self.options))
         from guiderail.frontends.json_schema.notations import lowering_of
@@ -184,7 +188,7 @@ def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool)
 
 
 def _blame(document: Document, term: Term) -> str:
-    """The innermost schema that explains why a term has no value, if that can be told."""
+    """The innermost schema that explains why a term has no value, if one is found."""
     emptiness = document.algebra.emptiness
     pointer = "#"
     seen: set[Term] = set()
@@ -209,7 +213,7 @@ def _blame(document: Document, term: Term) -> str:
 
 @checked
 def json_schema(schema: Any, **options: Any) -> JsonSchema:
-    """The texts of the JSON values that a schema allows.
+    """Matches the JSON values that a schema allows.
 
         >>> import guiderail as gr
         >>> person = gr.json_schema({
@@ -221,11 +225,11 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         >>> person.matches('{"age": 36, "name": "Ada"}'), person.matches('{"age": -1, "name": "Ada"}')
         (True, False)
 
-    Drafts 2020-12, 2019-09, 7, 6 and 4 and the schema objects of OpenAPI 3.0 are read, every keyword as its
-    specification says. Nothing is fetched: other documents come from ``registry``.
+    It reads drafts 2020-12, 2019-09, 7, 6 and 4 and the schema objects of OpenAPI 3.0. Every keyword means what its
+    specification says. Nothing is fetched from a network: other documents come from ``registry``.
 
     Args:
-        schema: an object or boolean; a text or a ``pathlib.Path`` with JSON; or a class of pydantic.
+        schema: a dict or a boolean, JSON text, a ``pathlib.Path`` of a JSON file, or a pydantic model class.
         **options: see :class:`SchemaOptions`: ``dialect``, ``registry``, ``base_uri``, ``on_unsupported``, ``format``,
             ``escapes``, ``layout``, ``indent``, ``separators``, ``max_whitespace``, ``property_order``, ``integers``,
             ``max_integer_digits``, ``max_fraction_digits``, ``max_string_length``, ``max_items``, ``max_depth``,
@@ -233,8 +237,8 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
             ``whitespace``.
 
     Raises:
-        SchemaError: the schema is malformed, refers to what is not there, or asks for what cannot be done;
-            ``pointer`` says where. Sub-schemas are read when the constraint is compiled, and raise then.
+        SchemaError: the schema is malformed, refers to something that does not exist, or uses a keyword that cannot be
+            enforced; ``pointer`` says where. Sub-schemas are read when the constraint is compiled, and raise then.
         CompileError: an option is wrong.
     """
     checked = SchemaOptions.of(options)
@@ -264,7 +268,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def _is_json(schema: Any) -> bool:
-    """Whether a value has only the types that JSON reads into; it is known to hold no cycles."""
+    """Whether a value has only the types that ``json.loads`` returns. The value must have no cycles."""
     stack = [schema]
     while stack:
         value = stack.pop()
@@ -281,7 +285,7 @@ def _is_json(schema: Any) -> bool:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema in the types that JSON reads into."""
+    """A schema in the types that ``json.loads`` returns."""
     try:
         return json.loads(json.dumps(schema, default=_of_mapping))
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What goes wrong with a schema, and where in it."""
+"""Errors about a schema, with their location in it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "TooMany", "Undec
 
 
 class SchemaError(CompileError):
-    """A JSON Schema cannot be read, resolved or satisfied.
+    """A JSON Schema cannot be read, resolved, enforced or satisfied.
 
     Attributes:
         pointer: JSON pointer (as a URI fragment, ``#/properties/a``) of the schema at fault, or None.
-        conflict: where no value satisfies a schema (``unsatisfiable-schema``), a smallest set of keywords that exclude
-            each other: JSON pointers, each with the keyword's value or the part of it that matters. Empty where none
-            is found quickly.
+        conflict: if no value satisfies the schema (``unsatisfiable-schema``), a smallest set of keywords that exclude
+            each other: pairs of a JSON pointer and the keyword's value, or the part of it that matters. Empty if none
+            was found quickly.
     """
 
     code = "invalid-schema"
@@ -66,7 +66,7 @@ def _rebuilt_limit(message: str, code: str, pointer: str | None) -> SchemaLimitE
 
 
 def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError:
-    """A limit that was met while the schema at ``where()`` was read; the innermost schema counts."""
+    """Adds the pointer ``where()`` to a limit error, unless an inner schema has added its own."""
     if isinstance(error, SchemaLimitError):
         return error
     pointer = where()  # searches the document
@@ -76,15 +76,15 @@ def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError
 
 
 class Undecided(Exception):
-    """Inside this package only: a question cannot be answered now, and need not be."""
+    """Internal: a question cannot be answered now, and the caller can do without an answer."""
 
 
 class TooMany(Undecided):
-    """Inside this package only: more cells than are worth multiplying out."""
+    """Internal: multiplying out would make too many cells."""
 
 
 class SelfReference(Undecided):
-    """Inside this package only: the shape of a schema is needed while it is being made.
+    """Internal: the shape of a schema is needed while it is still being made.
 
     Attributes:
         schema: the schema object.

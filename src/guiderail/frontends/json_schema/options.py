@@ -1,4 +1,4 @@
-"""The options of `json_schema`, in one place: what each means, its unit and its default."""
+"""The options of `json_schema`: what each means, its unit and its default."""
 
 from __future__ import annotations
 
@@ -46,46 +46,48 @@ class SchemaOptions:
     """How a schema is read and how its values are written.
 
     Attributes:
-        dialect: name out of `DIALECTS`, or the URI of its metaschema; None: what ``$schema`` says, 2020-12 without it
-            (older keywords keep their old meaning where 2020-12 gives them none).
-        registry: a ``referencing.Registry`` with the other documents that references name; nothing is ever fetched.
-        base_uri: URI of the schema itself, which relative references start from.
-        on_unsupported: what cannot be enforced (a backreference in a pattern) is an ``"error"``, or dropped with a
-            warning (``"warn"``) or without (``"ignore"``); ``report()`` lists it in any case.
-        format: ``"assert"``: known formats are enforced; ``"annotate"``: no format is.
-        escapes: spelling of strings: ``"canonical"``: each text in one way; ``"all"``: every legal escape.
-        layout: white space in JSON: ``"flexible"``: one line, a space or none after ``,`` and ``:``; ``"compact"``:
-            none; ``"spaced"``: one, as ``json.dumps``; ``"indented"``: as ``json.dumps(indent=…)``; ``"free"``: any,
-            up to ``max_whitespace`` characters in one place; None: a model writes ``"spaced"``, whoever runs it
-            (``generate``, logits processors, the server …), and texts match as ``"flexible"`` (``matches``,
-            ``gr.compile`` of this constraint).
-        indent: spaces of one level in the layout ``"indented"``.
-        separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's; or two
-            constraints.
-        max_whitespace: characters of white space in one place, in the layout ``"free"`` and around the whole.
-        whitespace: a constraint for what may stand in one place, in the layout ``"free"``; None: any white space, up to
-            ``max_whitespace`` characters.
-        property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``; None: a
-            model writes the declared order, whoever runs it (``generate``, logits processors, the server …), and texts
-            in any order match (``matches``, ``gr.compile`` of this constraint).
-        closed: objects have no members but those that their schema names, unless it says ``additionalProperties`` or
-            ``unevaluatedProperties`` (``allOf``, ``anyOf``, ``$ref`` … of the same object count as one schema).
-        outer_whitespace: white space may stand before and after the whole, up to ``max_whitespace`` characters each.
-            In JSON only.
-        integers: ``"plain"`` digits, or ``"any"``: ``1.0`` and ``1e2`` too.
-        max_integer_digits: most digits before the point, or None.
-        max_fraction_digits: most digits after the point, or None.
-        max_string_length: most characters of any string value, or None.
-        max_items: most items of any array, or None.
-        max_depth: how deep arrays and objects may nest, or None. The layout ``"indented"`` takes 16 for None where a
+        dialect: a name from `DIALECTS`, or the URI of its metaschema. None: what ``$schema`` says, or else 2020-12
+            (where older keywords keep their old meaning if 2020-12 gives them none).
+        registry: a ``referencing.Registry`` with the other documents that references name. Nothing is ever fetched.
+        base_uri: the URI of the schema itself, which relative references start from.
+        on_unsupported: what happens to a keyword that cannot be enforced (a backreference in a pattern): ``"error"``
+            raises, ``"warn"`` drops it with a warning, ``"ignore"`` drops it silently. ``report()`` always lists it.
+        format: ``"assert"`` enforces the known formats, ``"annotate"`` none.
+        escapes: ``"canonical"``: each character of a string has one spelling; ``"all"``: every legal escape.
+        layout: white space in JSON. ``"flexible"``: one line, with or without a space after ``,`` and ``:``;
+            ``"compact"``: none; ``"spaced"``: one space, like ``json.dumps``; ``"indented"``: like
+            ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters in one place. None: a model
+            always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
+            ``gr.compile`` of this constraint take ``"flexible"``.
+        indent: spaces per level in the layout ``"indented"``.
+        separators: what stands between members and after a key, in place of the layout's: two texts, as for
+            ``json.dumps``, or two constraints.
+        max_whitespace: maximum number of white space characters in one place, in the layout ``"free"`` and around the
+            value.
+        whitespace: a constraint on the white space in one place, in the layout ``"free"``. None: any white space, up
+            to ``max_whitespace`` characters.
+        property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``: any order.
+            None: a model always writes the declared order (``generate``, logits processors, the server …), while
+            ``matches`` and ``gr.compile`` of this constraint take any.
+        closed: forbid members that the schema does not name, unless it has ``additionalProperties`` or
+            ``unevaluatedProperties``. Schemas for the same object (``allOf``, ``anyOf``, ``$ref`` …) count as one.
+        outer_whitespace: allow white space before and after the value, up to ``max_whitespace`` characters each. JSON
+            only.
+        integers: ``"plain"``: digits only; ``"any"``: also ``1.0`` and ``1e2``.
+        max_integer_digits: maximum number of digits before the decimal point, or None.
+        max_fraction_digits: maximum number of digits after the decimal point, or None.
+        max_string_length: maximum length of any string value, in characters, or None.
+        max_items: maximum number of items of any array, or None.
+        max_depth: maximum nesting of arrays and objects, or None. In the layout ``"indented"``, None means 16 if the
             schema is recursive or allows anything.
-        max_branches: alternatives that one schema may have in advance (of arrays, of combinations of patterns, of what
-            ``contains`` counts) before a LimitError is raised; those of objects are told apart while they are read.
-        notation: how values are written: ``"json"``, ``"yaml"`` or ``"python"``.
-        block_depth: levels of arrays and objects that YAML writes in block style; flow style below them.
-        excludes: texts that no string and no name holds as it is written, between its quotes; strings with a pattern or
-            a format are left alone. Names are spelled in one way then, those that the schema does not know without
-            escapes. In JSON only.
+        max_branches: maximum number of alternatives that one schema may expand to (arrays, combinations of patterns,
+            counts of ``contains``); more raise a LimitError. Alternatives of objects do not count: they are told apart
+            while the text is read.
+        notation: ``"json"``, ``"yaml"`` or ``"python"``.
+        block_depth: levels of arrays and objects that YAML writes in block style; deeper ones are in flow style.
+        excludes: texts that must not occur between the quotes of any string or key, as written. Strings with a pattern
+            or a format are exempt. Each key then has a single spelling, and keys that the schema does not declare have
+            no escapes. JSON only.
     """
 
     dialect: str | None = None
@@ -153,7 +155,8 @@ class SchemaOptions:
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
             raise CompileError(
-                f"excludes must be texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
+                f"excludes must be texts of at least one character, not {shown(self.excludes)}",
+                code="bad-schema-option",
             )
         for name in ("closed", "outer_whitespace"):
             if not isinstance(getattr(self, name), bool):
@@ -173,7 +176,7 @@ class SchemaOptions:
             raise CompileError(f"base_uri must be a string, not {shown(self.base_uri)}", code="bad-schema-option")
 
     def as_written(self) -> SchemaOptions:
-        """The same with what is left open decided as a model writes it; itself if nothing is."""
+        """Returns the options with those that are None decided as a model writes; itself if none is."""
         order, layout = self.property_order, self.layout
         if order is None:
             order = "declared"
@@ -185,7 +188,11 @@ class SchemaOptions:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> SchemaOptions:
-        """Options by name, with an error that lists the names if one is unknown."""
+        """Makes options of keyword arguments.
+
+        Raises:
+            CompileError: ``bad-schema-option``: a name is unknown (the message lists all), or a value is wrong.
+        """
         if not options:
             return DEFAULTS
         known = {one.name for one in fields(cls)}

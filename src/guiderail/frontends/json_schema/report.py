@@ -114,7 +114,7 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
             yield ReportEntry(pointer, keyword, "ignored", reason)
         elif alone and keyword != "$ref":
             if keyword in keywords:
-                yield ReportEntry(pointer, keyword, "annotation", f"{dialect} ignores what stands beside $ref")
+                yield ReportEntry(pointer, keyword, "annotation", f"{dialect} ignores keywords beside $ref")
         elif keyword == "format":
             yield _format(document, pointer, value)
         elif keyword in keywords:
@@ -152,5 +152,5 @@ def _format(document: Document, pointer: str, name: Any) -> ReportEntry:
         hint = f'; did you mean "{meant}"?' if meant else ""
         return ReportEntry(pointer, "format", "annotation", f"unknown format {name!r}{hint}")
     if not known.is_exact():
-        return ReportEntry(pointer, "format", "approximated", f"a subset of {name} that an automaton can hold")
+        return ReportEntry(pointer, "format", "approximated", f"a subset of {name} that an automaton can express")
     return ReportEntry(pointer, "format", "enforced")

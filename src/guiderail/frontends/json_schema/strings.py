@@ -62,7 +62,7 @@ class Strings:
         """Exactly these texts.
 
         Raises:
-            PatternError: a text holds a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
+            PatternError: a text contains a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
         """
         found = frozenset(texts)
         for text in found:

@@ -1,4 +1,4 @@
-"""The constraint of a Python type, and the way back from its texts to its values."""
+"""The constraint of a Python type, and the reader that turns matching texts into its values."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class PythonType(Constraint, Generic[T]):
-    """The texts that are values of a Python type; made by :func:`python_type`.
+    """Matches the texts of the values of a Python type. Made by :func:`python_type`.
 
     Attributes:
         type: the type, or the function whose parameters are described.
-        schema: its JSON Schema. Where the type names a constraint for a string, the keyword ``x-guiderail-text``
-            is its index in ``constraint.texts``.
+        schema: its JSON Schema. If the type puts a constraint on a string, the keyword ``x-guiderail-text`` is the
+            index of that constraint in ``constraint.texts``.
         constraint: the constraint of that schema.
     """
 
@@ -63,16 +63,16 @@ class PythonType(Constraint, Generic[T]):
         return PythonType(self.type, self._node, self.schema, written, {**self._options, **said})
 
     def reading(self) -> Reading:
-        """Reads a text as a value of the type."""
+        """Returns the reader that turns a text into a value of the type."""
         return TypeReading(self)
 
     def read(self, text: str | bytes) -> T:
-        """The value that a text is.
+        """Reads a text as a value of the type.
 
-        For a function it is ``inspect.BoundArguments``, with defaults applied; see :func:`call`.
+        For a function, the value is an ``inspect.BoundArguments`` with defaults applied; see :func:`call`.
 
         Raises:
-            ReadError: the text is not of the type, or the type's own code refuses it.
+            ReadError: the text is not a value of the type, or the type's own code rejects it.
         """
         return self.read_tree(_tree(text, self.notation))
 
@@ -83,7 +83,7 @@ class PythonType(Constraint, Generic[T]):
         return notation
 
     def read_tree(self, tree: Tree) -> T:
-        """As :meth:`read`, for a text that has been parsed already (see :mod:`guiderail.support.trees`)."""
+        """Like :meth:`read`, for a text that is already parsed (see :mod:`guiderail.support.trees`)."""
         value: T = _read(self.type, self._node, tree)
         return value
 
@@ -139,7 +139,7 @@ def python_type(
 def python_type(
     kind: Any, *, defaults: str = "may-omit", namespace: Mapping[str, Any] | None = None, **options: Any
 ) -> PythonType[Any]:
-    """The texts that are values of a Python type, JSON by default.
+    """Matches the texts of the values of a Python type, by default as JSON.
 
         >>> import guiderail as gr
         >>> from dataclasses import dataclass
@@ -151,22 +151,22 @@ def python_type(
         >>> point.read('{"x": 1}')
         Point(x=1, y=0)
 
-    Known are pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
+    Supported are pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
     ``__init__``); enumerations and ``Literal``; unions; lists, tuples, sets, dicts and their abstract forms;
-    ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint for a string; numbers,
+    ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint on a string; numbers,
     ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,
-    aliases and recursive types; functions, by their parameters. A type whose texts cannot be promised to be read back
-    is refused.
+    aliases and recursive types; functions, by their parameters. A type is rejected if guiderail cannot guarantee that
+    every text of it can be read back.
 
     Args:
         kind: the type, or a function.
-        defaults: whether a member with a default is written: ``"may-omit"`` or ``"write"``.
-        namespace: names for forward references that cannot be found otherwise, such as those of local classes.
-        **options: those of :func:`json_schema`; here ``property_order`` is ``"declared"`` and values nest at
-            most 64 levels (``max_depth``) by default.
+        defaults: how a member with a default is written: ``"may-omit"`` lets the model leave it out, ``"write"`` does
+            not.
+        namespace: names for forward references that cannot be resolved otherwise, such as local classes.
+        **options: options of :func:`json_schema`. The defaults differ: ``property_order="declared"``, ``max_depth=64``.
 
     Raises:
-        CompileError: the type, or a constraint on it, cannot be kept to; the message says why (codes ``type-…``).
+        CompileError: the type, or a constraint on it, is not supported; the message says why (codes ``type-…``).
         SchemaError: no value of the type can be written.
     """
     from guiderail.frontends.python_types.schema import type_schema
@@ -245,27 +245,27 @@ def _walked(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
 
 
 def _is_typing(kind: Any) -> bool:
-    """Whether a callable thing is a type all the same: ``list[int]``, ``NewType``, ``Optional`` …"""
+    """Whether a callable is a type all the same: ``list[int]``, ``NewType``, ``Optional`` …"""
     known = type(kind).__module__ in ("typing", "typing_extensions", "types") or typing.get_origin(kind) is not None
     return known and not inspect.isroutine(kind)
 
 
 @checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
-    """The value of a Python type that a text is.
+    """Reads a text as a value of a Python type.
 
         >>> import guiderail as gr
         >>> gr.read(dict[int, set[str]], '{"1": ["a", "b"]}') == {1: {"a", "b"}}
         True
 
     Args:
-        kind: the type, as for :func:`python_type`, or what that returns.
+        kind: the type, as for :func:`python_type`, or the result of that function.
         text: the text.
         **options: ``notation`` (``"json"``, ``"yaml"`` or ``"python"``) and ``namespace``, as for :func:`python_type`.
 
     Raises:
-        ReadError: the text is not of the type, or the type's own code refuses it.
-        CompileError: the type is not known.
+        ReadError: the text is not a value of the type, or the type's own code rejects it.
+        CompileError: the type is not supported.
     """
     if isinstance(kind, PythonType):
         if options:
@@ -280,7 +280,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
 
 @checked
 def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
-    """Calls a function with the arguments that a text of its parameters gives.
+    """Calls a function with the arguments in a text.
 
         >>> import guiderail as gr
         >>> def area(width: float, height: float = 1.0) -> float:
@@ -290,11 +290,11 @@ def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
 
     Args:
         function: the function, as for :func:`python_type`.
-        text: the arguments, as an object with the names of the parameters.
+        text: the arguments, as an object whose keys are the parameter names.
         **options: as for :func:`read`.
 
     Raises:
-        ReadError: the text is not of the function's parameters.
+        ReadError: the text does not hold arguments of the function.
         Exception: whatever the function raises.
     """
     if isinstance(function, type) or not callable(function):

@@ -143,7 +143,7 @@ class AnyNode(Node):
             raise self.fail(tree)
         made = plain(tree)
         if not _is_finite(made):
-            raise Mismatch("holds a number beyond the largest float")
+            raise Mismatch("contains a number beyond the largest float")
         return made
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:

@@ -31,7 +31,7 @@ from guiderail.support.texts import shown
 __all__ = ["SqlQuery", "sql_query"]
 
 _DEPTH = 3
-"""Expressions in brackets within each other, beside subqueries."""
+"""Levels of expressions, the outermost included, so parentheses nest one less deep. Subqueries do not count."""
 
 _MOST_JOINED = 8
 _COMMON_COLUMNS = 4

@@ -1,9 +1,8 @@
-"""Regular expressions of two dialects, Python's ``re`` and ECMA-262, as constraints.
+"""Regular expressions in two dialects, Python's ``re`` and ECMA-262, as constraints.
 
-The way of a pattern: ``python_dialect`` / ``ecma_dialect`` (on the common ``parser``) make a tree
-(``syntax``); ``lower`` turns it into an expression of the core, after ``atomic``, ``resolve`` and
-``eliminate`` have rewritten what the core has no node for; ``charsets`` knows the sets of characters,
-``facts`` what can be said of a node without running it.
+``python_dialect`` and ``ecma_dialect`` (both on ``parser``) parse a pattern into a tree (``syntax``). ``atomic``,
+``resolve`` and ``eliminate`` rewrite what the core has no node for, and ``lower`` turns the tree into an expression of
+the core. ``charsets`` has the character sets, ``facts`` the properties of a node that need no matching.
 """
 
 from guiderail.frontends.regex.constraint import Regex, regex

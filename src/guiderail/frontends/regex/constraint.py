@@ -124,7 +124,7 @@ def regex(
     max_length: int | None = None,
     max_nesting: int = 250,
 ) -> Regex:
-    r"""The texts that a regular expression matches.
+    r"""Matches what a regular expression matches.
 
         >>> import guiderail as gr
         >>> gr.regex(r"\d{4}-\d{2}").matches("2024-02")
@@ -132,31 +132,31 @@ def regex(
         >>> gr.regex("b+", mode="search", max_length=4).matches("abba")
         True
 
-    ``\d \w \s \b`` mean characters of ASCII, so that a model writes ``2024`` for ``\d{4}`` and no digits of another
-    script. Unicode is asked for: ``flags="u"``, ``(?u)`` in front, or ``(?u:…)``.
+    ``\d \w \s \b`` are ASCII, so that a model writes ``2024`` for ``\d{4}`` and no digits of another script. For
+    Unicode, pass ``flags="u"`` or write ``(?u)`` at the start or ``(?u:…)`` in the pattern.
 
-    The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what
-    no automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects,
-    ``\p{…}`` is always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)``
-    are the extensions of :mod:`guiderail.frontends.extensions`.
+    Everything in both dialects is supported, including look-around and anchors anywhere, except for what no automaton
+    can do: backreferences, recursion and conditionals are errors. Beyond the dialects, ``\p{…}`` always works,
+    look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)`` are the extensions of
+    :mod:`guiderail.frontends.extensions`.
 
     Args:
-        pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do: a text has to match
-            it as ``re`` does, and its ``\d \w \s \b`` in ASCII, too, unless ``(?u)`` stands in it.
+        pattern: the pattern. In the Python dialect it may be a compiled ``re.Pattern`` of ``str``: then a text must
+            match as in ``re``, and with ASCII ``\d \w \s \b``, too, unless the pattern contains ``(?u)``.
         dialect: ``"python"`` (``re`` of Python 3.11 with ``re.ASCII``) or ``"ecma"`` (ECMA-262, the dialect of JSON
-            Schema's ``pattern``; without the ``u`` flag it is read as leniently as Annex B says, with ``\u{…}`` and
-            ``\p{…}`` in any case).
-        flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. With ``u``, and within
-            ``(?u:…)``, ``\d \w \s \b`` and the case of letters are those of Unicode in Python's dialect.
-        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around
-            the match.
-        max_length: the most characters (code points) of the text.
-        max_nesting: how deep groups may nest.
+            Schema's ``pattern``). Without the ``u`` flag, ECMA patterns are read as leniently as Annex B says, but
+            ``\u{…}`` and ``\p{…}`` always work.
+        flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. In Python's dialect,
+            ``u`` and ``(?u:…)`` make ``\d \w \s \b`` and letter case those of Unicode.
+        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand before and after the
+            match.
+        max_length: maximum length of the text, in characters (code points).
+        max_nesting: maximum nesting of groups.
 
     Raises:
-        PatternError: the pattern is malformed or asks for what no automaton can do; ``span`` says where.
+        PatternError: the pattern is malformed or needs more than an automaton; ``span`` says where.
         LimitError: groups nest deeper than ``max_nesting``.
-        CompileError: an argument is not one of the above.
+        CompileError: an argument is wrong.
     """
     compiled = False
     if isinstance(pattern, re.Pattern):

@@ -318,7 +318,7 @@ class PythonParser(Parser):
             if self.stack or self.alts or self.last != NOTHING:
                 self.fail(
                     "flags",
-                    "flags for the whole pattern stand at its very start; use (?i:…) here",
+                    "flags for the whole pattern must be at its very start; use (?i:…) here",
                     start,
                     i + 1,
                 )

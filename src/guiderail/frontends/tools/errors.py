@@ -1,4 +1,4 @@
-"""What goes wrong with a structural tag, a tool or a format, and where in it."""
+"""Errors about structural tags, tools and formats, with their location."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _rebuild(reason: str, code: str, pointer: str | None) -> ToolError:
 
 
 class ToolTextError(PatternError):
-    """A text is not of the tool-call format it is read in; ``span`` says where it stops being one."""
+    """A text is not in the tool-call format that it is read as; ``span`` says where."""
 
     code = "tool-text"
 
@@ -44,7 +44,9 @@ class ToolWarning(UserWarning):
 
 @contextmanager
 def placed(pointer: str) -> Iterator[None]:
-    """Says where in a structural tag an error of another front end happened. Its code stays, limits stay limits."""
+    """Adds the location in a structural tag to an error of another front end. Keeps its code; a LimitError stays as it
+    is.
+    """
     try:
         yield
     except ToolError:

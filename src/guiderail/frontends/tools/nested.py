@@ -93,13 +93,13 @@ class NestedArguments:
                 self.done = True
                 return at
             if not self._stands(text, style.close, at):
-                raise ValueError("a value or a closing tag was expected")
+                raise ValueError("expected a value or a closing tag")
             self._pop()
             return at + len(style.close)
         tag = style.pattern(opening).match(text, at)
         if tag is None:
             if len(text) - at > 4096:
-                raise ValueError("the tag of an argument was expected")
+                raise ValueError("expected the tag of an argument")
             raise _More
         key = "" if item else style.read_key(tag["key"])
         if tag["kind"] in (style.kind("array"), style.kind("object")):
@@ -126,7 +126,7 @@ class NestedArguments:
             return at + 1
         if into:
             if not self._stands(text, style.between, at):
-                raise ValueError(f"{style.between!r} or an end was expected")
+                raise ValueError(f"expected {style.between!r} or an end")
             at += len(style.between)
         key = ""
         if not item:

@@ -100,7 +100,7 @@ class ParameterStyle:
             )
         if bool(said.get("close")) == bool(said.get("quote")) or (said.get("quote") and said.get("item")):
             raise ToolError(
-                "parameters have a text 'close', or a text 'quote' where strings stand in quotes and nothing in tags",
+                "parameters need 'close', or 'quote' if strings are in quotes and there are no tags",
                 code="tool-format",
                 pointer=where,
             )
@@ -453,7 +453,7 @@ class _Writer:
         written = self.style.written(key)
         if written is None:
             raise ToolError(
-                f"the name {shown(key)} cannot stand in a tag of this style; rename the argument",
+                f"the name {shown(key)} cannot be written in a tag of this style; rename the argument",
                 code="tool-parameters",
             )
         return self.tagged(written, term)

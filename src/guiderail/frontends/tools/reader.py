@@ -1,7 +1,7 @@
-r"""Texts with tool calls, read while they are written.
+r"""Reads texts with tool calls while they are written.
 
-`ToolCallReader` follows a text by the format's own data. What can still become a marker is held back; everything else
-is told as soon as it is there, so that a server can stream it:
+`ToolCallReader` follows the format's own data. It holds back whatever may still become a marker and reports everything
+else at once, so that a server can stream it:
 
     >>> import guiderail as gr
     >>> tool = {"name": "time", "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}}
@@ -37,16 +37,16 @@ __all__ = ["ToolCall", "ToolCallReader", "ToolDelta", "ToolText"]
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call that has been read.
+    """A tool call that has been read.
 
     Attributes:
-        name: of the tool.
-        arguments: as JSON values; of a call that is not complete, what there is of them.
+        name: the name of the tool.
+        arguments: the arguments as JSON values. If the call is incomplete, what has been read of them.
         text: the arguments as JSON text, as far as they have been read.
-        id: what the model gave the call as its id, or None.
-        complete: whether all of the call has been read.
-        value: of a Python function ``inspect.BoundArguments`` with its defaults, of a class an instance; otherwise,
-            and until the call is complete, ``arguments``.
+        id: the id that the model gave the call, or None.
+        complete: whether the whole call has been read.
+        value: an ``inspect.BoundArguments`` with defaults applied for a Python function, an instance for a class;
+            otherwise, and until the call is complete, ``arguments``.
     """
 
     name: str
@@ -59,12 +59,12 @@ class ToolCall:
 
 @dataclass(slots=True)
 class ToolText:
-    """What a text with tool calls holds.
+    """The parts of a text with tool calls.
 
     Attributes:
-        reasoning: the text between the markers of reasoning, or None where there are none.
-        content: the text outside of reasoning and calls; None where there is none.
-        calls: in their order.
+        reasoning: the text between the reasoning markers, or None if there is none.
+        content: the text outside reasoning and calls, or None if there is none.
+        calls: the calls, in order.
         complete: whether the text may end here.
     """
 
@@ -76,14 +76,14 @@ class ToolText:
 
 @dataclass(frozen=True, slots=True)
 class ToolDelta:
-    """A piece of what has been read.
+    """A new piece of a text that is being read.
 
     Attributes:
-        kind: ``"reasoning"``, ``"content"``, ``"call"`` (one begins), ``"arguments"`` or ``"end"`` (of a call).
-        text: the piece; of arguments JSON text, whatever the format writes.
-        index: of the call, or -1.
-        name: of the tool, in ``"call"``.
-        id: of the call, as far as it is known; known for sure in ``"end"``.
+        kind: ``"reasoning"``, ``"content"``, ``"call"`` (a call begins), ``"arguments"`` or ``"end"`` (of a call).
+        text: the new text. Arguments are always JSON text, whatever the format writes.
+        index: the index of the call, or -1.
+        name: the name of the tool, in ``"call"``.
+        id: the id of the call, if known so far; final in ``"end"``.
     """
 
     kind: str
@@ -148,7 +148,8 @@ class _Open:
 
 
 class ToolCallReader:
-    """Reads one text, in pieces of any size. Time is linear in the text, except for markers that almost begin.
+    """Reads one text in pieces of any size. Takes time linear in the text, except for text that almost begins a
+    marker.
 
     Args:
         calls: the constraint of the text.
@@ -178,15 +179,15 @@ class ToolCallReader:
         """Reads more of the text and returns what is new.
 
         Raises:
-            ToolTextError: the text is not of the format.
-            ReadError: the arguments of a Python tool are refused by the tool's own code.
+            ToolTextError: the text is not in the format.
+            ReadError: the code of a Python tool rejects its arguments.
         """
         self._text = self._text[self._at :] + chunk
         self._at = 0
         return self._run()
 
     def close(self) -> list[ToolDelta]:
-        """Says that the text is over, and returns what was held back.
+        """Ends the text and returns what was held back.
 
         Raises:
             ToolTextError: the text ends too early.
@@ -198,7 +199,7 @@ class ToolCallReader:
         return found
 
     def snapshot(self) -> ToolText:
-        """What has been read so far, unfinished arguments included."""
+        """Returns what has been read so far, including unfinished arguments."""
         if self._open is not None:
             state = self._open
             call = state.call
@@ -360,7 +361,7 @@ class ToolCallReader:
         found = [(match, tail) for match, tail in matches if match is not None]
         if not found:
             if self._closed or len(self._rest()) > 4096:
-                raise self._wrong("a call of one of the tools was expected")
+                raise self._wrong("expected a call of one of the tools")
             return False
         match = found[0][0]
         if match.end() == len(self._text) and not self._closed:
@@ -449,7 +450,7 @@ class ToolCallReader:
         opening = style.pattern().match(self._text, self._at)
         if opening is None:
             if self._closed or len(self._rest()) > 4096:
-                raise self._wrong("the tag of an argument was expected")
+                raise self._wrong("expected the tag of an argument")
             return False
         self._at = opening.end()
         state.key, state.kind = style.read_key(opening["key"]), opening.groupdict().get("kind")
@@ -511,7 +512,7 @@ class ToolCallReader:
             self._step = self._between
             return True
         if self._closed or len(self._rest()) > 4096:
-            raise self._wrong("something else was expected after the arguments of a call")
+            raise self._wrong("expected the rest of the call after its arguments")
         return False
 
     def _between(self) -> bool:
@@ -532,7 +533,7 @@ class ToolCallReader:
             self._at += len(form.separator)
             self._step = self._call
             return True
-        raise self._wrong("another call, or the end of the calls, was expected")
+        raise self._wrong("expected another call, or the end of the calls")
 
     def _over(self) -> bool:
         """After everything: only a marker that ends the turn."""

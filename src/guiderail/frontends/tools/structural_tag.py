@@ -35,7 +35,7 @@ _MISSING = object()
 def structural_tag(
     spec: Mapping[str, Any] | str, *, vocabulary: Vocabulary | None = None, **options: Any
 ) -> Constraint:
-    """The texts that a structural tag of XGrammar describes.
+    """Matches the texts that one of XGrammar's structural tags describes.
 
         >>> import guiderail as gr
         >>> tag = gr.structural_tag({
@@ -59,15 +59,15 @@ def structural_tag(
     Args:
         spec: the tag, as a dict, JSON text or XGrammar's own ``StructuralTag``: ``{"type": "structural_tag", "format":
             …}``, the older form with ``structures`` and ``triggers``, or a format alone.
-        vocabulary: of the model that is to write the text. A text that is a special token there may be written as
-            that token wherever a string of the tag contains it; by default these are those of the vocabulary that the
-            constraint is compiled for. Tokens that it lacks are refused at once, with their place.
-        **options: of :func:`json_schema`, for the JSON in it. The defaults are here ``layout="free"`` and
-            ``escapes="all"``, as in XGrammar.
+        vocabulary: the vocabulary of the model that will write the text. Where a string of the tag contains the text of
+            a special token, the model may write that token. By default the vocabulary is that of the guide. If you pass
+            one, a token that it lacks is an error at once.
+        **options: options of :func:`json_schema`, for the JSON in the tag. The defaults are those of XGrammar:
+            ``layout="free"`` and ``escapes="all"``.
 
     Raises:
-        ToolError: the tag is not of the format; ``pointer`` says where. What is wrong with a schema, pattern or
-            grammar in it has the code of its own front end.
+        ToolError: the tag is malformed; ``pointer`` says where. An error in a schema, pattern or grammar inside it
+            keeps the code of its own front end.
     """
     spec = _read(spec)
     if problem := too_large(spec):
@@ -124,7 +124,7 @@ class _Object:
 
     def __init__(self, value: Any, pointer: str) -> None:
         if not isinstance(value, Mapping):
-            raise ToolError(f"an object was expected, not {_words(value)}", code="structural-tag", pointer=pointer)
+            raise ToolError(f"expected an object, not {_words(value)}", code="structural-tag", pointer=pointer)
         self.values = dict(value)
         self.pointer = pointer
         self.kind = self.values.get("type")
@@ -141,7 +141,9 @@ class _Object:
         for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and has_surrogate(text):
                 raise self.fail(
-                    f"{_words(text)} holds a lone surrogate, which is not a character; remove it", "lone-surrogate", key
+                    f"{_words(text)} contains a lone surrogate, which is not a character; remove it",
+                    "lone-surrogate",
+                    key,
                 )
         return value
 
@@ -167,7 +169,7 @@ class _Object:
         for i, text in enumerate(found):
             if not isinstance(text, str) or not text:
                 raise ToolError(
-                    f"a string of at least one character was expected, not {_words(text)}",
+                    f"expected a string of at least one character, not {_words(text)}",
                     code="structural-tag",
                     pointer=step(step(self.pointer, key), i),
                 )
@@ -373,7 +375,7 @@ class _Reader:
         for i, value in enumerate(values):
             tag = _Object(value, step(pointer, i))
             if tag.values.get("type", "tag") != "tag":
-                raise tag.fail(f"a tag was expected, not {_words(tag.kind)}")
+                raise tag.fail(f"expected a tag, not {_words(tag.kind)}")
             said = tag.values.get("begin")
             begin, rest = self.tag_parts(tag)
             tag.done()
@@ -431,7 +433,9 @@ class _Reader:
                     "structural-tag-trigger",
                 )
             if has_surrogate(pattern):
-                raise item.fail(f"the pattern of rule {i} holds a lone surrogate; remove it", "lone-surrogate", "rules")
+                raise item.fail(
+                    f"the pattern of rule {i} contains a lone surrogate; remove it", "lone-surrogate", "rules"
+                )
             rules.append((pattern, content))
         loop = item.flag("loop", True)
         excludes = (*item.texts("excludes", []), *ends.texts)
@@ -462,7 +466,7 @@ class _Reader:
         for i, name in enumerate(found):
             if not _is_token(name):
                 raise ToolError(
-                    f"the text or the id of a token was expected, not {_words(name)}",
+                    f"expected the text or the id of a token, not {_words(name)}",
                     code="structural-tag",
                     pointer=step(step(item.pointer, key), i),
                 )

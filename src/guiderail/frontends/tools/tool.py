@@ -1,4 +1,4 @@
-"""Tools: what users pass for them, and what of it a constraint needs."""
+"""Tools: what users may pass as one, and what a constraint needs of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Tool:
     """A tool that can be called.
 
     Attributes:
-        name: as the model writes it.
-        description: for people.
-        arguments: the constraint of its arguments, as the format writes them.
+        name: the name, as the model writes it.
+        description: what it does, in words.
+        arguments: the constraint on its arguments, as the format writes them.
         schema: the JSON Schema of its arguments.
-        python: reads the arguments as values of Python; None for a tool that was given by a schema.
+        python: reads the arguments as Python values; None if the tool was given by a schema.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Tool:
 
 
 def name_of(given: Any, position: int) -> str:
-    """A name for a tool, be it good or bad."""
+    """A name for a tool, valid or not."""
     if isinstance(given, Tool):
         return given.name
     if isinstance(given, Mapping):
@@ -59,7 +59,7 @@ def name_of(given: Any, position: int) -> str:
 
 
 def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, Any], extra: bool) -> Tool:
-    """A tool out of what users pass for one.
+    """Makes a tool of whatever a user passes as one.
 
     Raises:
         ToolError, CompileError: it cannot be used; the message says why.

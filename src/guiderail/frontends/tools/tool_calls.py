@@ -1,4 +1,4 @@
-"""Tool calls: what a model may write when it may, must or must not call tools, in the format of its family."""
+"""Tool calls: what a model may write if it may, must or must not call tools, in the format of its family."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MODES = ("none", "optional", "required", "open")
 
 @dataclass(frozen=True, slots=True)
 class _Made(Constraint):
-    """What has been lowered already; lives only while `ToolCalls` is lowered."""
+    """An expression that is already lowered; lives only while `ToolCalls` is lowered."""
 
     handle: int
 
@@ -45,17 +45,17 @@ class _Made(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls(Constraint):
-    """Texts with tool calls in them; made by :func:`tool_calls`.
+    """Matches texts with tool calls. Made by :func:`tool_calls`.
 
     Attributes:
-        format: how the model writes them.
-        tools: those that can be called.
+        format: the format of the model family.
+        tools: the tools that can be called.
         choice: ``"auto"``, ``"required"``, ``"none"``, or the name of the tool that must be called.
-        parallel: whether there may be several calls.
+        parallel: whether a text may hold several calls.
         reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
-        content: what the text is where it is no call; None: any text.
-        dropped: the tools that were left out (``on_bad_tool="drop"``), by name, each with its error.
-        max_reasoning_tokens: that the text between the markers of reasoning may have; None: any number.
+        content: the constraint on text that is not a call; None: any text.
+        dropped: the tools that were left out (``on_bad_tool="drop"``): a dict from names to errors.
+        max_reasoning_tokens: maximum number of tokens between the reasoning markers; None: no maximum.
     """
 
     format: Format
@@ -69,32 +69,35 @@ class ToolCalls(Constraint):
     max_reasoning_tokens: int | None = None
 
     def callable_tools(self) -> tuple[Tool, ...]:
-        """The tools that the choice leaves."""
+        """Returns the tools that ``choice`` allows."""
         if self.choice in ("auto", "required"):
             return self.tools
         return tuple(tool for tool in self.tools if tool.name == self.choice)
 
     def reader(self) -> ToolCallReader:
-        """Reads a text of this constraint as it grows: reasoning, content and calls, for streaming."""
+        """Returns a reader of a growing text, for streaming: it finds reasoning, content and calls."""
         from guiderail.frontends.tools.reader import ToolCallReader
 
         return ToolCallReader(self)
 
     def as_written(self) -> ToolCalls:
-        """The content as a model writes it. Arguments stay free: each family of models has learned its own layout."""
+        """Returns the constraint with its content as a model writes it; see :meth:`Constraint.as_written`.
+
+        Arguments keep every layout, because each model family has learned its own.
+        """
         content = None if self.content is None else self.content.as_written()
         return self if content is self.content else replace(self, content=content)
 
     def reading(self) -> Reading:
-        """Reads a text as reasoning, content and calls, as :meth:`parse` does."""
+        """Returns the reader that finds reasoning, content and calls, as :meth:`parse` does."""
         return CallsReading(self)
 
     def parse(self, text: str) -> ToolText:
-        """The reasoning, the content and the calls of a complete text.
+        """Parses a complete text into reasoning, content and calls.
 
         Raises:
-            ToolTextError: the text is not of the format, or ends too early.
-            ReadError: the arguments of a Python tool are refused by the tool's own code.
+            ToolTextError: the text is not in the format, or ends too early.
+            ReadError: the code of a Python tool rejects its arguments.
         """
         reader = self.reader()
         reader.feed(text)
@@ -132,7 +135,7 @@ class ToolCalls(Constraint):
         return b.union([b.EPSILON, *(TurnEnd(text)._lower(b) for text in markers)])
 
     def _forbidden(self) -> tuple[str, ...]:
-        """What content does not hold, beside triggers: what a reader would take for something else."""
+        """Markers that content must not contain, besides triggers: a reader would mistake them for something else."""
         form = self.format
         frames = [text for f in (form.reasoning, form.content) if f is not None for text in (f.begin, f.end)]
         return tuple(dict.fromkeys(text for text in (*form.excludes, *frames, *form.turn_end) if text))
@@ -161,7 +164,7 @@ class ToolCalls(Constraint):
         return b.concat(parts)
 
     def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
-        """From after the head of the first call, written as template ``index``, to the end of the last one."""
+        """What follows the head of the first call, written as template ``index``, up to the end of the last call."""
         form = self.format
         parts = [calls[index][1]]
         if self.parallel:
@@ -206,7 +209,7 @@ def tool_calls(
     extra_arguments: bool = False,
     **options: Any,
 ) -> ToolCalls:
-    r"""What a model may write when it may, must or must not call tools.
+    r"""Matches what a model may write if it may, must or must not call tools.
 
         >>> import guiderail as gr
         >>> def weather(city: str, days: int = 1) -> str:
@@ -219,32 +222,32 @@ def tool_calls(
         {'city': 'Oslo', 'days': 1}
 
     Args:
-        tools: each a dict as of OpenAI (``{"type": "function", "function": {…}}``, or the inner one alone, also with
-            ``input_schema`` or ``inputSchema``), a custom tool of OpenAI (its argument is the text ``input``), a Python
-            function, or a class whose fields are the arguments.
-        format: of the family of models: a name out of :func:`tool_formats`, a file, or a dict with what such a file
-            holds.
-        choice: ``"auto"``: text, and calls after it if the model wants; ``"required"``: calls, nothing before them;
-            ``"none"``: text without calls; or the name of a tool: one call of it. ``{"type": "function", "function":
-            {"name": …}}`` is read, too.
-        parallel: whether several calls may follow each other.
-        reasoning: ``"none"`` (or False): the model does not write reasoning between its markers; ``"optional"``;
-            ``"required"`` (or True): the text begins with it; ``"open"``: the prompt has ended with the marker that
-            begins it.
-        max_reasoning_tokens: that the model may spend between the markers of reasoning; the marker that ends it must
-            come then. A character that is begun is finished.
-        content: what the text is where it is no call, for example a JSON Schema; None: any text without triggers.
-        vocabulary: whose special tokens may be written for markers; by default that of the guide, so that it need not
-            be said. The constraint is for models of this vocabulary then.
-        on_bad_tool: a tool whose name, schema or type cannot be used raises (``"error"``), or is left out (``"drop"``,
-            with a ToolWarning, and listed in ``dropped``).
-        extra_arguments: whether a model may make up arguments that the schema of a tool does not name, where the
-            schema says nothing of them. It may if the schema says so.
-        **options: of :func:`json_schema`, for arguments in JSON. ``property_order`` is ``"declared"`` here.
+        tools: the tools. Each is a dict as in OpenAI's API (``{"type": "function", "function": {…}}``, or just the
+            inner dict, also with ``input_schema`` or ``inputSchema``), one of OpenAI's custom tools (its only argument
+            is the text ``input``), a Python function, or a class whose fields are the arguments.
+        format: the format of the model family: a name from :func:`tool_formats`, a ``pathlib.Path`` of a format file,
+            or the contents of such a file as a dict.
+        choice: ``"auto"``: text, then calls if the model wants; ``"required"``: calls only; ``"none"``: text without
+            calls; or the name of a tool: exactly one call of it. ``{"type": "function", "function": {"name": …}}``
+            works too.
+        parallel: whether the model may make several calls.
+        reasoning: ``"none"`` (or False): no reasoning between markers; ``"optional"``; ``"required"`` (or True): the
+            text begins with it; ``"open"``: the prompt already ends with the marker that opens it.
+        max_reasoning_tokens: maximum number of tokens between the reasoning markers. The closing marker must follow
+            then, after the rest of a character that is incomplete.
+        content: the constraint on text that is not a call, for example a JSON Schema; None: any text without triggers.
+        vocabulary: the vocabulary whose special tokens may be written as markers. By default it is that of the guide,
+            so you need not pass it. If you do, the constraint fits only models with this vocabulary.
+        on_bad_tool: what happens to a tool whose name, schema or type cannot be used: ``"error"`` raises, ``"drop"``
+            leaves it out with a ToolWarning and lists it in ``dropped``.
+        extra_arguments: whether a model may add arguments that the tool's schema does not name, if the schema does not
+            say. A schema that allows or forbids them has the last word.
+        **options: options of :func:`json_schema`, for JSON arguments. Here, ``property_order`` is ``"declared"`` by
+            default.
 
     Raises:
-        ToolError: the format or the choice cannot be used; no tool is left; or a tool cannot be used, and is needed or
-            ``on_bad_tool`` is ``"error"``.
+        ToolError: the format or the choice cannot be used; no tool is left; or a tool cannot be used although it is
+            needed or ``on_bad_tool`` is ``"error"``.
     """
     form = read_format(format)
     mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning

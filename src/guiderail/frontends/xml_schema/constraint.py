@@ -28,12 +28,12 @@ __all__ = ["XmlSchema", "xml_schema"]
 
 
 class XmlSchema(Constraint):
-    """The documents that an XML Schema allows; made by :func:`xml_schema`. Immutable and hashable.
+    """Matches the documents that an XML Schema allows. Made by :func:`xml_schema`; immutable and hashable.
 
     Attributes:
-        source: the texts of the schema.
+        source: the documents of the schema.
         root: names of the elements that may be the root; empty: every global element.
-        options: how the schema is read and its documents are written.
+        options: how the schema is read and how its documents are written.
     """
 
     __slots__ = ("_lock", "_model", "_schema", "options", "root", "source")
@@ -53,26 +53,27 @@ class XmlSchema(Constraint):
 
     @property
     def schema(self) -> Any:
-        """The schema object of ``xmlschema``, for validation and more."""
+        """The ``xmlschema`` schema object, for validation and more."""
         with self._lock:
             if self._schema is None:
                 self._schema = self.source.load()
             return self._schema
 
     def model(self) -> Model:
-        """What a document may hold, freed of the ways in which schemas say it."""
+        """Returns what a document may hold, in a normal form."""
         with self._lock:
             if self._model is None:
                 self._model = read_schema(self.schema, self.options, self.root)
             return self._model
 
     def read(self, text: str) -> Any:
-        """The content of a document as ``xmlschema`` decodes it: dicts, lists and values of Python.
+        """Decodes a document with ``xmlschema``, into dicts, lists and Python values.
 
-        Attributes are members whose names begin with ``@``, the text beside them is ``$``.
+        An attribute becomes a member whose name begins with ``@``. The text of an element that has attributes or
+        children is the member ``$``.
 
         Raises:
-            XmlReadError: ``xml-read-syntax``: the text is no XML; ``xml-read``: it is not valid by the schema.
+            XmlReadError: ``xml-read-syntax``: the text is not XML; ``xml-read``: it is not valid against the schema.
         """
         xmlschema = library()
         try:
@@ -83,11 +84,11 @@ class XmlSchema(Constraint):
             raise XmlReadError(f"not an XML document: {error}", code="xml-read-syntax") from None
 
     def reading(self) -> Reading:
-        """Reads a document as dicts, lists and values of Python, as :meth:`read` does."""
+        """Returns the reader that decodes a document as :meth:`read` does."""
         return _XmlReading(self)
 
     def report(self) -> XmlReport:
-        """What of the schema is enforced, what is written in fewer ways than it means, and what is ignored."""
+        """Lists which parts of the schema are enforced, which are narrowed, and which are ignored."""
         from guiderail.frontends.xml_schema.report import report
 
         return report(self)
@@ -115,7 +116,7 @@ class XmlSchema(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class _XmlReading:
-    """What a document holds, as dicts, lists and values of Python."""
+    """Reads a document into dicts, lists and Python values."""
 
     schema: XmlSchema
     is_text = False
@@ -136,7 +137,7 @@ def xml_schema(
     version: str | None = None,
     **options: Any,
 ) -> XmlSchema:
-    """The XML documents that an XML Schema allows.
+    """Matches the XML documents that an XML Schema allows.
 
         >>> import guiderail as gr
         >>> note = gr.xml_schema('''
@@ -153,23 +154,23 @@ def xml_schema(
         >>> note.matches('<note on="2023-02-29"><to>Ada</to></note>')
         False
 
-    Everything that matches is valid by the schema. A document has one spelling: attributes in the order of the schema
-    (an option) and in double quotes, ``<a/>`` for an empty element, characters escaped as in Canonical XML, all
-    namespaces declared at the root.
+    Every match is valid against the schema. Each document has one spelling: attributes in double quotes and in the
+    order of the schema (unless ``attribute_order`` says otherwise), ``<a/>`` for an empty element, characters escaped
+    as in Canonical XML, and all namespaces declared at the root.
 
     Args:
         xsd: the schema: a text, a ``pathlib.Path``, or a schema object of the ``xmlschema`` package.
-        root: name of the element that a document begins with (``"order"``, ``"{urn:x}order"``), or several; None: any
-            global element of the schema.
-        documents: texts or paths of other schema documents that the schema imports. Files beside the schema are found
-            where ``xsd`` is a path; nothing is ever fetched from a network.
-        version: of XML Schema: ``"1.0"`` or ``"1.1"``; None: that of a schema object, else ``"1.0"``.
+        root: the name of the root element (``"order"``, ``"{urn:x}order"``), or several names; None: any global element
+            of the schema.
+        documents: other schema documents that the schema imports, as texts or paths. If ``xsd`` is a path, files beside
+            it are found by themselves. Nothing is fetched from a network.
+        version: the version of XML Schema, ``"1.0"`` or ``"1.1"``; None: that of a schema object, otherwise ``"1.0"``.
         **options: see :class:`XmlSchemaOptions`: ``layout``, ``indent``, ``max_indented_depth``, ``declaration``,
             ``attribute_order``, ``all_order``, ``max_orders``, ``xsi_types``, ``wildcard_names``, ``max_text_length``,
             ``max_occurs``, ``on_unsupported``.
 
     Raises:
-        XmlSchemaError: the schema is malformed, has no such root, or asks for what cannot be enforced; ``path`` says
+        XmlSchemaError: the schema is malformed, has no such root, or needs what cannot be enforced; ``path`` says
             where, and ``source`` and ``span`` show the place in the text.
         CompileError: an argument is wrong, or ``xmlschema`` is not installed.
     """

@@ -1,4 +1,4 @@
-"""What goes wrong with an XML Schema, and where in it."""
+"""Errors about an XML Schema, with their location in it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class _InSchema(GuiderailError):
 
 
 class XmlSchemaError(_InSchema, CompileError):
-    """An XML Schema cannot be read, or asks for what cannot be enforced.
+    """An XML Schema cannot be read or enforced.
 
     Attributes:
         path: the component of the schema at fault, as a path of names (``/purchaseOrder/items/item/@partNum``), or
-            None. Where the document that declares it is known, ``source`` and ``span`` are its text and its tag.
+            None. If the document that declares it is known, ``source`` is its text and ``span`` the tag.
     """
 
     code = "xml-schema"
@@ -60,7 +60,7 @@ def _rebuild(
 
 
 class XmlReadError(GuiderailError, ValueError):
-    """A text is no XML, or is not valid by the schema it is read with.
+    """A text is not XML, or is not valid against the schema.
 
     Attributes:
         path: the element at fault in the document, or None.

@@ -1,4 +1,4 @@
-"""The options of :func:`guiderail.xml_schema`, in one place: what each means, its unit and its default."""
+"""The options of :func:`guiderail.xml_schema`: what each means, its unit and its default."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ class XmlSchemaOptions:
     """How an XML Schema is read and how its documents are written.
 
     Attributes:
-        version: of XML Schema, ``"1.0"`` or ``"1.1"``.
-        layout: ``"compact"``: no white space between elements; ``"indented"``: each child of an element that holds
-            elements only on a line of its own.
-        indent: spaces of one level in the layout ``"indented"``.
-        max_indented_depth: levels that the layout ``"indented"`` breaks into lines; what is deeper stays on one line.
+        version: the version of XML Schema, ``"1.0"`` or ``"1.1"``.
+        layout: ``"compact"``: no white space between elements; ``"indented"``: each child of an element that holds only
+            elements is on its own line.
+        indent: spaces per level in the layout ``"indented"``.
+        max_indented_depth: levels that the layout ``"indented"`` breaks into lines; deeper ones stay on one line.
         declaration: whether the text begins with ``<?xml version="1.0" encoding="UTF-8"?>``.
         attribute_order: ``"declared"``: attributes in the order of the schema; ``"any"``: in any order.
-        all_order: the members of ``xs:all`` in ``"any"`` order, or as ``"declared"``.
-        max_orders: subsets of attributes (``"any"``) or of members of one ``xs:all`` that may be told apart, before an
-            XmlSchemaLimitError is raised; ten members need 1,024.
-        xsi_types: whether ``xsi:type`` may choose a derived type anywhere, not only where the declared one is abstract.
-        wildcard_names: names (``"{namespace}local"``, or ``"local"`` of no namespace) of elements that the schema does
-            not declare and that ``xs:any`` (lax or skip) may hold beside those it does.
-        max_text_length: most characters of a text that no facet bounds (strings, mixed text), or None.
-        max_occurs: what stands for ``maxOccurs="unbounded"`` (never less than ``minOccurs``), or None.
-        on_unsupported: what no automaton can hold (keys, references, assertions, identifiers that must differ) is an
-            ``"error"``; or optional attributes that need it are left out, and the rest is an error (``"omit"``); or it
-            is written without being checked, with a warning (``"warn"``) or without (``"ignore"``). ``report()`` lists
-            it in any case.
+        all_order: order of the members of ``xs:all``, ``"any"`` or ``"declared"``.
+        max_orders: maximum number of subsets of attributes (with ``"any"``) or of members of one ``xs:all`` to tell
+            apart; more raise an XmlSchemaLimitError. Ten members need 1,024.
+        xsi_types: whether ``xsi:type`` may choose a derived type anywhere, not only where the declared type is
+            abstract.
+        wildcard_names: names (``"{namespace}local"``, or ``"local"`` without a namespace) of undeclared elements that
+            ``xs:any`` (lax or skip) may hold besides the declared ones.
+        max_text_length: maximum length, in characters, of text that no facet bounds (strings, mixed text), or None.
+        max_occurs: the maximum that stands in for ``maxOccurs="unbounded"`` (never less than ``minOccurs``), or None.
+        on_unsupported: what happens to parts that no automaton can enforce (keys, references, assertions, unique
+            identifiers). ``"error"`` raises. ``"omit"`` leaves out optional attributes that need them and raises for
+            the rest. ``"warn"`` writes them unchecked with a warning, ``"ignore"`` silently. ``report()`` always lists
+            them.
     """
 
     version: str = "1.0"
@@ -89,7 +90,11 @@ class XmlSchemaOptions:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> XmlSchemaOptions:
-        """Options by name, with an error that lists the names if one is unknown."""
+        """Makes options of keyword arguments.
+
+        Raises:
+            CompileError: ``bad-xml-option``: a name is unknown (the message lists all), or a value is wrong.
+        """
         known = {one.name for one in fields(cls)}
         for name in options:
             if name not in known:

@@ -72,7 +72,7 @@ def report(constraint: XmlSchema) -> XmlReport:
     for key, forms in model.forms.items():
         for path in dict.fromkeys(form.path for form in forms):
             if key not in lowering.productive:
-                entries.append(XmlReportEntry(path, "", "unsatisfiable", "no document can hold this element"))
+                entries.append(XmlReportEntry(path, "", "unsatisfiable", "no document can contain this element"))
             elif path not in noted:
                 entries.append(XmlReportEntry(path, "", "enforced"))
     return XmlReport(tuple(sorted(entries, key=lambda entry: entry.path)))

@@ -1,4 +1,4 @@
-"""What a draw says about itself: what it cost, and how sure its estimates are."""
+"""The result of a draw: what it cost, and how certain its estimates are."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PassesError(ModelError):
     """No text was accepted within ``max_passes`` forward passes.
 
     Attributes:
-        passes: that were made for this text.
-        mass: the probability that the model keeps to the constraint is not greater than this, as far as it was seen.
+        passes: the forward passes made for this text.
+        mass: an upper bound, from what was seen, on the probability that the model keeps to the constraint by itself.
     """
 
     code = "max-passes"
@@ -32,12 +32,12 @@ class PassesError(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number that was estimated.
+    """An estimated number with a confidence interval.
 
     Attributes:
         value: the estimate.
-        low: where an interval begins that holds the true number in about 95 of 100 estimates.
-        high: where it ends.
+        low: lower end of an interval that holds the true number in about 95 of 100 estimates.
+        high: upper end of that interval.
     """
 
     value: float
@@ -47,13 +47,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Particle:
-    """One of the weighted texts of a population.
+    """A weighted text of a population.
 
     Attributes:
         text: the text.
-        tokens: its tokens.
-        log_weight: the logarithm of its share of the population; the shares sum to 1. ``-inf``: it did not end in time.
-        family: the particle of the start that it descends from; those of a family are not independent.
+        tokens: its token ids.
+        log_weight: natural logarithm of its share of the population; the shares sum to 1. ``-inf`` if it did not end in
+            time.
+        family: index of the initial particle that it descends from. Particles of one family are not independent.
     """
 
     text: str
@@ -68,17 +69,18 @@ class Draw:
 
     Attributes:
         distribution: ``"exact"`` or ``"weighted"``.
-        passes: forward passes of one text (a row of a batch counts as one) that this draw needed, beyond what earlier
-            draws of the same prompt had learned.
-        attempts: how many texts were begun.
-        log_mass: the natural logarithm of the probability that the model keeps to the constraint by itself and ends in
-            time. ``"exact"``: an upper bound, what is not known to be wrong. ``"weighted"``: an unbiased estimate (of
-            the probability, not of its logarithm).
-        log_bound: of what was not known to be wrong: an upper bound of the same.
-        effective_size: ``"weighted"``: how many independent texts the population is worth, Kish's 1 / Σ share²; else
-            None.
-        resampled: ``"weighted"``: how often texts of little weight were given up for copies of others.
-        particles: ``"weighted"``: the population; else empty.
+        passes: forward passes that this draw needed, beyond what earlier draws of the same prompt had learned. Each row
+            of a batch counts as one pass.
+        attempts: the number of texts that were begun.
+        log_mass: natural logarithm of the probability that the model keeps to the constraint by itself and ends in
+            time. ``"exact"``: an upper bound, ``log_bound``. ``"weighted"``: an unbiased estimate (of the probability,
+            not of its logarithm).
+        log_bound: natural logarithm of the probability of all texts not yet known to be wrong, an upper bound on the
+            above.
+        effective_size: with ``"weighted"``, how many independent texts the population is worth: Kish's 1 / Σ share².
+            Otherwise None.
+        resampled: with ``"weighted"``, how often texts of low weight were replaced by copies of others.
+        particles: with ``"weighted"``, the population; otherwise empty.
     """
 
     distribution: Distribution
@@ -94,9 +96,9 @@ class Draw:
     def mass(self) -> Estimate:
         """The probability that the model keeps to the constraint by itself and ends in time.
 
-        ``"exact"``: the interval reaches from 0 to what is not known to be wrong. ``"weighted"``: an estimate with
-        Wilson's interval, as of a share of what is not known to be wrong; its variance is taken from the families of
-        the population (Lee & Whiteley 2018, "Variance estimation in the particle filter", §2).
+        With ``"exact"``, the interval reaches from 0 to the probability of all texts not yet known to be wrong. With
+        ``"weighted"``, it is Wilson's interval for a share of that probability; the variance is estimated from the
+        families of the population (Lee & Whiteley 2018, "Variance estimation in the particle filter", §2).
         """
         most = math.exp(self.log_bound)
         if not self.particles:
@@ -109,7 +111,8 @@ class Draw:
         """Estimates the mean of a number over the texts that the model would write under the constraint.
 
         Args:
-            function: from a text to a number; 0 or 1 for the probability of something, whose interval is Wilson's.
+            function: maps a text to a number. If it returns only 0 and 1, the result is a probability with Wilson's
+                interval.
 
         Raises:
             ModelError: ``bad-option``: there is no population.
@@ -130,8 +133,10 @@ class Draw:
 
     @property
     def _deviations(self) -> float:
-        """So many standard deviations hold 95 % of Student's distribution: a small population tells its own variance
-        badly (Abramowitz & Stegun 1964, 26.7.5)."""
+        """How many standard deviations hold 95 % of Student's distribution (Abramowitz & Stegun 1964, 26.7.5).
+
+        Student's, because a small population estimates its own variance badly.
+        """
         z, freedom = _NORMAL, max(_LEAST_FREEDOM, (self.effective_size or 1.0) - 1)
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 

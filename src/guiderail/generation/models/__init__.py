@@ -4,7 +4,7 @@
 | --- | --- |
 | nothing | :class:`EmbeddedModel`: SmolLM2-135M-Instruct from the ``demo`` extra |
 | the path of a GGUF file | :class:`GGUFModel`: llama.cpp on the CPU |
-| a folder or hub name of a transformers model | :class:`TransformersModel` |
+| the folder or hub name of a transformers model | :class:`TransformersModel` |
 | a transformers model, or ``(model, tokenizer)`` | :class:`TransformersModel` |
 | a ``llama_cpp.Llama`` | :class:`LlamaCppModel` |
 | a :class:`Model` of your own | itself |
@@ -44,20 +44,24 @@ def load_model(
     gpu_layers: int | None = None,
     device: str | None = None,
 ) -> Model:
-    """Makes a model of what you have; see the table of this module.
+    """Makes a model of what you have.
 
     Args:
-        source: None for the embedded model, a path (``*.gguf``, or a folder or hub name of a transformers model),
-            a transformers model, a pair ``(model, tokenizer)``, a ``llama_cpp.Llama``, or a model already.
-        threads: threads for models run by llama.cpp (GGUF files: the idle cores by default; the embedded one: 1).
-        context_length: tokens that a text and its prompt may have; by default what the model was trained with.
+        source: None for the embedded model, the path of a GGUF file, the folder or hub name of a transformers model, a
+            transformers model, a pair ``(model, tokenizer)``, a ``llama_cpp.Llama``, or a :class:`Model`, which is
+            returned as it is.
+        threads: the number of threads, for models run by llama.cpp. By default, GGUF files use all idle cores, and the
+            embedded model one.
+        context_length: maximum number of tokens of prompt and text together; by default what the model was trained
+            with.
         gpu_layers: for models run by llama.cpp, how many layers a GPU computes: 0 by default, -1 for all.
-        device: for a transformers model that is loaded by its name, where it runs: ``"cuda"``, ``"cuda:1"``, ``"mps"``,
-            ``"cpu"``, or ``"auto"`` to spread it (needs accelerate). A model that you loaded is where you put it.
+        device: for a transformers model that is loaded by name, the device it runs on: ``"cuda"``, ``"cuda:1"``,
+            ``"mps"``, ``"cpu"``, or ``"auto"`` to spread it over several (needs accelerate). A model that you loaded
+            stays where it is.
 
     Raises:
-        ModelError: it is none of these, it cannot be read, or a package is missing; the message says what to install.
-            ``bad-option``: an option is out of range, or is not one for this kind of model.
+        ModelError: the source is none of these, it cannot be read, or a package is missing; the message says what to
+            install. ``bad-option``: an option is out of range, or does not apply to this kind of model.
     """
     by_llama_cpp = source is None or _is_gguf(source)
     named = isinstance(source, str | os.PathLike) and not by_llama_cpp
@@ -96,7 +100,7 @@ def load_model(
 
 @lru_cache(maxsize=1)
 def default_model() -> Model:
-    """The embedded model, loaded once a process."""
+    """The embedded model, loaded once per process."""
     return EmbeddedModel()
 
 

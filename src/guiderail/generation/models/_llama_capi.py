@@ -229,7 +229,7 @@ def _find() -> Path:
             for path in sorted(Path(folder).glob(name)):
                 return path
     raise ModelError(
-        f"the installed xllamacpp holds no library; reinstall it: {install('demo')}", code="missing-package"
+        f"the installed xllamacpp contains no library; reinstall it: {install('demo')}", code="missing-package"
     )
 
 

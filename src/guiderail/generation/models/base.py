@@ -1,8 +1,7 @@
-"""What guiderail asks of a model: token ids in, logits out.
+"""The interface between guiderail and a model: token ids in, logits out.
 
-A :class:`Model` is shared and immutable to its users; each generation opens a :class:`Session`, which owns
-the key-value cache of its rows. Everything else (masks, sampling, stopping) happens outside, so an adapter
-is a page.
+A :class:`Model` is shared, and its users do not change it. Each generation opens a :class:`Session`, which owns the
+key-value cache of its rows. Masks, sampling and stopping happen outside, so an adapter is short.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ Logits = NDArray[np.float32]
 class Session(Protocol):
     """The key-value cache of some rows of text. Not thread-safe; close it when done.
 
-    One with a true ``answers_some`` is told by ``feed(rows, asked)`` of which rows the logits are wanted, and need not
-    compute the others. One with a method ``feed_each(rows, counts)`` also tells the logits after earlier tokens of a
-    row, which the weight of forced text needs: it returns one array a row, of shape ``(counts[row], logits_size)``,
-    with the logits after each of the row's last ``counts[row]`` tokens.
+    Optional members: if ``answers_some`` is true, ``feed(rows, asked)`` is told which rows' logits are needed, and need
+    not compute the others. ``feed_each(rows, counts)`` also returns the logits after earlier tokens of a row, which the
+    weight of forced text needs: one array for each row, of shape ``(counts[row], logits_size)``, with the logits after
+    each of the row's last ``counts[row]`` tokens.
 
-    One with ``cut_row(row, length)`` forgets what a row has read after its first ``length`` tokens, and one with
-    ``copy_rows(pairs)`` has rows take over what others have read, ``(from, to)``: texts that branch
-    (:mod:`guiderail.generation.distribution`) are then not read again from their start.
+    ``cut_row(row, length)`` forgets what a row has read after its first ``length`` tokens. ``copy_rows(pairs)`` copies
+    between rows what they have read, ``(from, to)``. With both, texts that branch
+    (:mod:`guiderail.generation.distribution`) need not be read again from their start.
     """
 
     @property
@@ -44,81 +43,79 @@ class Session(Protocol):
         """Appends tokens to each row and returns the logits after the last token of each.
 
         Args:
-            rows: one sequence of token ids a row. An empty one leaves its row as it is (and its logits as
-            they
-                were at the row's last feed).
+            rows: one sequence of token ids for each row. An empty one leaves its row as it is, and its logits are those
+                of the row's last feed.
 
         Returns:
             float32, shape ``(batch, logits_size)``. Writable, and valid only until the next call.
 
         Raises:
-            ModelError: ``context-full`` when a row would outgrow its length, ``bad-token`` for ids out of
-            range.
+            ModelError: ``context-full``: a row would outgrow its length; ``bad-token``: an id is out of range.
         """
 
     def close(self) -> None:
-        """Frees the cache. May be called again."""
+        """Frees the cache. May be called more than once."""
 
 
 class Model(Protocol):
-    """A language model behind the smallest useful interface.
+    """A language model behind a minimal interface.
 
-    A model may have ``pass_tokens``, an int: up to so many tokens, a forward pass takes less than it would take for
-    each by itself. Forced text is then fed in portions that fit; without it, all at once.
+    A model may have ``pass_tokens``, an int: a forward pass over up to that many tokens takes less time than one pass
+    for each. Forced text is then fed in portions of at most that size; without it, all at once.
     """
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """The name for messages."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens, as constraints are compiled against them."""
+        """The tokens that constraints are compiled for."""
 
     @property
     def logits_size(self) -> int:
-        """Columns of the logits; may exceed ``vocabulary.size`` (padding of the embedding matrix)."""
+        """The number of columns of the logits; may exceed ``vocabulary.size`` (padding of the embedding matrix)."""
 
     @property
     def context_length(self) -> int:
-        """The most tokens (prompt and answer together) that a row may hold."""
+        """The maximum number of tokens, prompt and answer together, that a row may hold."""
 
     @property
     def max_batch(self) -> int | None:
-        """The most rows of a session; None: no limit but memory."""
+        """The maximum number of rows in a session; None: limited only by memory."""
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
-        """Token ids of a prompt.
+        """Returns the token ids of a prompt.
 
         Args:
             prompt: what the user says, or, with ``chat=False``, the text to continue.
-            chat: wrap it in the model's chat template, up to where the assistant's answer begins. Text in the
-                prompt that spells a special token stays text.
+            chat: wrap it in the model's chat template, up to the start of the assistant's answer. Text in the prompt
+                that spells a special token stays text.
             system: the system message; only with ``chat=True``.
 
         Raises:
-            ModelError: ``no-chat-template`` when the model has none that can be used.
+            ModelError: ``no-chat-template``: the model has no usable template.
         """
 
     def new_session(self, batch: int, length: int) -> Session:
         """Opens a session of ``batch`` rows with room for ``length`` tokens each."""
 
     def close(self) -> None:
-        """Frees the model, and with it its sessions."""
+        """Frees the model and its sessions."""
 
 
 def feed_rows(session: Session, rows: Sequence[Sequence[int]], asked: Collection[int]) -> Logits:
-    """``session.feed`` where only the logits of some rows are wanted; those of others may be anything."""
+    """Like ``session.feed``, if only the logits of some rows are needed; those of others may be anything."""
     if getattr(session, "answers_some", False):
         return session.feed(rows, asked)  # type: ignore[call-arg]
     return session.feed(rows)
 
 
 def feed_each(session: Session, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits] | None:
-    """The logits after each of the last ``counts[row]`` tokens of each row; None if the session cannot tell them.
+    """The logits after each of the last ``counts[row]`` tokens of each row; None if the session cannot report them.
 
     Returns:
-        float32, one array a row, each of shape ``(counts[row], logits_size)``.
+        float32, one array for each row, of shape ``(counts[row], logits_size)``.
     """
     known = getattr(session, "feed_each", None)
     if known is not None:

@@ -206,7 +206,7 @@ class GGUFModel:
         template = self._lib.model_chat_template(self._handle, None)
         if not template:
             raise ModelError(
-                f"{self.name} has no chat template; pass chat=False to continue the prompt as it stands",
+                f"{self.name} has no chat template; pass chat=False to continue the prompt unchanged",
                 code="no-chat-template",
             )
         messages = (capi.ChatMessage * len(texts))(

@@ -49,7 +49,7 @@ class LlamaCppModel:
         template = self.llama.metadata.get("tokenizer.chat_template")
         if not template:
             raise ModelError(
-                f"{self.name} has no chat template; pass chat=False to continue the prompt as it stands",
+                f"{self.name} has no chat template; pass chat=False to continue the prompt unchanged",
                 code="no-chat-template",
             )
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter

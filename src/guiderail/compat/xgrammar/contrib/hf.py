@@ -16,10 +16,10 @@ __all__ = ["LogitsProcessor"]
 
 
 class LogitsProcessor(transformers.LogitsProcessor):
-    """For one call of ``generate``: make a new one for the next.
+    """Masks the logits of one call of ``generate``. Make a new one for the next call.
 
     Args:
-        compiled_grammar: one for all rows, or a list with one for each.
+        compiled_grammar: one grammar for all rows, or a list with one for each.
     """
 
     def __init__(self, compiled_grammar: CompiledGrammar | Sequence[CompiledGrammar]) -> None:
@@ -34,7 +34,7 @@ class LogitsProcessor(transformers.LogitsProcessor):
         """Reads the last tokens and masks the scores in place.
 
         Raises:
-            CompatError: the number of rows has changed; a token came that the mask forbids.
+            CompatError: the number of rows has changed; or a token came that the mask forbids.
         """
         rows = input_ids.shape[0]
         if not self.matchers:

@@ -13,7 +13,7 @@ __all__ = ["XGrammarLogitsProcessor"]
 
 
 class XGrammarLogitsProcessor:
-    """For one text: ``mlx_lm.generate(…, logits_processors=[XGrammarLogitsProcessor(grammar)])``.
+    """Masks the logits of one text: ``mlx_lm.generate(…, logits_processors=[XGrammarLogitsProcessor(grammar)])``.
 
     Args:
         grammar: the compiled grammar.

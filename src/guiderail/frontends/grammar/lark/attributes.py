@@ -84,7 +84,7 @@ class _Reader:
         while i < len(found):
             key = found[i]
             if key.kind != "name":
-                raise self.fail('an attribute of the rule was expected, e.g. lazy or suffix="…"', key)
+                raise self.fail('expected an attribute of the rule, e.g. lazy or suffix="…"', key)
             if any(key.text == other.text for other, _ in pairs):
                 raise self.fail(f"the attribute {key.text!r} is given twice; leave one out", key)
             i += 1
@@ -96,7 +96,7 @@ class _Reader:
             pairs.append((key, found[begin + 1 : i]))
             if i < len(found):
                 if found[i].text != ",":
-                    raise self.fail("',' was expected between two attributes", found[i])
+                    raise self.fail("expected ',' between two attributes", found[i])
                 i += 1
         return pairs
 
@@ -105,20 +105,20 @@ class _Reader:
         first = value[0] if value else None
         if name not in _KNOWN:
             raise CompileError(
-                f"the attribute {name!r} is not known; there are {', '.join(_KNOWN)}",
+                f"there is no attribute {name!r}; there are {', '.join(_KNOWN)}",
                 code="lark-unsupported",
                 source=self.source,
                 span=key.span,
             )
         if name in _COUNTS:
             if first is None or first.kind != "number" or not 0 <= int(first.text) <= _MOST:
-                raise self.fail(f"{name} is a whole number from 0 on", first or key)
+                raise self.fail(f"{name} must be a whole number, 0 or more", first or key)
             said[name] = int(first.text)
         elif name in _TEXTS:
             if first is None or first.kind not in ("string", "regexp", "name"):
                 raise self.fail(f"{name} takes a string, a regular expression or a terminal", key)
             if {"stop", "suffix"} & said.keys() or "open_end" in said:
-                raise self.fail("a rule has a stop or a suffix, not both", key)
+                raise self.fail("a rule can have a stop or a suffix, not both", key)
             if first.text in ('""', "//"):
                 said["open_end"] = True
             else:
@@ -134,5 +134,5 @@ class _Reader:
         """The name of a capture."""
         text = token.text.strip('"') if token.kind == "string" else ""
         if not text or not all(c.isalnum() or c in "_.-" for c in text):
-            raise self.fail("a capture is named by letters, digits and '_', '-', '.', in quotes", token)
+            raise self.fail("a capture's name must be quoted, and may have letters, digits, '_', '-' and '.'", token)
         return text

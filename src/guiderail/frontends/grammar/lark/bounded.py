@@ -69,7 +69,7 @@ class _Bodies:
         name = token.text
         if name in within_rules or len(within_rules) > _DEEPEST:
             raise CompileError(
-                f"{BOUND}: {name} holds itself; {WAY_OUT}",
+                f"{BOUND}: {name} contains itself; {WAY_OUT}",
                 code="grammar-bound",
                 source=self.source,
                 span=token.span,

@@ -60,7 +60,7 @@ def _lark() -> Any:
         return import_module("lark.load_grammar")
     except ImportError:
         raise CompileError(
-            "Lark itself reads grammars of this form, and faulty ones: pip install lark", code="missing-package"
+            "grammars of this form, and faulty ones, need the lark package: pip install lark", code="missing-package"
         ) from None
 
 
@@ -135,12 +135,12 @@ class _LarkReader(Reader):
         expected = expected or sorted(getattr(cause, "allowed", None) or ())
         found = _PLACE.search(message)
         if found is not None and getattr(error, "token", None) is not None:
-            message = f"{str(error.token)!r} was not expected here at {found[0]}"  # type: ignore[attr-defined]
+            message = f"unexpected {str(error.token)!r} at {found[0]}"  # type: ignore[attr-defined]
         if found is not None or hasattr(cause, "line"):
             line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
             message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
             if expected:
-                message += f"; expected is {_readable(expected)}"
+                message += f"; expected {_readable(expected)}"
             if in_file:
                 return PatternError(
                     f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"

@@ -190,7 +190,7 @@ class _Rewriter:
         defined = [s for s in self.result.statements if s.defines_terminal]
         for token in (token for statement in defined for token in statement.body if token.text in ("%json", "%lark")):
             what = "a JSON Schema" if token.text == "%json" else "a grammar"
-            self.refuse(f"{what} is no regular expression: define a rule, with a name in lower case", *token.span)
+            self.refuse(f"{what} is not a regular expression: define a rule, with a name in lower case", *token.span)
         while True:
             more = {s.name.text for s in defined if s.name is not None and _needs_reading(s.body, cut)} - cut
             if not more:
@@ -199,7 +199,7 @@ class _Rewriter:
         for statement in defined:
             if statement.name is not None and statement.name.text in cut and statement.tokens[0].kind == "directive":
                 self.refuse(
-                    f"{statement.tokens[0].text} cannot be used with terminals that hold &, ~, {{m,n}} or %regex; "
+                    f"{statement.tokens[0].text} cannot be used with terminals that contain &, ~, {{m,n}} or %regex; "
                     "define the terminal under another name",
                     *statement.tokens[0].span,
                 )
@@ -216,9 +216,7 @@ class _Rewriter:
             priority = int(head[-1].text)
             head = head[:-2]
         if len(head) != 1:
-            self.fail(
-                "a terminal's name, perhaps with a priority, was expected before ':'", head[0].start, head[-1].end
-            )
+            self.fail("expected a terminal's name, optionally with a priority, before ':'", head[0].start, head[-1].end)
         if name in self.result.cuts:
             self.fail(
                 f"the terminal {name} is defined twice; join both with |", statement.name.start, statement.name.end
@@ -260,11 +258,11 @@ class _Rewriter:
             elif key not in _OPTIONS:
                 self.refuse(f"there is no option {key!r}; there are {', '.join(_OPTIONS)}", begin, end)
             elif not isinstance(chosen, bool):
-                self.fail(f"the option {key!r} is true or false", begin, end)
+                self.fail(f"the option {key!r} must be true or false", begin, end)
             elif key == "ignore_once":
                 self.result.ignore_once = chosen
             elif key == "allow_invalid_utf8" and chosen:
-                self.refuse("texts are valid UTF-8 here; remove 'allow_invalid_utf8'", begin, end)
+                self.refuse("guiderail allows only valid UTF-8; remove 'allow_invalid_utf8'", begin, end)
             elif key == "no_forcing":
                 self.result.notes.append(f"the option {key!r} changes nothing: the language is the same")
         self.result.foreign = True
@@ -280,7 +278,7 @@ class _Rewriter:
         if not statement.defines_terminal and found[at + 1].text == "[" and found[at + 1].start == opening:
             close = next((i for i in range(at, statement.colon) if found[i].text == "]"), None)
             if close is None or close + 1 != statement.colon:
-                self.fail("the attributes of a rule end in ']' before ':'", found[at + 1].start, found[at + 1].end)
+                self.fail("the attributes of a rule must end in ']' before ':'", found[at + 1].start, found[at + 1].end)
             self.edit(found[at + 1].start, found[close].end, "")
             self.result.foreign = True
             if self.attributes(statement, found[at + 2 : close]):
@@ -294,7 +292,7 @@ class _Rewriter:
         rule = statement.name.text
         if given.temperature is not None:
             self.refuse(
-                "temperature belongs to sampling, and a grammar draws no tokens: remove it, and pass temperature=… "
+                "temperature belongs to sampling, not to a grammar: remove it, and pass temperature=… "
                 "where you generate",
                 *given.temperature.span,
             )
@@ -308,7 +306,7 @@ class _Rewriter:
         other = next((token for token in body if _is_no_terminal(token)), None)
         if other is not None and given.end_early:
             self.refuse(
-                f"lazy, stop and suffix need a body of terminals, and {other.text} is none; "
+                f"lazy, stop and suffix need a body of terminals, and {other.text} is not one; "
                 "use strings, regular expressions and names in capitals",
                 *other.span,
             )
@@ -353,7 +351,7 @@ class _Rewriter:
             elif token.text == "{" and _counts(found[i - 1 :]):
                 i = self.braces(found, i - 1)
             elif token.text == "&" and token.kind == "mark":
-                self.refuse("'&' joins terminals; define one with a name in capitals", *token.span)
+                self.refuse("'&' works only between terminals; define one, with a name in capitals", *token.span)
 
     def range(self, first: Token, last: Token) -> None:
         """Lark makes the class ``[^-z]``, any but two characters, of ``"^".."z"``: its ends are escaped here."""
@@ -369,7 +367,7 @@ class _Rewriter:
         low = 0 if inner[0] == "," else int(inner[0])
         high = low if inner[-1] != "," and len(inner) == 1 else UNBOUNDED if inner[-1] == "," else int(inner[-1])
         if high < low:
-            self.fail(f"the most ({high}) is below the least ({low}); swap them", found[i].start, found[close].end)
+            self.fail(f"the maximum ({high}) is below the minimum ({low}); swap them", found[i].start, found[close].end)
         self.edit(found[i].start, found[close].end, f" ~{low}..{high} ")
         self.result.foreign = True
         return close + 1

@@ -104,7 +104,7 @@ class EmbeddedParts:
     def grammar(self, token: Token, begin: int) -> tuple[Constraint, int]:
         """``%lark {…}``, a grammar with a lexer of its own."""
         if self.nested is None:
-            self.refuse("a grammar within this one is read by gr.grammar only", *token.span)
+            self.refuse("only gr.grammar reads a nested grammar", *token.span)
         if self.source[begin : begin + 1] != "{":
             self.fail("%lark must be followed by a grammar in braces", token)
         named: set[str] = set()
@@ -143,7 +143,8 @@ class EmbeddedParts:
             first, last = int(low), int(high) if dash else int(low)
             if last < first or last - first + len(ids) >= _SPECIAL_RANGES or last >= 2**31:
                 self.fail(
-                    f"a range of tokens runs from the lower id to the higher, {_SPECIAL_RANGES:,} ids at most", token
+                    f"a range of token ids goes from the lower to the higher, with at most {_SPECIAL_RANGES:,} ids",
+                    token,
                 )
             ids.extend(range(first, last + 1))
         return TokenSet(tuple(dict.fromkeys(ids)), but)

@@ -201,7 +201,7 @@ class Machine:
     # -- states
     def add(self, state: _State) -> int:
         if len(self.states) >= _STATES:
-            raise Unknown("its repetitions are too large to be followed", self.special)
+            raise Unknown("its repetitions are too large to follow", self.special)
         self.states.append(state)
         return len(self.states) - 1
 
@@ -230,17 +230,17 @@ class Machine:
         if isinstance(node, Look):
             body = self.facts(node.item)
             if body.special:
-                raise Unknown("one of its assertions stands within another")
+                raise Unknown("one of its assertions is inside another")
             if node.behind:
                 if not 0 <= body.most <= _LOOK_BEHIND:
-                    raise Unknown(f"a look-behind sees more than {_LOOK_BEHIND} characters")
+                    raise Unknown(f"a look-behind looks back more than {_LOOK_BEHIND} characters")
                 self.history = max(self.history, body.most)
             self.bodies[id(node)] = self.build(node.item, _MATCH)
             self.keep.append(node)
             return self.add(_State("assert", after, node=node))
         if isinstance(node, EndNl):
             raise Unknown("a `$` looks past its end")
-        raise Unknown("it holds an atomic group or an extension", self.special)
+        raise Unknown("it contains an atomic group or an extension", self.special)
 
     def repetition(self, node: Rep, after: int) -> int:
         lazy = node.mode == "lazy"
@@ -250,7 +250,7 @@ class Machine:
 
         first = after
         if node.max > 1 and not self.facts(node.item).least:
-            raise Unknown("what it counts can be empty", self.special)
+            raise Unknown("what it repeats can be empty", self.special)
         if node.max < 0:
             self.plain = self.plain and self.facts(node.item).least > 0
             loop = self.add(_State("loop"))
@@ -280,7 +280,7 @@ class Machine:
             seen.add(here)
             self.work += 1
             if self.work > _THREADS:
-                raise Unknown("it is too large to be decided", self.special)
+                raise Unknown("it is too large to decide", self.special)
             if at.kind == "split":
                 stack += [(at.second, duties, entered), (at.first, duties, entered)]
             elif at.kind == "loop":
@@ -497,7 +497,7 @@ class Machine:
                     continue
                 self.work += len(threads)
                 if self.work > _THREADS:
-                    raise Unknown("it is too large to be decided", False)
+                    raise Unknown("it is too large to decide", False)
                 preferred: dict[int, None] = {}
                 for state in here:
                     if state == _MATCH:

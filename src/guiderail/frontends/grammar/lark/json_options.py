@@ -55,7 +55,7 @@ def schema_with_options(value: Any, general: Iterable[tuple[str, Any]] = ()) -> 
             raise CompileError(f"{name} of x-guidance cannot be {shown(chosen)}", code="lark-unsupported")
     if given.get("json_allowed_escapes") is not None:
         raise CompileError(
-            "json_allowed_escapes is not enforced; forbid the characters that must not come with a pattern, e.g. "
+            "json_allowed_escapes cannot be enforced; exclude the characters with a pattern, e.g. "
             r'{"pattern": "^[^\\u0000-\\u001f]*$"}',
             code="lark-unsupported",
         )

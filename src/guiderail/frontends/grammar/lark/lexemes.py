@@ -133,8 +133,8 @@ def _first_match(pattern: Regex) -> FirstMatch:
 
 def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
     return CompileError(
-        f"the terminal {shown} depends on the text around it ({why}); leave the assertion out where another terminal "
-        "takes the longer text (keywords need no \\b), or say it within the terminal",
+        f"the terminal {shown} depends on the text around it ({why}); drop the assertion if another terminal takes the "
+        "longer text (keywords need no \\b), or express it within the terminal",
         code="lark-look-around",
         **place,
     )

@@ -128,7 +128,7 @@ class _Writer:
         if at is None:
             return False
         if at + 1 >= len(head) or head[at + 1].text != "_":
-            self.fail("a parametric rule is defined as name::_", *head[at].span)
+            self.fail("define a parametric rule as name::_", *head[at].span)
         for token in head[at + 2 :]:
             if token.kind == "name" and token.text in _NO_ATTRIBUTES:
                 self.fail(f"a parametric rule cannot have {token.text!r}; put it into a rule of its own", *token.span)
@@ -153,11 +153,11 @@ class _Writer:
                 current = _Alternative(token.end, token.end)
                 continue
             if current.condition is not None:
-                self.fail("an alternative ends with its %if", *token.span)
+                self.fail("%if must be at the end of an alternative", *token.span)
             current.end = token.end
             if token.text == "%if":
                 if depth:
-                    self.fail("%if stands at the end of an alternative, outside of brackets", *token.span)
+                    self.fail("%if must be at the end of an alternative, outside brackets", *token.span)
                 self.not_in_terminal(statement, token)
                 reader = _Expressions(self.source, token.end)
                 current.end, current.condition = token.start, reader.condition()
@@ -213,7 +213,7 @@ class _Writer:
         for alternative in alternatives:
             if alternative.condition is not None:
                 assert statement.name is not None
-                self.fail("%if asks for a parameter: define the rule as name::_", *statement.name.span)
+                self.fail("%if needs a parameter: define the rule as name::_", *statement.name.span)
             for one in alternative.references:
                 self.copy(at, one.start)
                 self.put(self.name(one.rule, one.value(0)), one.start)
@@ -227,9 +227,8 @@ class _Writer:
         if known is None:
             if len(self.instances) >= _MOST or self.size > _LONGEST:
                 raise LimitError(
-                    f"the parametric rules of this grammar have more than {_MOST:,} values that can be reached, or are "
-                    f"longer than {_LONGEST:,} characters when they are written out; use "
-                    "fewer bits, or bound what is counted by {m,n}",
+                    f"the parametric rules of this grammar have more than {_MOST:,} reachable values, or expand to "
+                    f"more than {_LONGEST:,} characters; use fewer bits, or bound what is counted with {{m,n}}",
                     code="grammar-size",
                 )
             known = f"{rule}__{value:x}"
@@ -293,12 +292,12 @@ class _Expressions:
     def expect(self, wanted: str) -> None:
         word, start = self.next()
         if word != wanted:
-            self.fail(f"{wanted!r} was expected, not {word!r}", start)
+            self.fail(f"expected {wanted!r}, found {word!r}", start)
 
     def number(self, most: int = _ALL) -> int:
         word, start = self.next()
         if not word[:1].isdecimal():
-            self.fail("a number was expected, e.g. 3 or 0x1f", start)
+            self.fail("expected a number, e.g. 3 or 0x1f", start)
         value = int(word, 16 if word[:2] == "0x" else 10) if len(word) <= 20 else most + 1
         if value > most:
             self.fail(f"the number {word[:20]} is too large; at most {most} is allowed", start)
@@ -310,7 +309,7 @@ class _Expressions:
         if word == "_":
             return 0, 64
         if word != "[":
-            self.fail("the bits of the parameter were expected: '_' or '[first:end]'", start)
+            self.fail("expected the bits of the parameter: '_' or '[first:end]'", start)
         low = self.number(63)
         self.expect(":")
         high = self.number(64)
@@ -330,7 +329,7 @@ class _Expressions:
             return (lambda p: p), True
         if word not in ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr"):
             self.fail(
-                "a parameter was expected: a number, _, set_bit(k), clear_bit(k), bit_and(n), bit_or(n), "
+                "expected a parameter: a number, _, set_bit(k), clear_bit(k), bit_and(n), bit_or(n), "
                 "incr(_) or decr([x:y])",
                 start,
             )

@@ -128,7 +128,7 @@ def _widths(text: str) -> tuple[int, int]:
         utils = import_module("lark.utils")
     except ImportError:
         raise CompileError(
-            f"how long texts of /{text}/ are, only Lark can tell: pip install lark", code="missing-package"
+            f"only Lark can tell how long matches of /{text}/ are: pip install lark", code="missing-package"
         ) from None
     least, most = utils.get_regexp_width(text)
     return least, most

@@ -358,8 +358,8 @@ class Reader:
     def look_ahead(self, lexeme: Lexeme) -> CompileError:
         shown = self.definitions[lexeme.name].user_repr()
         return CompileError(
-            f"the terminal {shown} looks past its end, and what may follow it could begin with what it must not be "
-            "followed by; leave the assertion out where another terminal takes the longer text (keywords need no \\b)",
+            f"the terminal {shown} looks past its end, and the text that may follow can begin with what it excludes; "
+            "drop the assertion if another terminal takes the longer text (keywords need no \\b)",
             code="lark-look-around",
             **self.place(lexeme.name),
         )
@@ -374,8 +374,8 @@ class Reader:
         made = {lines.indent, lines.dedent} if lines is not None else set()
         for name in sorted(names - made):
             raise CompileError(
-                f"the terminal {name} is only declared; pass indenter=… if it is made of indentation, or what it "
-                f"stands for in constraints={{{name!r}: …}}",
+                f"the terminal {name} is declared but not defined; pass indenter=… if it stands for indentation, or "
+                f"define it with constraints={{{name!r}: …}}",
                 code="lark-declared",
                 source=self.source,
                 span=self.use(name),

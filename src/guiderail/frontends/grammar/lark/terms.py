@@ -48,7 +48,7 @@ class TermParser:
     def parse(self) -> Constraint:
         found = self.alternatives()
         if self.at < len(self.tokens):
-            self.fail("a terminal's definition must continue or end here", self.tokens[self.at])
+            self.fail("expected the terminal's definition to continue or end here", self.tokens[self.at])
         return found
 
     def fail(self, message: str, token: Token | None) -> NoReturn:
@@ -61,7 +61,7 @@ class TermParser:
 
     def expect(self, text: str) -> None:
         if not self.peek(text):
-            self.fail(f"{text!r} was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+            self.fail(f"expected {text!r}", self.tokens[self.at] if self.at < len(self.tokens) else None)
         self.at += 1
 
     def alternatives(self) -> Constraint:
@@ -83,7 +83,7 @@ class TermParser:
         while self.at < len(self.tokens) and not self.peek("|", "&", ")", "]"):
             parts.append(self.repeated())
         if not parts:
-            self.fail("an expression was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+            self.fail("expected an expression", self.tokens[self.at] if self.at < len(self.tokens) else None)
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def repeated(self) -> Constraint:
@@ -104,12 +104,12 @@ class TermParser:
             else:
                 return item
             if high is not None and high < low:
-                self.fail(f"the most ({high}) is below the least ({low}); swap them", self.tokens[self.at - 1])
+                self.fail(f"the maximum ({high}) is below the minimum ({low}); swap them", self.tokens[self.at - 1])
             item = Repetition(item, low, high)
 
     def number(self) -> int:
         if self.at >= len(self.tokens) or not self.tokens[self.at].text.isdecimal():
-            self.fail("a number was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+            self.fail("expected a number", self.tokens[self.at] if self.at < len(self.tokens) else None)
         self.at += 1
         return int(self.tokens[self.at - 1].text)
 
@@ -128,7 +128,9 @@ class TermParser:
         self.at += 1
         if token.kind == "mark":
             if token.text == "~":
-                return ~self.atom() if self.at < len(self.tokens) else self.fail("~ negates nothing", token)
+                if self.at == len(self.tokens):
+                    self.fail("there is nothing after ~ to negate", token)
+                return ~self.atom()
             if token.text in "([":
                 inner = self.alternatives()
                 self.expect(")" if token.text == "(" else "]")
@@ -154,12 +156,12 @@ class TermParser:
             return structured(self.source, token, self.tokens[begin].start, self.tokens[self.at - 1].end)
         if token.kind == "special":
             self.fail("a terminal cannot contain a special token; name it in a rule", token)
-        self.fail(f"{token.text!r} means nothing in a terminal's definition", token)
+        self.fail(f"{token.text!r} has no meaning in a terminal's definition", token)
 
     def range(self, first: Token) -> Constraint:
         self.at += 1
         if self.at >= len(self.tokens) or self.tokens[self.at].kind != "string":
-            self.fail("a range ends in a string of one character", self.tokens[self.at - 1])
+            self.fail("a range must end with a string of one character", self.tokens[self.at - 1])
         last = self.tokens[self.at]
         self.at += 1
         low, high = range_ends(first, last, self.source)
@@ -233,7 +235,7 @@ def structured(source: str, token: Token, start: int, end: int) -> Constraint:
     try:
         value: Any = json.loads(source[start:end])
     except ValueError as error:
-        fail(f"%regex takes a JSON object, and this is none: {error}")
+        fail(f"%regex takes a JSON object, and this is not one: {error}")
     chunks: Any = None
     if isinstance(value, dict) and len(value) == 1:
         (key, what), *_ = value.items()
@@ -244,7 +246,7 @@ def structured(source: str, token: Token, start: int, end: int) -> Constraint:
         elif key == "substring_chars" and isinstance(what, str):
             return SubstringOf((what,))
     if chunks is None:
-        fail('%regex knows {"substring_chunks": […]}, {"substring_words": "…"} and {"substring_chars": "…"}')
+        fail('%regex takes {"substring_chunks": […]}, {"substring_words": "…"} and {"substring_chars": "…"}')
     return SubstringOfChunks(tuple(chunks))
 
 

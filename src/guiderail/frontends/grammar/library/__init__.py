@@ -218,7 +218,7 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
                 f"{option} must be ASCII names that XML does not reserve, not {shown(name)}", code="bad-option"
             )
     if len(set(found)) != len(found):
-        raise CompileError(f"{option} has a name twice; leave one out", code="bad-option")
+        raise CompileError(f"{option} lists a name twice; leave one out", code="bad-option")
     return found
 
 
@@ -241,13 +241,13 @@ _PYTHON_LINES = Indentation(
 )
 READY: dict[str, ReadyGrammar] = {
     "json": ReadyGrammar(
-        "json.lark", "JSON", "any JSON value, as RFC 8259 has it",
-        {"max_depth": "the most objects and arrays in each other"}, change=_json,
+        "json.lark", "JSON", "any JSON value (RFC 8259)",
+        {"max_depth": "maximum nesting of objects and arrays"}, change=_json,
     ),
-    "arithmetic": ReadyGrammar("arithmetic.lark", "Arithmetic", "a calculation with numbers, as Python reads it", {}),
+    "arithmetic": ReadyGrammar("arithmetic.lark", "Arithmetic", "an arithmetic expression, as Python reads it", {}),
     "csv": ReadyGrammar(
-        "csv.lark", "CSV", "comma-separated values, as RFC 4180 has them",
-        {"columns": "how many fields each record has"}, change=_csv,
+        "csv.lark", "CSV", "comma-separated values (RFC 4180)",
+        {"columns": "the number of fields in each record"}, change=_csv,
     ),
     "sql": ReadyGrammar(
         "sql.lark", "SQL", "one statement of SQLite",
@@ -255,18 +255,20 @@ READY: dict[str, ReadyGrammar] = {
         words=True, change=_sql,
     ),
     "python": ReadyGrammar(
-        "python.lark", "Python", "a module of Python 3.11, indentation included", {}, indentation=_PYTHON_LINES,
+        "python.lark", "Python", "a module of Python 3.11, including indentation", {}, indentation=_PYTHON_LINES,
     ),
     "xml": ReadyGrammar(
-        "xml.lark", "XML", "a document of XML 1.0; well-formed where its elements are listed",
-        {"elements": "names of the elements", "attributes": "names of the attributes, in the order they stand in"},
+        "xml.lark", "XML", "an XML 1.0 document; well-formed if its elements are listed",
+        {"elements": "names of the elements", "attributes": "names of the attributes, in order"},
         change=_xml,
     ),
-    "graphql": ReadyGrammar("graphql.lark", "GraphQL", "an executable document of GraphQL", {}, words=True),
-    "c": ReadyGrammar("c.lark", "C", "a part of C99: declarations, functions, statements, expressions", {}, words=True),
-    "regex": ReadyGrammar("regex.gbnf", "Regular expressions", "a regular expression of Python that compiles", {}),
+    "graphql": ReadyGrammar("graphql.lark", "GraphQL", "an executable GraphQL document", {}, words=True),
+    "c": ReadyGrammar(
+        "c.lark", "C", "a subset of C99: declarations, functions, statements, expressions", {}, words=True
+    ),
+    "regex": ReadyGrammar("regex.gbnf", "Regular expressions", "a Python regular expression that compiles", {}),
     "markdown_table": ReadyGrammar(
-        "markdown_table.lark", "Markdown table", "a table of GitHub Flavored Markdown, with equally many cells in rows",
-        {"columns": "how many cells each row has; by default 1 to 8"}, change=_markdown_table,
+        "markdown_table.lark", "Markdown table", "a GitHub Flavored Markdown table with rows of equal length",
+        {"columns": "the number of cells in each row; by default 1 to 8"}, change=_markdown_table,
     ),
 }  # fmt: skip
