@@ -110,6 +110,54 @@ def test_what_is_drawn_is_spelled_so(real: Vocabulary) -> None:
         assert real.encode(text) == tokens, text
 
 
+CONSTRAINTS: dict[str, gr.Constraint] = {
+    "text": gr.regex(r'"[^"\x00-\x1f]*"'),
+    "words": gr.regex(r"([A-Z][a-z]+ )+[a-z]+\."),
+    "code": gr.regex(r"(def [a-z_]{1,9}\(\):\n( {4}return [0-9]{1,5}\n)+)+"),
+    "object": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "age": {"type": "integer"},
+                "tags": {"type": "array", "items": {"enum": ["red", "green", "blue"]}},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+    ),
+    "list": gr.json_schema({"type": "array", "items": {"type": ["number", "null", "string"]}, "maxItems": 9}),
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRAINTS)
+def test_what_masks_allow_is_spelled_so(kind: str, real: Vocabulary) -> None:
+    """Tokens drawn under masks, then a short end; and the masks hold the tokenizer's own tokens of each text."""
+    guide = gr.compile(CONSTRAINTS[kind], real, canonical=True)
+    rng = random.Random(kind)
+    mask = gr.allocate_token_bitmask(1, real.size)
+    words = mask[0].view(np.uint32)
+    drawn = 0
+    while drawn < TOKENS // 8:
+        matcher = guide.matcher()
+        for _ in range(rng.randrange(5, 40)):
+            if matcher.is_complete() or matcher.is_terminated():
+                break
+            matcher.fill_next_token_bitmask(mask, 0)
+            assert words.any(), matcher.history()
+            assert matcher.accept_token(_draw(words, rng))
+        while not matcher.is_terminated() and not matcher.is_accepting():
+            needed = matcher.least_tokens()
+            assert needed is not None
+            matcher.fill_next_token_bitmask(mask, 0, needed)
+            assert words.any(), matcher.history()
+            assert matcher.accept_within(_draw(words, rng), needed)
+        tokens = [t for t in matcher.history() if real.is_text(t)]
+        text = b"".join(map(real.token_bytes, tokens)).decode()
+        assert real.encode(text) == tokens, text
+        drawn += len(tokens) + 1
+
+
 def _draw(words: np.ndarray[Any, Any], rng: random.Random) -> int:
     """An allowed token: of all alike, or among those of some word of the mask, which favours rare kinds."""
     for _ in range(64):
