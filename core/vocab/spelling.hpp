@@ -228,7 +228,7 @@ class Spelling {
   std::unordered_map<u32, u32> inward_;
   std::vector<std::pair<u32, u32>> outward_;
   std::unordered_map<u32, u32> characters_;  // code point -> token
-  Words own_;  // tokens that merges make
+  Words own_;                                // tokens that merges make
   Words no_text_;
 
   std::mutex mutex_;  // of what follows

@@ -63,7 +63,8 @@ void Spelling::find_finishes() {
       character += vocabulary_->bytes(other);
       if (!is_utf8(character)) continue;
       const u64 atom = u64{1} << pretokens_.atom(code_point(character));
-      if ((broken.possible & atom) && !(broken.finish & atom) && separate_.read(0, vocabulary_->bytes(other)) == 0 && pair(broken.token, other))
+      if ((broken.possible & atom) && !(broken.finish & atom) && separate_.read(0, vocabulary_->bytes(other)) == 0 &&
+          pair(broken.token, other))
         broken.finish |= atom;
     }
   }
