@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
+from core_support import mask_of, plain
 from guiderail import grammars
 from guiderail.frontends.queries.database import AGGREGATES, FUNCTIONS
 
@@ -196,6 +197,42 @@ def test_masks_of_a_real_vocabulary(smollm2: gr.Vocabulary) -> None:
             state = program.derivative(state, bytes([byte]))
         text = ending(program, state, written, rng)
         assert prepares(made, text) == "", text
+
+
+BESIDE = {  # names that are tables and columns, too
+    "a": ["id", "a", "ab", "abc", "max", "sel"],
+    "ab": ["id", "abc", "name", "names", "o"],
+    "or_": ["id", "count", "ab", "a b", "select"],
+}
+PIECES = [bytes([b]) for b in b'abcdeilmnorst_"(),.;*=<1 '] + [
+    b"SELECT", b"SELECT ", b" a", b" ab", b"ab", b"abc", b"a,", b"id", b" id", b"id,", b"id ", b", id", b",ab", b"(ab",
+    b"(a)", b"max", b"max(", b" max (", b"count", b"count(", b"count(*", b"(*)", b" count ", b"name", b"names",
+    b"name s", b"sel", b"select", b'"select"', b'"a', b' b"', b" FROM", b" FROM ", b"FROM a", b" from or_",
+    b"or", b" OR", b" OR id", b"or_", b"or_ ", b" AS", b" AS t", b" AS t1", b"t1", b"t1.", b" t1.", b"t2",
+    b".id", b".ab,", b" JOIN", b" JOIN ab", b" ON t1.", b" WHERE", b" WHERE ",
+    b"WHERE id", b"=id", b" = ", b"= ab",
+    b" IN (SELECT ", b" GROUP BY ", b" x", b"xid", b" ORDER", b"ORDER BY o",
+    b"id\n", b"\nWHERE", b"ida", b" ida", b"a(", b"1,", b"1a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wide", [0, 300])
+def test_masks_say_what_can_be_accepted(wide: int) -> None:
+    """Names that begin with each other, with keywords and with functions; in a small and a large schema."""
+    tables = {**BESIDE, **{f"t_{i}": ["id", f"c{i}", f"c{i}_a"] for i in range(wide // 3)}}
+    vocabulary = plain([*PIECES, *(f"{c}{i}".encode() for c in ("t_", "c", " c", ",c") for i in (1, 10, 100))])
+    guide = gr.compile(grammars.sql(schema=tables, max_joined=2), vocabulary, cache=False)
+    for seed in range(12):
+        rng, matcher = random.Random(seed), guide.matcher()
+        for _ in range(25):
+            mask = mask_of(matcher)
+            allowed = [matcher.fork().accept_token(token) for token in range(vocabulary.size)]
+            assert mask.tolist()[: vocabulary.size] == allowed, matcher.history()
+            some = [token for token, is_allowed in enumerate(allowed[:-1]) if is_allowed]
+            if not some:
+                break
+            longer = [token for token in some if len(vocabulary.token_bytes(token)) > 1]
+            matcher.accept_token(rng.choice(longer or some))
 
 
 # -- the schema ----------------------------------------------------------------------------------------------------
