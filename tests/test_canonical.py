@@ -13,6 +13,7 @@ import guiderail as gr
 from canonical_support import BYTES, GPT2, assert_is_tree, is_spelled, levels, mask_of, tokenizer, vocabulary
 from guiderail import Vocabulary
 from guiderail.errors import CompileError, VocabularyError
+from guiderail.vocabulary._table import gpt2_characters
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
@@ -119,6 +120,61 @@ def test_texts_that_are_tokens_of_their_own() -> None:
             assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
     guide = gr.compile(gr.choice(["a<ab>b", "<ab", "<aba"]), v, canonical=True, cache=False)
     assert_is_tree(guide, [v.encode(text) for text in ("a<ab>b", "<ab", "<aba")])
+
+
+# The text of a special token cannot be written: of each constraint, the texts that do not hold it.
+FORCED = {
+    "nothing but it": ("</s>", []),
+    "one character may differ": ("x[<J]/s>y", ["xJ/s>y"]),
+    "the last may differ": ("x</s[>?]y", ["x</s?y"]),
+    "it must not differ": ("(?!xJ)x[<J]/s>", []),
+    "it must not have differed": ("x[<J](?<!J)/s>", []),
+    "one or the other": ("[a<]/s>|[<J]/s=|J</s>", ["a/s>", "</s=", "J/s="]),
+    "it or many": ("</s>|[<-?]{2}s>", [f"{a}{b}s>" for a in "<=>?" for b in "<=>?"]),
+    "beside names of its neighbours": ("(=|;)[;<=>?]/s>", [f"{a}{b}/s>" for a in "=;" for b in ";=>?"]),
+}
+
+
+@pytest.mark.parametrize("kind", FORCED)
+def test_texts_that_a_constraint_may_force(kind: str) -> None:
+    v = vocabulary(tokenizer(bytes(range(32, 127)), [("/", "s"), ("<", "/")], GPT2))
+    pattern, texts = FORCED[kind]
+    if texts:
+        guide = gr.compile(gr.regex(pattern), v, canonical=True, cache=False)
+        assert_is_tree(guide, [v.encode(text) for text in texts])
+        return
+    with pytest.raises(CompileError) as refused:
+        gr.compile(gr.regex(pattern), v, canonical=True, cache=False)
+    assert refused.value.code == "unsatisfiable"
+
+
+LETTERS = ["é", "à", "ß", "İ", "€", "…", "中", "文", "🙂", "🙃", "𝒜", "\u0301"]
+
+
+@pytest.mark.parametrize("pattern", [CL100K, O200K], ids=["cl100k", "o200k"])
+@pytest.mark.parametrize("seed", range(6))
+def test_characters_of_several_tokens(pattern: str, seed: int) -> None:
+    """Some have a token of their own, some one of their first bytes, which others then never begin with."""
+    rng = random.Random(seed)
+    characters = {byte: character for character, byte in gpt2_characters().items()}
+    made: list[tuple[str, str]] = []
+    for letter in rng.sample(LETTERS, 8):
+        parts = [characters[byte] for byte in (rng.choice(["", "a", " "]) + letter).encode()]
+        while len(parts) > rng.choice([1, 1, 2, 3]):
+            at = rng.randrange(len(parts) - 1)
+            made.append((parts[at], parts[at + 1]))
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    v = vocabulary(tokenizer(ALL_BYTES, made, levels(pattern), whole=seed % 2 == 0, extra=["".join(made[-1]) + "a"]))
+    texts = [a + b for a in ["", "a", " ", '"'] for b in LETTERS] + [a + b for a in LETTERS[:4] for b in LETTERS]
+    assert_is_tree(gr.compile(gr.choice(texts), v, canonical=True, cache=False), [v.encode(text) for text in texts])
+    guide = gr.compile(gr.regex('"[^"]{0,3}"'), v, canonical=True, cache=False)
+    for text in rng.sample(texts, 12):
+        matcher = guide.matcher()
+        for token in v.encode(f'"{text[:3].replace(chr(34), "")}"'):
+            mask = mask_of(matcher)
+            single = {t for t in range(v.token_count) if v.is_text(t) and matcher.validate([t])}
+            assert single == {t for t in mask if v.is_text(t)}, [v.token_bytes(t) for t in single ^ mask]
+            assert matcher.accept_token(token)
 
 
 def test_a_piece_that_is_a_token_is_that_token() -> None:

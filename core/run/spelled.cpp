@@ -6,6 +6,7 @@
 
 #include "expr/characters.hpp"
 #include "run/mask_making.hpp"
+#include "run/stand_ins.hpp"
 
 namespace guiderail {
 
@@ -43,17 +44,18 @@ void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
 }
 
 // Can a byte of this text be another one, as far as the constraint can tell? `strict`: not its last.
-bool SpelledTexts::avoidable(const std::string& text, bool& strict) const {
+bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const {
   ByteSet taken;
   for (const std::string& other : spelling_.separate_texts())
     for (char c : other) taken.add(static_cast<u8>(c));
-  const auto& classes = program_.arena().byte_classes();
-  for (std::size_t i = text.size(); i-- > 0;)
-    for (unsigned b = 0x20; b < 0x7F; ++b)
-      if (!taken.has(static_cast<u8>(b)) && classes[b] == classes[static_cast<u8>(text[i])]) {
+  for (std::size_t i = text.size(); i-- > 0;) {
+    const u8 byte = static_cast<u8>(text[i]);
+    for (unsigned b = 0x20; b < 0x7F && byte < 0x80; ++b)
+      if (!taken.has(static_cast<u8>(b)) && stand_ins.of[byte].has(static_cast<u8>(b))) {
         strict = strict || i + 1 < text.size();
         return true;
       }
+  }
   return false;
 }
 
@@ -75,10 +77,13 @@ void SpelledTexts::find_manner() {
   plain_ = !arena.has_raw_bytes();
   for (unsigned b = 0; b < 256 && plain_; ++b) plain_ = replaceable(static_cast<u8>(b));
   for (u32 c = 0; c < 0x80 && plain_; ++c) plain_ = can(c);
-  for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, strict_);
+  std::lock_guard lock(arena.mutex);
+  if (plain_ && !spelling_.separate_texts().empty()) {
+    const StandIns stand_ins(arena);
+    for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, stand_ins, strict_);
+  }
   strict_ = strict_ || spelling_.writes_separate();
   if (!plain_ || readable + 1 == u64{1} << spelling_.atoms()) return;
-  std::lock_guard lock(arena.mutex);
   const auto& atoms = arena.characters().atoms();
   plain_ = !atoms.empty() && std::all_of(atoms.begin(), atoms.end(), [&](const CharSet::Ptr& atom) {
     for (const auto& [from, to] : atom->ranges())

@@ -20,6 +20,8 @@
 
 namespace guiderail {
 
+struct StandIns;
+
 class SpelledTexts {
  public:
   SpelledTexts(Program& program, std::shared_ptr<Spelling> spelling)
@@ -55,7 +57,7 @@ class SpelledTexts {
 
   void find_manner();
   bool replaceable(u8 byte) const;
-  bool avoidable(const std::string& text, bool& strict) const;
+  bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
   void prove(Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);

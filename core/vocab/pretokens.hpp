@@ -79,6 +79,7 @@ class Pretokens {
   u64 possible(const std::string& begun);
   // Pieces with these numbers may not end.
   void hold(std::vector<bool> held) { held_ = std::move(held); }
+  bool holds(u32 number) const { return number < held_.size() && held_[number]; }
   // Is it in the midst of a character?
   bool is_partial(State state) const;
   const std::vector<Level>& levels() const { return levels_; }
@@ -120,7 +121,7 @@ class Pretokens {
   void begin(Config config, u32 level, u32 atom, Configs& out) const;
   void read_character(const Config& config, u32 cut, u32 atom, Configs& out) const;
   void read_token(Config config, u32 cut, std::string_view token, Configs& out);
-  bool is_held(const Config& config) const { return config.tag < held_.size() && held_[config.tag]; }
+  bool is_held(const Config& config) const { return holds(config.tag); }
   State make_step(State state, u32 atom, bool cut);
   State intern(Configs configs);
 

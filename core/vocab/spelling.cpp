@@ -274,20 +274,21 @@ void Spelling::hold_odd() {
   pretokens_.hold(std::move(held));
 }
 
-// Leaves open the tokens that bring a piece to the end of such a text.
+// Leaves open the tokens that bring a piece to the end of such a text, or towards it.
 void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
-  std::vector<std::pair<u32, std::string>> open{{node, ""}};
+  std::vector<std::pair<u32, u32>> open{{node, 0}};  // places in the texts, and in the trie of the tokens
   while (!open.empty()) {
-    const auto [at, text] = std::move(open.back());
+    const auto [at, from] = open.back();
     open.pop_back();
     for (const auto& [byte, next] : odd_trie_[at]) {
-      const std::string longer = text + static_cast<char>(byte);
-      if (const int token = vocabulary_->find(longer); token >= 0) {
+      const u32 to = vocabulary_->child(from, byte);
+      if (to == kNoFan) continue;
+      if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) {
         const u32 bit = proved[token >> 5] & 1u << (token & 31);
         proved[token >> 5] &= ~bit;
         left[token >> 5] |= bit;
       }
-      open.push_back({next, longer});
+      open.push_back({next, to});
     }
   }
 }

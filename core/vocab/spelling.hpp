@@ -170,8 +170,9 @@ class Spelling {
   struct Broken {  // a token that is not made of whole characters
     u32 token;
     std::string atoms;         // of the characters before the one it leaves open
-    u64 possible, finish = 0;  // atoms of the characters that it may begin; of those that another token finishes
+    u64 possible, finish = 0;  // atoms of the characters that it may begin; of those that other tokens finish
     bool plain;                // it is characters and the beginning of one
+    bool comes = true;         // some token may follow it
   };
   struct Shape {  // of tokens: characters that no pre-tokenizer tells apart
     std::string atoms;

@@ -11,6 +11,7 @@
 namespace guiderail {
 
 namespace {
+constexpr u32 kMostFinishes = 16'384;  // tokens tried to tell which characters one can become
 void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
 bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
 Hash key_of(u64 a, u64 b) { return {mix64(a ^ secrets.flat), mix64(b + 0x9E3779B97F4A7C15ull) ^ a}; }
@@ -42,31 +43,55 @@ void Spelling::sort_broken() {
   }
 }
 
-// The characters that a token leaves open and one other token brings to their end.
+// The characters that a token leaves open and other tokens bring to their end. A token that none may continue so that
+// its character ends stands in no text.
 void Spelling::find_finishes() {
   if (std::exchange(finishes_known_, true)) return;
-  std::array<std::vector<u32>, 4> ends;  // tokens of so many bytes that end a character and nothing else
+  std::array<std::vector<u32>, 4> ends;    // tokens of so many bytes that continue a character and nothing else
+  std::array<std::vector<u32>, 4> beyond;  // tokens that end one with so many bytes, and have more
   for (const Broken& broken : broken_) {
     const std::string_view text = vocabulary_->bytes(broken.token);
-    if (text.size() < 4 && std::all_of(text.begin(), text.end(), continues)) ends[text.size()].push_back(broken.token);
+    const auto read = static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), continues) - text.begin());
+    if (read > 0 && read < 4) (read == text.size() ? ends : beyond)[read].push_back(broken.token);
   }
   for (Broken& broken : broken_) {
     const std::string_view text = vocabulary_->bytes(broken.token);
-    if (!broken.plain || (!odd_.empty() && walk_odd(0, text) != 1)) continue;
+    if (!broken.plain) continue;
     std::size_t begun = 1;
     while (continues(text[text.size() - begun])) ++begun;
     std::string character(text.substr(text.size() - begun));
     const u8 first = static_cast<u8>(character[0]);
-    const std::size_t missing = (first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u) - begun;
-    for (u32 other : ends[missing]) {
-      character.resize(begun);
-      character += vocabulary_->bytes(other);
-      if (!is_utf8(character)) continue;
-      const u64 atom = u64{1} << pretokens_.atom(code_point(character));
-      if ((broken.possible & atom) && !(broken.finish & atom) && separate_.read(0, vocabulary_->bytes(other)) == 0 &&
-          pair(broken.token, other))
-        broken.finish |= atom;
-    }
+    const std::size_t whole = first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u;
+    u32 tries = kMostFinishes;
+    bool other = false;
+    // `tag`: of a piece that the token begins; of one that it continues nothing is asked here
+    const auto read = [&](u32 tag, u32 token) { return odd_.empty() ? 1 : walk_odd(tag, vocabulary_->bytes(token)); };
+    const auto finish = [&](auto& self, u32 last, u32 tag) -> void {
+      const std::size_t missing = whole - character.size();
+      if (missing == 0) {
+        if (pretokens_.holds(tag))
+          other = true;
+        else if (is_utf8(character))
+          broken.finish |= broken.possible & (u64{1} << pretokens_.atom(code_point(character)));
+        return;
+      }
+      for (u32 token : beyond[missing]) other = other || pair(last, token);
+      for (std::size_t n = missing; n > 0; --n)
+        for (u32 token : ends[n]) {
+          if (tries == 0 || broken.finish == broken.possible) return;
+          --tries;
+          if (!pair(last, token)) continue;
+          if (separate_.read(0, vocabulary_->bytes(token)) != 0) {
+            other = true;
+            continue;
+          }
+          character += vocabulary_->bytes(token);
+          self(self, token, read(tag, token));
+          character.resize(whole - missing);
+        }
+    };
+    finish(finish, broken.token, read(0, broken.token));
+    broken.comes = broken.finish != 0 || other || tries == 0;
   }
 }
 
@@ -84,11 +109,14 @@ void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
   for (std::size_t i = 0; i < broken_.size(); ++i) {
     const Broken& broken = broken_[i];
     if (partial || !broken.plain) {
-      if (continues(vocabulary_->bytes(broken.token)[0]) == partial &&
-          pretokens_.read(state, vocabulary_->bytes(broken.token), cut) != Pretokens::kDead)
-        set_bit(out, broken.token);
+      if (continues(vocabulary_->bytes(broken.token)[0]) != partial) continue;
+      const Pretokens::State next = pretokens_.read(state, vocabulary_->bytes(broken.token), cut);
+      if (next == Pretokens::kDead) continue;
+      set_bit(out, broken.token);
+      if (!pretokens_.is_partial(next)) after[shapes_.size() + i] = cuts_after(next);
       continue;
     }
+    if (!broken.comes) continue;
     Pretokens::State at = state;
     bool first = cut;
     for (char atom : broken.atoms) {
