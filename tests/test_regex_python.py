@@ -43,7 +43,7 @@ def both(constraint, text):
 # -- generated patterns ------------------------------------------------------------------------------------
 ATOMS = ["a", "b", "c", "ab", ".", "1", "é", "É", "_", " ", "\n", "[ab]", "[^a]", "(?:)"]
 ATOMS += [r"\w", r"\d", r"\s", r"\W", r"\D", r"\S", r"[a-c\d]", r"\n", r"\x61", r"[^\W_]", r"\."]
-ANCHORS = ["^", "$", r"\b", r"\B", r"\A", r"\Z"]
+ANCHORS = ["^", "$", r"\b", r"\B", r"\A", r"\Z", *([r"\z"] if sys.version_info >= (3, 14) else [])]
 QUANTIFIERS = ["*", "+", "?", "{2}", "{1,2}", "{0,2}", "{2,}", "{,2}", "*?", "+?", "??", "{1,2}?"]
 BEHIND = ["a", "b", "ab", r"\w", "^", r"\b", "[^a]", r"\d\s", "(?:a|b)"]
 
@@ -206,8 +206,19 @@ def test_errors_are_those_of_re(pattern, flags):
         start, end = error.span
         assert 0 <= start < end <= len(pattern) + 1
     else:
-        extension = re.search(r"\\\\[pP]", pattern) or "look-behind requires fixed-width" in str(theirs)
+        extension = re.search(r"\\[pPz]", pattern) or "look-behind requires fixed-width" in str(theirs)
         assert theirs is None or extension, (pattern, theirs)
+
+
+@pytest.mark.parametrize("pattern", [r"a\z", r"a(?:\z|b)c?", r"(?=a\z)a|bb", r"a\z\n?"])
+def test_the_end_of_the_text_is_written_in_either_way(pattern):
+    """Python has ``\\z`` from 3.14 on."""
+    one, other = gr.regex(pattern), gr.regex(pattern.replace("z", "Z"))
+    texts = ["", "a", "a\n", "ab", "abc", "ac", "bb", "aa"]
+    assert [one.matches(text) for text in texts] == [other.matches(text) for text in texts]
+    assert one.matches("a")
+    with pytest.raises(GuiderailError, match=r"in a class"):
+        gr.regex(r"[\z]")
 
 
 def test_arguments_are_checked():

@@ -89,7 +89,7 @@ class PythonParser(Parser):
         if c == "A":
             self.assertion(Edge(True, charsets.NONE, True, i, end))
             return end
-        if c == "Z":
+        if c in "zZ":  # Python has \z from 3.14 on, as most other dialects do
             self.assertion(Edge(False, charsets.NONE, True, i, end))
             return end
         if c in "pP":
@@ -141,11 +141,10 @@ class PythonParser(Parser):
                 self.fail("bad-escape", "an octal escape ends at \\377; use \\u or \\U", i, match.end())
             return chr(code), match.end()
         if c.isascii() and c.isalnum():
-            hint = "; write \\Z for the end of the text" if c == "z" and not in_class else ""
             where = "in a class" if in_class else "here"
             self.fail(
                 "bad-escape",
-                f"\\{c} means nothing {where}; drop the backslash to match {c!r}{hint}",
+                f"\\{c} means nothing {where}; drop the backslash to match {c!r}",
                 i,
                 i + 2,
             )
