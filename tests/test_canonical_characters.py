@@ -15,6 +15,7 @@ import guiderail as gr
 from canonical_support import STYLES, assert_is_tree, character_tokenizer, is_spelled, mask_of, spelled, vocabulary
 from guiderail import Vocabulary
 from guiderail.errors import VocabularyError
+from guiderail.generation.healing import take_back
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
@@ -245,6 +246,20 @@ def test_a_merge_that_makes_the_token_of_a_byte_is_refused() -> None:
     with pytest.raises(VocabularyError, match="byte") as caught:
         v.is_canonical([])
     assert caught.value.code == "no-spelling"
+
+
+def test_the_end_of_a_prompt_is_spelled_with_what_follows() -> None:
+    """Of tokens with the same bytes, the one that the tokenizer makes is required."""
+    v = vocabulary(character_tokenizer("llama 2", "abc▁:/", [("a", "b"), (":", "/"), (":/", "/"), ("▁", "ab")]))
+    prompt = v.encode("ab:")
+    kept, prefix = take_back([1, *prompt], v)
+    assert (kept, prefix) == ([1, v.encode("ab")[0]], b":")
+    guide = gr.compile(gr.literal(":") + gr.regex("//[abc]+"), v, canonical=True)
+    assert mask_of(guide.matcher()) == {v.encode("://")[0]}
+    other = gr.compile(gr.literal(":") + gr.regex("c+"), v, canonical=True)
+    assert mask_of(other.matcher()) == set(v.encode(":"))
+    matcher = other.matcher()
+    assert matcher.forced_tokens() == v.encode(":c")
 
 
 # -- SentencePiece -----------------------------------------------------------------------------------------------------

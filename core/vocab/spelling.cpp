@@ -31,6 +31,9 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
     else
       separate_texts_.push_back(text);
   }
+  if (writes_separate_)
+    for (u32 token : separate_tokens_)
+      if (separate_.pass(0, vocabulary_->bytes(token)) == 0) apart_.push_back(token);
   const Merges merges = inward(given);
   plant(merges);
   sort_disorderly();
@@ -505,8 +508,14 @@ const Spelling::Open& Spelling::opened(u32 separate) {
         found.begun.push_back(t);
       if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
     }
-  for (u32 t : separate_tokens_)
-    if (separate_.pass(separate, vocabulary_->bytes(t)) == Separate::kFound) found.whole.push_back(t);
+  for (u32 t : separate_tokens_) {
+    const u32 after = separate_.pass(separate, vocabulary_->bytes(t));
+    if (after == Separate::kFound)
+      found.whole.push_back(t);
+    else if (after != 0)
+      found.begun.push_back(t);
+    if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
+  }
   return open_.emplace(separate, std::move(found)).first->second;
 }
 

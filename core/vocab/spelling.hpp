@@ -226,6 +226,7 @@ class Spelling {
   ByteSet bytes_;                        // those that are tokens
   std::vector<std::string> separate_texts_;
   bool writes_separate_ = false;
+  std::vector<u32> apart_;  // tokens of those that no longer one begins with
   std::unordered_map<u32, u32> inward_;
   std::vector<std::pair<u32, u32>> outward_;
   std::unordered_map<u32, u32> characters_;  // code point -> token

@@ -153,7 +153,7 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
   outlooks_.forget(kOutlookBytes);
 }
 
-// Of all tokens, those that one of these characters may follow.
+// Of all tokens, those that one of these characters may follow. After a separate text, a piece begins.
 const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
   const Hash key = key_of(pieces, after);
   if (const auto* known = extents_.find(key)) return **known;
@@ -171,6 +171,8 @@ const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
       if (follows[shapes_.size() + i] & after) set_bit(out, broken_[i].token);
     for (std::size_t w = 0; w < may.size(); ++w) out[w] &= may[w];
   }
+  if (pretokens_.may_end(pieces) && (pretokens_.cuts(Pretokens::kFresh) & after))
+    for (u32 token : apart_) set_bit(made->begins, token);
   const std::size_t bytes = 2 * bytes_of(made->begins);
   extents_.add(key, std::move(made), bytes);
   extents_.forget(kExtentBytes);

@@ -40,6 +40,8 @@ def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
     composed = _is_composed(description.get("normalizer"))
     added = description.get("added_tokens") or []
     assert isinstance(added, list)
+    for token in added:
+        _refuse_flags(token, ("lstrip", "rstrip", "single_word"))
     separate = tuple(token["content"].encode("utf-8", "replace") for token in added if token["content"])
     rules = merge_rules(model["vocab"], model["merges"], patterns, whole=bool(model.get("ignore_merges")))
     return SpellingRules(rules.merges, rules.singles, patterns, rules.whole, separate, composed, oniguruma=True)
@@ -165,10 +167,14 @@ def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, 
         if token["normalized"] and (closed or SPACE in text):
             raise unsupported(f"it finds the added token {text!r} after it has changed the text")
         if not token["special"]:
-            for flag in ("lstrip", "single_word", *(() if closed else ("rstrip",))):
-                if token[flag]:
-                    raise unsupported(f"the added token {text!r} depends on what stands around it ({flag})")
+            _refuse_flags(token, ("lstrip", "single_word", *(() if closed else ("rstrip",))))
             if prefixed == "always":
                 raise unsupported(f"it puts a space after the added token {text!r}")
         apart[text] = int(token["id"])
     return apart, closed
+
+
+def _refuse_flags(token: Mapping[str, Any], flags: tuple[str, ...]) -> None:
+    for flag in flags:
+        if token.get(flag) and not token["special"]:
+            raise unsupported(f"the added token {token['content']!r} depends on what stands around it ({flag})")
