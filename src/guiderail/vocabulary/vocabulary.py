@@ -325,6 +325,9 @@ class Vocabulary:
                     if missing == 0 and spells(ids[start:], target):
                         return ids[start:]
                     break
+            whole = b"".join(map(self.token_bytes, ids)) if all(map(self.is_text, ids)) else b""
+            if not whole.endswith(anchor.encode() + target):
+                break  # the text is changed; no other beginning helps
         shown = text if len(text) <= 40 else text[:39] + "…"
         raise VocabularyError(
             f"the tokenizer does not spell {shown!r} exactly: it changes the text or reads a special token in it",
