@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,22 @@ def split(pattern: str) -> dict[str, Any]:
 
 def levels(*patterns: str) -> dict[str, Any]:
     return {"type": "Sequence", "pretokenizers": [*map(split, patterns), BYTES]}
+
+
+def _model(ids: dict[str, int], merges: Sequence[tuple[str, str]], **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": ids,
+        "merges": [list(merge) for merge in merges],
+        **fields,
+    }
 
 
 def tokenizer(
@@ -63,18 +80,7 @@ def tokenizer(
         "pre_tokenizer": pre_tokenizer,
         "post_processor": None,
         "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": whole,
-            "vocab": ids,
-            "merges": [list(merge) for merge in merges],
-        },
+        "model": _model(ids, merges, ignore_merges=whole),
     }
     return tokenizers.Tokenizer.from_str(json.dumps(described))
 
@@ -184,18 +190,36 @@ def character_tokenizer(
         "pre_tokenizer": flags.pop("pre_tokenizer", pre_tokenizer),
         "post_processor": None,
         "decoder": {"type": "Sequence", "decoders": steps},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": "<unk>",
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": fallback,
-            "ignore_merges": False,
-            "vocab": ids,
-            "merges": [list(merge) for merge in merges],
-            **flags,
-        },
+        "model": _model(ids, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=fallback, **flags),
     }
     return tokenizers.Tokenizer.from_str(json.dumps(described))
+
+
+def walk_one_by_one(
+    guide: Guide, rng: random.Random, *, every: int, likely: float, is_long: Callable[[int], bool]
+) -> list[int]:
+    """Draws a text, and at every so many steps compares its mask with what ``validate`` says of single tokens.
+
+    Args:
+        likely: how often a long token is drawn where there is one.
+
+    Returns:
+        The tokens of the text that are text.
+    """
+    v, matcher = guide.vocabulary, guide.matcher()
+    for step in range(40):
+        mask = mask_of(matcher)
+        assert mask, matcher.history()
+        if step % every == 0:
+            single = {t for t in range(v.token_count) if matcher.validate([t])}
+            assert single == mask, [(v.token_bytes(t), matcher.history()) for t in single ^ mask]
+        long = [t for t in mask if not v.is_text(t) or is_long(t)]
+        assert matcher.accept_token(rng.choice(sorted(long if long and rng.random() < likely else mask)))
+        if matcher.is_terminated():
+            break
+    while not matcher.is_terminated() and not matcher.is_accepting():
+        needed = matcher.least_tokens()
+        assert needed is not None
+        near = [t for t in mask_of(matcher) if matcher.fork().accept_within(t, needed)]
+        assert matcher.accept_token(rng.choice(near))
+    return [t for t in matcher.history() if v.is_text(t)]

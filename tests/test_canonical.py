@@ -10,7 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
-from canonical_support import BYTES, GPT2, assert_is_tree, is_spelled, levels, mask_of, tokenizer, vocabulary
+from canonical_support import (
+    BYTES,
+    GPT2,
+    assert_is_tree,
+    is_spelled,
+    levels,
+    mask_of,
+    tokenizer,
+    vocabulary,
+    walk_one_by_one,
+)
 from guiderail import Vocabulary
 from guiderail.errors import CompileError, VocabularyError
 from guiderail.vocabulary._table import gpt2_characters
@@ -287,24 +297,7 @@ def test_masks_agree_with_tokens_one_by_one(kind: str, name: str) -> None:
     rng = random.Random(kind + name)
     ended = 0
     for _ in range(12):
-        matcher = guide.matcher()
-        for step in range(40):
-            mask = mask_of(matcher)
-            assert mask, matcher.history()
-            if step % 3 == 0:
-                single = {t for t in range(v.token_count) if matcher.validate([t])}
-                assert single == mask, [(v.token_bytes(t), matcher.history()) for t in single ^ mask]
-            long = [t for t in mask if not v.is_text(t) or len(v.token_bytes(t)) > 1]
-            assert matcher.accept_token(rng.choice(sorted(long if long and rng.random() < 0.6 else mask)))
-            if matcher.is_terminated():
-                break
-        while not matcher.is_terminated() and not matcher.is_accepting():
-            needed = matcher.least_tokens()
-            assert needed is not None
-            assert matcher.accept_token(
-                rng.choice([t for t in mask_of(matcher) if matcher.fork().accept_within(t, needed)])
-            )
-        tokens = [t for t in matcher.history() if v.is_text(t)]
+        tokens = walk_one_by_one(guide, rng, every=3, likely=0.6, is_long=lambda t: len(v.token_bytes(t)) > 1)
         ended += is_spelled(v, tokens)
     assert ended == 12
 

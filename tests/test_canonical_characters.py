@@ -12,7 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
-from canonical_support import STYLES, assert_is_tree, character_tokenizer, is_spelled, mask_of, spelled, vocabulary
+from canonical_support import (
+    STYLES,
+    assert_is_tree,
+    character_tokenizer,
+    is_spelled,
+    mask_of,
+    spelled,
+    vocabulary,
+    walk_one_by_one,
+)
 from guiderail import Vocabulary
 from guiderail.errors import VocabularyError
 from guiderail.generation.healing import take_back
@@ -177,23 +186,7 @@ def test_masks_agree_with_tokens_one_by_one(kind: str, style: str) -> None:
     guide = gr.compile(CONSTRAINTS[kind], v, canonical=True, cache=False)
     rng = random.Random(kind + style)
     for _ in range(10):
-        matcher = guide.matcher()
-        for step in range(40):
-            mask = mask_of(matcher)
-            assert mask, matcher.history()
-            if step % 4 == 0:
-                single = {t for t in range(v.token_count) if matcher.validate([t])}
-                assert single == mask, [(v.token_bytes(t), matcher.history()) for t in single ^ mask]
-            long = [t for t in mask if not v.is_text(t) or t > 257]
-            assert matcher.accept_token(rng.choice(sorted(long if long and rng.random() < 0.7 else mask)))
-            if matcher.is_terminated():
-                break
-        while not matcher.is_terminated() and not matcher.is_accepting():
-            needed = matcher.least_tokens()
-            assert needed is not None
-            near = [t for t in mask_of(matcher) if matcher.fork().accept_within(t, needed)]
-            assert matcher.accept_token(rng.choice(near))
-        tokens = [t for t in matcher.history() if v.is_text(t)]
+        tokens = walk_one_by_one(guide, rng, every=4, likely=0.7, is_long=lambda t: t > 257)
         assert is_spelled(v, tokens), [v.token_bytes(t) for t in tokens]
 
 

@@ -152,7 +152,7 @@ RAW_TOKENS = [
 
 
 class Made(gr.Constraint):
-    """What a builder is asked for."""
+    """A constraint that a function lowers."""
 
     __slots__ = ("make",)
 

@@ -498,24 +498,18 @@ u32 Spelling::place(Pretokens::State pieces, u32 separate) {
 const Spelling::Open& Spelling::opened(u32 separate) {
   if (auto it = open_.find(separate); it != open_.end()) return it->second;
   Open found;
-  if (!separate_.none())
-    for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
-      if (!is_piece(t)) continue;
-      const u32 after = separate_.read(separate, vocabulary_->bytes(t));
-      if (after == Separate::kFound)
-        found.whole.push_back(t);
-      else if (after != 0)
-        found.begun.push_back(t);
-      if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
+  const auto note = [&](u32 token, u32 after) {
+    if (after == Separate::kFound) {
+      found.whole.push_back(token);
+    } else if (after != 0) {
+      found.begun.push_back(token);
+      if (separate_.ends_next(after)) found.nearly.push_back(token);
     }
-  for (u32 t : separate_tokens_) {
-    const u32 after = separate_.pass(separate, vocabulary_->bytes(t));
-    if (after == Separate::kFound)
-      found.whole.push_back(t);
-    else if (after != 0)
-      found.begun.push_back(t);
-    if (after != Separate::kFound && after != 0 && separate_.ends_next(after)) found.nearly.push_back(t);
-  }
+  };
+  if (!separate_.none())
+    for (u32 t = 0; t < vocabulary_->token_count(); ++t)
+      if (is_piece(t)) note(t, separate_.read(separate, vocabulary_->bytes(t)));
+  for (u32 t : separate_tokens_) note(t, separate_.pass(separate, vocabulary_->bytes(t)));
   return open_.emplace(separate, std::move(found)).first->second;
 }
 

@@ -113,8 +113,8 @@ class _Elsewhere(Constraint):
     """A constraint that has been compiled elsewhere.
 
     Attributes:
-        file: its program, as in a file.
-        inner: the constraint, for who looks into texts; None: nobody does.
+        file: its program file.
+        inner: the constraint, for inspection; None if texts are not inspected.
     """
 
     __slots__ = ("file", "inner")
