@@ -97,6 +97,11 @@ class Read:
         return self.u(), self.us()
 
 
+def _identifier_lexer(terminals: Any, ignore: Any, _: Any, __: Any, traps: Any, r: Read) -> tuple[Any, ...]:
+    identifiers, placeholders = r.list(lambda: (r.u(), r.us())), r.list(lambda: (r.u(), r.u(), r.u()))
+    return terminals, ignore, traps, identifiers, placeholders
+
+
 # fmt: off
 _PLAIN: dict[str, Callable[[Read], tuple[Any, ...]]] = {
     "literal": lambda r: (r.b(),),
@@ -119,6 +124,8 @@ _PLAIN: dict[str, Callable[[Read], tuple[Any, ...]]] = {
     "lexer": lambda r: (
         r.list(lambda: (r.u(), r.u(), r.us(), r.u() if r.u() else None)), r.us(),
         (r.u(), r.u(), r.u(), r.us(), r.us(), r.u(), bool(r.u()), bool(r.u())) if r.u() else None, r.b(), r.us()),
+    "identifier_lexer": lambda r: _identifier_lexer(*_PLAIN["lexer"](r), r),
+    "binding": lambda r: (r.u(), r.list(r.us), r.u()),
 }
 _OF_A_PROGRAM: dict[str, Callable[[Read], tuple[Any, ...]]] = {
     "derivative": lambda r: (r.u(), r.rest()), "program_is_nullable": lambda r: (r.u(),), "is_live": lambda r: (r.u(),),

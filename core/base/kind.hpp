@@ -36,6 +36,7 @@ enum class Kind : u8 {
   Decimal,   // what is left of a number
   // lexed/
   Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes
+  Binding,     // a grammar over terminals with variables, and the values that each may still have
   Lexed,       // the texts whose terminals such a grammar derives
   Scan,        // a place in one
   MunchGuard,  // what follows a lexeme that must not have continued

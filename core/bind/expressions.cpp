@@ -152,9 +152,10 @@ Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels&
 
 using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
 
-LexerId make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
-                   const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before,
-                   const Numbers& traps) {
+using Terminals = std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>;
+
+ops::Lexer lexer_of(const Terminals& terminals, const Numbers& ignore, const std::optional<Lines>& indentation,
+                    nb::bytes before, const Numbers& traps) {
   ops::Lexer lexer{{}, ignore, {}, std::string(view(before)), traps};
   for (const auto& [text, how, keyword_of, guard_of] : terminals)
     lexer.terminals.push_back({text, how, keyword_of, guard_of});
@@ -162,6 +163,21 @@ LexerId make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbe
     const auto& [newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline] = *indentation;
     lexer.indentation = {newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline};
   }
+  return lexer;
+}
+
+LexerId make_lexer(SharedBuilder& b, const Terminals& terminals, const Numbers& ignore,
+                   const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
+  return b.add(lexer_of(terminals, ignore, indentation, before, traps));
+}
+
+LexerId make_identifier_lexer(SharedBuilder& b, const Terminals& terminals, const Numbers& ignore, const Numbers& traps,
+                              const std::vector<std::pair<u32, Numbers>>& identifiers,
+                              const std::vector<std::tuple<u32, u32, u32>>& placeholders) {
+  ops::IdentifierLexer lexer{lexer_of(terminals, ignore, std::nullopt, nb::bytes("", 0), traps), {}, {}};
+  for (const auto& [relation, values] : identifiers) lexer.identifiers.push_back({relation, values});
+  for (const auto& [terminal, variable, relation] : placeholders)
+    lexer.placeholders.push_back({terminal, variable, relation});
   return b.add(std::move(lexer));
 }
 
@@ -291,6 +307,9 @@ void bind_expressions(nb::module_& m) {
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
+      .def("identifier_lexer", &make_identifier_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("traps"),
+           nb::arg("identifiers"), nb::arg("placeholders"))
+      .def("binding", added<ops::Binding>())
       .def("terminal", added<ops::Terminal>())
       .def("never", added<ops::Never>())
       .def("lexed", added<ops::Lexed>())

@@ -19,7 +19,8 @@ bool has_part(const Arena& arena, std::vector<Id> open, IsIt&& is_it) {
     const Node& n = arena.node(e);
     switch (n.kind) {
       case Kind::Concat: open.insert(open.end(), {n.head(), n.tail()}); break;
-      case Kind::Repeat: open.push_back(n.body()); break;
+      case Kind::Repeat:
+      case Kind::Binding: open.push_back(n.body()); break;
       case Kind::Ref: open.push_back(arena.rule_body(n.a)); break;
       case Kind::Union:
       case Kind::And: open.insert(open.end(), arena.operands(e).begin(), arena.operands(e).end()); break;

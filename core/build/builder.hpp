@@ -59,7 +59,8 @@ class Builder {
   static constexpr bool puts_together() {
     using std::is_same_v;
     return is_same_v<Op, operations::Concat> || is_same_v<Op, operations::Union> || is_same_v<Op, operations::Repeat> ||
-           is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define>;
+           is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
+           is_same_v<Op, operations::Binding>;
   }
   void check_grammars() const;
   std::vector<Id> texts_, grammars_;  // what operations were given as such

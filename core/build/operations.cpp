@@ -235,7 +235,7 @@ Id Decimals::make(Arena& arena) {
   return guiderail::Decimals::of(arena).decimals(std::move(table));
 }
 
-LexerId Lexer::make(Arena& arena) {
+guiderail::Lexer Lexer::checked() const {
   guiderail::Lexer lexer;
   const std::size_t count = terminals.size();
   auto check = [&](u32 t) {
@@ -263,7 +263,38 @@ LexerId Lexer::make(Arena& arena) {
   }
   for (u32 t : traps) lexer.traps.push_back(check(t));
   lexer.before = before;
-  return LexerId{guiderail::Lexed::of(arena).lexer(std::move(lexer))};
+  return lexer;
+}
+
+LexerId Lexer::make(Arena& arena) { return LexerId{guiderail::Lexed::of(arena).lexer(checked())}; }
+
+namespace {
+
+constexpr u32 kMostValues = 65'536;
+
+Bits value_bits(const Numbers& values) {
+  const u32 most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  if (most >= kMostValues) throw Error("bad-bound", "a variable has at most 65,536 values");
+  Bits bits(most / 64 + 1);
+  for (u32 value : values) set_bit(bits, value);
+  return bits;
+}
+
+}  // namespace
+
+LexerId IdentifierLexer::make(Arena& arena) {
+  guiderail::Lexed& lexed = guiderail::Lexed::of(arena);
+  guiderail::Lexer made = lexer.checked();
+  for (const Identifier& one : identifiers)
+    made.identifiers.push_back({one.relation, lexed.value_set(value_bits(one.values))});
+  for (const Placeholder& one : placeholders) made.placeholders.push_back({one.terminal, one.variable, one.relation});
+  return LexerId{lexed.lexer(std::move(made))};
+}
+
+Id Binding::make(Arena& arena) {
+  std::vector<Bits> sets;
+  for (const Numbers& values : domains) sets.push_back(value_bits(values));
+  return guiderail::Lexed::of(arena).binding(static_cast<u32>(lexer), std::move(sets), body);
 }
 
 Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(static_cast<u32>(lexer), index); }

@@ -24,6 +24,8 @@ namespace guiderail {
 enum class LexerId : u32 {};  // a lexer, by its place in its arena
 enum class Nothing : u32 {};  // what an operation gives that makes neither
 
+struct Lexer;  // of lexed/
+
 namespace operations {
 
 using Numbers = std::vector<u32>;
@@ -364,6 +366,7 @@ struct Lexer {
   std::string before;
   Numbers traps;
   auto fields() { return std::tie(terminals, ignore, indentation, before, traps); }
+  guiderail::Lexer checked() const;
   LexerId make(Arena& arena);
 };
 
@@ -393,6 +396,35 @@ struct Lexed {
   Id make(Arena& arena);
 };
 
+struct IdentifierLexer {  // the last terminals are identifiers
+  static constexpr u8 kCode = 32;
+  static constexpr const char* kName = "identifier_lexer";
+  struct Identifier {
+    u32 relation;
+    Numbers values;
+    auto fields() { return std::tie(relation, values); }
+  };
+  struct Placeholder {
+    u32 terminal, variable, relation;
+    auto fields() { return std::tie(terminal, variable, relation); }
+  };
+  Lexer lexer;
+  std::vector<Identifier> identifiers;
+  std::vector<Placeholder> placeholders;
+  auto fields() { return std::tie(lexer, identifiers, placeholders); }
+  LexerId make(Arena& arena);
+};
+
+struct Binding {
+  static constexpr u8 kCode = 33;
+  static constexpr const char* kName = "binding";
+  LexerId lexer;
+  std::vector<Numbers> domains;
+  Id body;
+  auto fields() { return std::tie(lexer, domains, body); }
+  Id make(Arena& arena);
+};
+
 }  // namespace operations
 
 using Operation =
@@ -402,7 +434,8 @@ using Operation =
                  operations::LookBehind, operations::Scope, operations::OneToken, operations::TokenOf,
                  operations::Counted, operations::Rule, operations::Define, operations::Escaped, operations::Members,
                  operations::Vote, operations::Item, operations::Distinct, operations::Tally, operations::Twice,
-                 operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed>;
+                 operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed,
+                 operations::IdentifierLexer, operations::Binding>;
 
 // What an operation gives: an Id, a LexerId or Nothing.
 template <class Op>

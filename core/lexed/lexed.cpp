@@ -1,5 +1,6 @@
 // Lexed texts, as the algebra sees them.
 #include <algorithm>
+#include <bit>
 
 #include "lexed/lexing.hpp"
 
@@ -9,6 +10,7 @@ Id Lexed::derivative(Id e, u8 byte) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Terminal: return symbol_sets_[terminal_symbols(n)].has(byte) ? kEpsilon : kEmpty;
+    case Kind::Binding: return derive_binding(e, byte);
     case Kind::Lexed: return derive(lexed_start(e), byte);
     case Kind::Scan: return derive_scan(e, byte);
     default: return derive_munch_guard(e, byte);
@@ -19,6 +21,7 @@ ByteSet Lexed::first_bytes(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Terminal: return symbol_sets_[terminal_symbols(n)];
+    case Kind::Binding: return seen_from_outside(binding_lexer(n), first(binding_body(n)));
     case Kind::Lexed: return first(lexed_start(e));
     case Kind::Scan: return first_scan(e);
     default: return first(guarded(n));
@@ -28,6 +31,7 @@ ByteSet Lexed::first_bytes(Id e) {
 Id Lexed::derivative_by_symbol(Id e, u32 symbol) {
   const Node& n = node(e);
   switch (n.kind) {
+    case Kind::Binding: return derive_identifier(e, symbol);
     case Kind::Lexed: return derive_symbol(lexed_start(e), symbol);
     case Kind::Scan: return derive_scan_symbol(e, symbol);
     case Kind::MunchGuard: return derive_symbol(guarded(n), symbol);
@@ -80,6 +84,16 @@ std::vector<DumpItem> Lexed::dump(Id e) const {
       items.push_back({std::move(out)});
       break;
     }
+    case Kind::Binding: {
+      std::string counts = "binding(";
+      for (u32 set : domains_.values[binding_domains(n)].list) {
+        int count = 0;
+        for (u64 word : value_sets_.values[set].bits) count += std::popcount(word);
+        counts += std::to_string(count) + "; ";
+      }
+      items = {{std::move(counts)}, {"", binding_body(n)}, {")"}};
+      break;
+    }
     case Kind::Lexed: items = {{is_resumed(n) ? "rest(" : "lexed("}, {"", lexed_grammar(n)}, {")"}}; break;
     case Kind::Scan: {
       const LexState& state = states_.values[scan_state(n)];
@@ -102,6 +116,11 @@ std::vector<DumpItem> Lexed::dump(Id e) const {
 // -- the end of construction, copies, memory --
 void Lexed::productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const {
   const Node& n = node(e);
+  if (n.kind == Kind::Binding) {
+    nullable = nullable || has(binding_body(n), kNullable);
+    productive = known[index_of(binding_body(n))];
+    return;
+  }
   if (n.kind != Kind::Lexed) {
     productive = true;
     return;
@@ -109,6 +128,8 @@ void Lexed::productive(Id e, const std::vector<char>& known, bool& nullable, boo
   nullable = nullable || (!is_resumed(n) && has(lexed_grammar(n), kNullable));
   productive = known[index_of(lexed_grammar(n))];
 }
+
+Id Lexed::left_edge(Id e) const { return node(e).kind == Kind::Binding ? binding_body(node(e)) : kEmpty; }
 
 void Lexed::split_bytes(ByteSet& starts) const {
   for (const Lexer& lexer : lexers_)
@@ -132,10 +153,13 @@ void Lexed::note_extent() {
   extent_.states = static_cast<u32>(states_.values.size());
   extent_.layouts = static_cast<u32>(layouts_.values.size());
   extent_.symbol_sets = static_cast<u32>(symbol_sets_.size());
+  extent_.value_sets = static_cast<u32>(value_sets_.values.size());
+  extent_.domains = static_cast<u32>(domains_.values.size());
   lexer_bytes_ = bytes_of(lexers_);
   for (const Lexer& lexer : lexers_) {
     lexer_bytes_ += bytes_of(lexer.terminals) + bytes_of(lexer.ignored) + bytes_of(lexer.before) +
-                    bytes_of(lexer.traps) + bytes_of(lexer.samples) + bytes_of(lexer.sampled);
+                    bytes_of(lexer.traps) + bytes_of(lexer.samples) + bytes_of(lexer.sampled) +
+                    bytes_of(lexer.identifiers) + bytes_of(lexer.placeholders);
     for (const Terminal& terminal : lexer.terminals) lexer_bytes_ += bytes_of(terminal.keyword_of);
     for (const auto& list : lexer.samples) {
       lexer_bytes_ += bytes_of(list);
@@ -149,6 +173,9 @@ void Lexed::fresh(Arena& arena) const {
   to.lexers_ = lexers_;
   to.states_ = states_.first(extent_.states);
   to.layouts_ = layouts_.first(extent_.layouts);
+  to.value_sets_ = value_sets_.first(extent_.value_sets);
+  to.domains_ = domains_.first(extent_.domains);
+  to.start_lists_ = start_lists_.first(used() ? 1 : 0);
   to.symbol_sets_.assign(symbol_sets_.begin(), symbol_sets_.begin() + extent_.symbol_sets);
   to.symbol_set_ids_ = ids_of(to.symbol_sets_);
   for (u32 i = 0; i < extent_.states; ++i) {
@@ -165,8 +192,10 @@ void Lexed::count(Tally& to) const {
   if (used())
     to.add("lexemes", sizeof(*this) + step_bytes_ + lexer_bytes_ + states_.memory() + layouts_.memory() +
                           bytes_of(facts_) + bytes_of(symbol_sets_) + symbol_set_ids_.memory() + starts_.memory() +
-                          wide_starts_.memory() + advances_.memory() + kept_.memory() + ahead_.memory() +
-                          bytes_of(peeks_) + cuts_.memory() + bytes_of(cut_layouts_));
+                          value_sets_.memory() + domains_.memory() + start_lists_.memory() +
+                          identifier_starts_.memory() + identifiers_at_.memory() + wide_starts_.memory() +
+                          advances_.memory() + kept_.memory() + ahead_.memory() + bytes_of(peeks_) + cuts_.memory() +
+                          bytes_of(cut_layouts_));
 }
 
 }  // namespace guiderail

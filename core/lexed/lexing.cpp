@@ -34,7 +34,11 @@ const ByteSet& never_set() {
 
 // -- construction --
 u32 Lexed::lexer(Lexer lexer) {
-  if (!used()) layouts_.id({});
+  if (!used()) {
+    layouts_.id({});
+    start_lists_.id({});
+    domains_.id({});
+  }
   prove_liveness();
   if (lexer.terminals.empty() || lexer.terminals.size() > Lexer::kMostTerminals)
     throw Error("bad-shape", "a lexer takes 1 to 64,516 terminals");
@@ -43,6 +47,9 @@ u32 Lexed::lexer(Lexer lexer) {
     if (nullable(terminal.text) && terminal.ends != Terminal::Ends::Nested)
       throw Error("empty-terminal", "a terminal cannot match the empty text");
   }
+  if (lexer.identifiers.size() > lexer.terminals.size()) throw Error("bad-shape", "identifiers are terminals");
+  lexer.first_identifier = static_cast<u32>(lexer.terminals.size() - lexer.identifiers.size());
+  check_identifiers(lexer);
   for (u32 t = 0; t < lexer.terminals.size(); ++t)
     if (lexer.terminals[t].ends == Terminal::Ends::Nested) lexer.nested.push_back(t);
   lexers_.push_back(std::move(lexer));
@@ -71,11 +78,13 @@ Id Lexed::terminal(u32 lexer, u32 index) {
   // What no text is read as never comes. Without this a grammar could wait for it, and masks lead into a dead end.
   const bool mark = of.indentation && (index == of.indentation->indent || index == of.indentation->dedent);
   const bool is_nested = of.terminals[index].ends == Terminal::Ends::Nested;
-  if (!mark && (textless || (is_nested && nonempty(of.terminals[index].text) == kEmpty))) return kEmpty;
+  const bool placeholder = index < kNever && of.placeholder_symbols.has(static_cast<u8>(index));
+  if (of.is_identifier(index)) throw Error("bad-shape", "the grammar has placeholders for identifiers");
+  if (!mark && !placeholder && (textless || (is_nested && nonempty(of.terminals[index].text) == kEmpty))) return kEmpty;
   auto leaf = [&](u8 symbol, bool last) {
     ByteSet set;
     set.add(symbol);
-    return symbols_of(set, textless || !last);
+    return symbols_of(set, (textless && !placeholder) || !last);
   };
   const Id one = leaf(of.first_symbol(index), !of.wide());
   return of.wide() ? concat(one, leaf(Lexer::second_symbol(index), true)) : one;
@@ -200,6 +209,7 @@ u32 Lexed::first_kept(Id parse) {
         break;
       }
       case Kind::Repeat: set = first_set(first_kept(n.body())); break;
+      case Kind::Binding: set = seen_from_outside(binding_lexer(n), first_set(first_kept(binding_body(n)))); break;
       case Kind::Ref: set = first_set(first_kept(rule_body(n.a))); break;
       default: set = first(parse); break;
     }
@@ -243,7 +253,7 @@ u32 Lexed::lex_start_by(u32 lexer_id, u32 symbols, u32 kept, bool brackets) {
   if (const u32* start = known ? starts_.find(key) : nullptr) return *start;
   const u32 count = static_cast<u32>(lexers_[lexer_id].terminals.size());
   Bits context((count + 63) / 64);
-  for (u32 t = 0; t < count; ++t)
+  for (u32 t = 0; t < lexers_[lexer_id].first_identifier; ++t)
     if (first_set(symbols).has(static_cast<u8>(t))) set_bit(context, t);
   const u32 id = lex_start_in(lexer_id, std::move(context), brackets,
                               [&](u32 t) { return first_set(kept).has(static_cast<u8>(t)); });
@@ -263,7 +273,7 @@ u32 Lexed::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   for (unsigned s = 0; s < 256; ++s) {
     if (!symbols.has(static_cast<u8>(s)) || s == kNever) continue;
     if (!lexer.wide()) {
-      set_bit(context, s);
+      if (s < lexer.first_identifier) set_bit(context, s);
       continue;
     }
     const ByteSet low = first(derive(parse, static_cast<u8>(s)));

@@ -1,4 +1,5 @@
-// Texts cut into terminals by a contextual lexer, and read by a grammar of terminals (see lexing.cpp).
+// Texts cut into terminals by a contextual lexer, and read by a grammar of terminals (see lexing.cpp). Some of the
+// terminals may be identifiers, which choose the values of variables (see bindings.cpp).
 #pragma once
 
 #include <deque>
@@ -11,7 +12,8 @@
 
 namespace guiderail {
 
-constexpr u8 kNever = 254;  // the symbol of never()
+constexpr u8 kNever = 254;        // the symbol of never()
+constexpr u8 kIdentifiers = 253;  // in sets of first symbols: some identifier may come
 
 struct Terminal {
   Id text = kEmpty;  // kEmpty: it has none (an indentation is no text)
@@ -29,25 +31,46 @@ struct Indentation {
   bool strict_tabs = false, final_newline = false;
 };
 
+// A terminal that the grammar does not know by itself. It stands for some values, in a relation such as "column of".
+struct Identifier {
+  u32 relation = 0;
+  u32 values = 0;  // of Lexed::value_sets_
+};
+
+// A terminal of the grammar that stands for all identifiers of a relation to a value that the variable may have.
+struct Placeholder {
+  u32 terminal = 0;
+  u32 variable = 0, relation = 0;
+};
+
 struct Lexer {
   std::vector<Terminal> terminals;  // first come those that are preferred
   std::vector<u8> ignored;          // by terminal
   std::optional<Indentation> indentation;
-  std::string before;                             // read as if it stood before the text
-  std::vector<u32> traps;                         // what may stand in front of never()
+  std::string before;                     // read as if it stood before the text
+  std::vector<u32> traps;                 // what may stand in front of never()
+  std::vector<Identifier> identifiers;    // the last terminals
+  std::vector<Placeholder> placeholders;  // terminals without a text
+  ByteSet placeholder_symbols;
+  std::vector<std::pair<u32, Bits>> named;        // by relation: all values that identifiers stand for
   std::vector<u32> nested;                        // terminals that are languages of their own
   std::vector<std::vector<std::string>> samples;  // of each terminal, see Lexed::samples
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
-  u32 fruitless = 0;  // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
+  ByteSet identifier_begins;  // bytes at which an identifier may begin
+  u32 fruitless = 0;          // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
   // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
   static constexpr u32 kMostTerminals = u32{kNever} * kNever;
   static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }
-  bool wide() const { return terminals.size() > kNever; }
+  u32 first_identifier = 0;  // terminals from here on are identifiers; symbols of the grammar are those before
+  bool wide() const { return first_identifier > kNever; }
+  bool is_identifier(u32 terminal) const { return terminal >= first_identifier; }
   u8 first_symbol(u32 terminal) const { return static_cast<u8>(wide() ? terminal / kNever : terminal); }
   static u8 second_symbol(u32 terminal) { return static_cast<u8>(terminal % kNever); }
 };
+
+constexpr u32 kAnyDomains = 0;  // instead of the values that variables may have: not known
 
 constexpr u32 kAnyColumn = 0xFFFFFFFF;   // instead of columns: not known
 constexpr u32 kPastBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
@@ -96,9 +119,32 @@ inline u64 bucket_hash(const Layout& l) { return BucketHash(l.brackets).add(l.co
 
 inline std::size_t bytes_of(const Layout& of) { return bytes_of(of.columns); }
 
+struct ValueSet {  // values of a variable
+  Bits bits;
+  bool operator==(const ValueSet&) const = default;
+};
+inline u64 bucket_hash(const ValueSet& s) {
+  BucketHash hash(s.bits.size());
+  for (u64 word : s.bits) hash.add(word);
+  return hash.done();
+}
+
+inline std::size_t bytes_of(const ValueSet& of) { return bytes_of(of.bits); }
+
+struct NumberList {
+  std::vector<u32> list;
+  bool operator==(const NumberList&) const = default;
+};
+inline u64 bucket_hash(const NumberList& l) { return BucketHash(1).add(l.list).done(); }
+
+inline std::size_t bytes_of(const NumberList& of) { return bytes_of(of.list); }
+
 // What the numbers of the nodes mean.
 inline u32 terminal_symbols(const Node& n) { return n.a; }  // of a Terminal
 inline bool is_textless(const Node& n) { return n.b; }
+inline Id binding_body(const Node& n) { return n.body(); }  // of a Binding
+inline u32 binding_lexer(const Node& n) { return n.b; }
+inline u32 binding_domains(const Node& n) { return n.min; }
 inline u32 lexed_lexer(const Node& n) { return n.a; }  // of a Lexed
 inline Id lexed_grammar(const Node& n) { return n.tail(); }
 inline u32 lexed_layout(const Node& n) { return n.min; }
@@ -113,7 +159,7 @@ inline Id guarded(const Node& n) { return n.tail(); }
 // All functions require: mutex held, or no other thread knows the arena yet.
 class Lexed final : public Family {
  public:
-  static constexpr std::array kKinds{Kind::Lexed, Kind::Terminal, Kind::Scan, Kind::MunchGuard};
+  static constexpr std::array kKinds{Kind::Lexed, Kind::Terminal, Kind::Binding, Kind::Scan, Kind::MunchGuard};
   using Family::Family;
   static Lexed& of(Arena& arena) { return arena.family<Lexed>(); }
   bool used() const { return !lexers_.empty(); }  // needs no mutex, once finalized
@@ -123,6 +169,9 @@ class Lexed final : public Family {
   Id terminal(u32 lexer, u32 index);
   Id never(u32 lexer);           // after a terminal: it competes for lexemes, and then nothing can come
   Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
+  // The body, whose placeholders choose the values of variables; for each of these, the values that it may have.
+  Id binding(u32 lexer, std::vector<Bits> domains, Id body);
+  u32 value_set(Bits values);
 
   // -- lexemes without their grammar (see pieces.cpp) --
   struct Place {  // between two lexemes: what is left of the grammar, and the layout
@@ -139,6 +188,10 @@ class Lexed final : public Family {
     bool whole;      // with the last byte; else before the next one
   };
   enum class After { Nothing, Unknown, Something };
+  struct Begins {         // what may begin at a place
+    u32 start = 0;        // lexemes of the grammar's own terminals: a LexState
+    u32 identifiers = 0;  // a list of LexStates, see identifier_starts
+  };
   bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
   bool is_open(Id e) const;
   Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
@@ -147,19 +200,26 @@ class Lexed final : public Family {
   Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
-  // Moves a place after a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
-  After after_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  // Moves a place after a lexeme. `begins`: the lexemes that may come there. Unknown: the place was cut short.
+  After after_end(const LexemeEnd& end, Place& place, Begins& begins, bool exact);
   // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
-  After peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  After peek_end(const LexemeEnd& end, const Place& place, Begins& begins);
   // A place without the alternatives that do not continue with the lexeme's end, nor what may be left out in front of
   // those that do: what follows it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { pass_lexeme(end.lexer, end.terminal, end.column, place); }
-  // As far as the next `kept` parts of the grammar, whatever the indentation.
-  Place cut_place(u32 lexer, const Place& place, u32 kept);
+  // As far as the next `kept` parts of the grammar, whatever the indentation. `shape`: and the values of variables.
+  Place cut_place(u32 lexer, const Place& place, u32 kept, bool shape = false);
   // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
   enum class Column { Any, This, None };
   Column column_at(const LexemeEnd& end, const Place& place);
+  const Lexer& lexer_of(u32 lexer) const { return lexers_[lexer]; }
+  // May an identifier stand at one place only of what is left of the grammar? Then it is read there, whatever the
+  // values.
+  bool read_in_one_way(u32 lexer, Id parse, u32 identifier);
+  // Between lexemes, the identifiers that may come: a LexState for each variable and relation; kNone: which ones is not
+  // known.
+  const std::vector<u32>& identifier_starts(u32 list) const { return start_lists_.values[list].list; }
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
   // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
   // the two differ only in what follows such a text. kEmpty: there are none.
@@ -178,6 +238,7 @@ class Lexed final : public Family {
   void describe(Id e, Description& to) const override;
   std::vector<DumpItem> dump(Id e) const override;
   void productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const override;
+  Id left_edge(Id e) const override;
   void split_bytes(ByteSet& starts) const override;
   void finalize() override;
   void note_extent() override;
@@ -196,6 +257,7 @@ class Lexed final : public Family {
   };
   struct Peek {           // after a terminal
     ByteSet first, kept;  // as of what is left of the grammar there
+    u32 identifiers = 0;  // a list, as in Begins
     bool live = false;    // something can still come, or the end
     bool nullable = false;
   };
@@ -203,6 +265,19 @@ class Lexed final : public Family {
 
   const Lexer& lexer_at(u32 lexer) const;
   Id symbols_of(const ByteSet& set, bool textless);
+  // bindings
+  void check_identifiers(Lexer& lexer) const;
+  Id bind(u32 lexer, u32 domains, Id body);
+  Id derive_binding(Id e, u8 symbol);
+  Id derive_identifier(Id e, u32 terminal);
+  ByteSet seen_from_outside(u32 lexer, ByteSet symbols) const;
+  u32 identifier_start(u32 lexer, u32 values, u32 relation);
+  void add_identifier_starts(Id binding, const ByteSet& symbols, std::vector<u32>& out);
+  void find_identifiers(Id parse, std::vector<u32>& out);
+  u32 ways_to_read(Id parse, u32 relation);
+  u32 identifiers_at(Id parse);
+  u32 start_list(std::vector<u32> starts);
+  bool identifiers_hold(u32 lexer, u32 list);
   // lexemes
   u32 lex_state(LexState state);
   u32 lex_start(u32 lexer, const Bits& context, const Bits& rivals);
@@ -238,9 +313,11 @@ class Lexed final : public Family {
   Id hole();
   Id open_scan(u32 state, u32 column);
   bool beyond_cut(Id parse) { return first(parse).has(kCut); }
-  Id cut_grammar(u32 lexer, Id parse, u32 kept);
+  Id cut_grammar(u32 lexer, Id parse, u32 kept, bool shape = false);
   bool peek(Id parse, u8 symbol, Peek& to);
   void peek_past(const Peek& head, Id tail, Peek& to);
+  bool peek_binding(Id binding, u8 symbol, Peek& to);
+  Id reading(Id parse, u8 symbol);
   // emptiness
   bool falls(u32 lexer, Id munch_guard);
   bool lexeme_ends_at(u32 state);
@@ -258,11 +335,16 @@ class Lexed final : public Family {
   std::vector<ByteSet> symbol_sets_;
   IdTable symbol_set_ids_;
   std::deque<Facts> facts_;  // of states
-  FlatMap<> starts_;         // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
-  FlatMap<> wide_starts_;    // (lexer, what is left of the grammar, in brackets) -> LexState
-  FlatMap<Id> advances_;     // (rest of the grammar, terminal) -> the rest after it
-  FlatMap<> kept_;           // see first_kept
-  FlatMap<> ahead_;          // (part of a grammar, terminal) -> peeks
+  Interned<ValueSet> value_sets_;
+  Interned<NumberList> domains_;      // of variables, value sets; the first (kAnyDomains): not known
+  Interned<NumberList> start_lists_;  // the first is empty
+  FlatMap<> identifier_starts_;       // (lexer, values, relation) -> LexState
+  FlatMap<> identifiers_at_;          // what is left of the grammar -> list of starts
+  FlatMap<> starts_;                  // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap<> wide_starts_;             // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap<Id> advances_;              // (rest of the grammar, terminal) -> the rest after it
+  FlatMap<> kept_;                    // see first_kept
+  FlatMap<> ahead_;                   // (part of a grammar, terminal) -> peeks
   std::vector<Peek> peeks_;
   FlatMap<Id> cuts_;              // see cut_grammar
   std::vector<u32> cut_layouts_;  // layouts without columns
@@ -271,7 +353,7 @@ class Lexed final : public Family {
   std::size_t lexer_bytes_ = 0;   // of the lexers, when finalized
   std::vector<u64> sampling_;     // lexer << 32 | terminal: samples of which are being looked for
   struct Extent {                 // when the arena was finalized
-    u32 states = 0, layouts = 0, symbol_sets = 0;
+    u32 states = 0, layouts = 0, symbol_sets = 0, value_sets = 0, domains = 0;
   } extent_;
 };
 

@@ -206,7 +206,9 @@ bool Lexed::surely_live(Id e) {
       const u32 lexer = lexed_lexer(n);
       const Place place{lexed_grammar(n), lexed_layout(n)};
       const u32 start = lex_start_of(lexer, place.parse, layouts_.values[place.layout].brackets != 0);
-      if (!states_.values[start].entries.empty() && context_holds(start)) return true;
+      if (!states_.values[start].entries.empty() && context_holds(start) &&
+          identifiers_hold(lexer, identifiers_at(place.parse)))
+        return true;
       const ByteSet symbols = first(place.parse);
       for (u32 t : lexers_[lexer].nested)
         if (symbols.has(lexers_[lexer].first_symbol(t)) && advance(lexer, place.parse, t) != kEmpty &&
@@ -307,6 +309,7 @@ void Lexed::survey() {
       set_bit(all, t);
       if (lexer.ignored[t]) set_bit(ignored, t);
       if (!lexer.ignored[t] && lexer.terminals[t].guard_of == kNone) lexer.begins |= first(lexer.terminals[t].text);
+      if (lexer.is_identifier(t)) lexer.identifier_begins |= first(lexer.terminals[t].text);
       const Terminal& terminal = lexer.terminals[t];
       if (terminal.text == kEmpty || has(terminal.text, kHasRef) || terminal.ends == Terminal::Ends::Nested)
         lexer.sampled[t] = 1;

@@ -9,15 +9,19 @@ namespace guiderail {
 // -- places --
 // What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
 // end of an indentation; then a symbol that tells that more follows.
-Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
-  const u64 key = (u64{index_of(parse)} << 8 | kept) << 16 | lexer_id;
+Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept, bool shape) {
+  const u64 key = (u64{index_of(parse)} << 8 | u64{shape} << 7 | kept) << 16 | lexer_id;
   if (const Id* known = cuts_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
+  if (!lexer.identifiers.empty() && has(parse, kBarren)) return parse;  // cut, it would seem to lead on
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
   if (node(parse).kind == Kind::Union) {
-    out = unite(mapped(parse, [&](Id m) { return cut_grammar(lexer_id, m, kept); }));
+    out = unite(mapped(parse, [&](Id m) { return cut_grammar(lexer_id, m, kept, shape); }));
+  } else if (node(parse).kind == Kind::Binding) {
+    const u32 domains = shape ? kAnyDomains : binding_domains(node(parse));
+    out = bind(lexer_id, domains, cut_grammar(lexer_id, binding_body(node(parse)), kept, shape));
   } else {
     std::vector<Id> heads;
     u32 read = 0;
@@ -25,7 +29,7 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
     for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).tail()) {
       const Id head = node(cur).head();
       const bool textless = node(head).kind == Kind::Terminal && is_textless(node(head));
-      heads.push_back(head);
+      heads.push_back(node(head).kind == Kind::Binding ? cut_grammar(lexer_id, head, kept - read, shape) : head);
       if (head == newline || (textless && lines))
         read = kept;
       else if (!nullable(head) && !textless)
@@ -35,6 +39,9 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
       ByteSet cut;
       cut.add(kCut);
       out = symbols_of(cut, true);
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
+    } else if (!lexer.identifiers.empty() && !heads.empty()) {
+      out = cut_grammar(lexer_id, cur, kept - read, shape);
       for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
     }
   }
@@ -102,8 +109,8 @@ bool Lexed::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
   return true;
 }
 
-Lexed::Place Lexed::cut_place(u32 lexer, const Place& place, u32 kept) {
-  Place out{cut_grammar(lexer, place.parse, kept), place.layout};
+Lexed::Place Lexed::cut_place(u32 lexer, const Place& place, u32 kept, bool shape) {
+  Place out{cut_grammar(lexer, place.parse, kept, shape), place.layout};
   if (lexers_[lexer].indentation) {
     auto& cut = cut_layouts_;
     if (cut.size() <= place.layout) cut.resize(layouts_.values.size(), kNone);
@@ -200,6 +207,7 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
       peek_past(of, kEpsilon, to);
       return true;
     }
+    case Kind::Binding: return peek_binding(parse, symbol, to);
     default: return false;
   }
 }
@@ -207,6 +215,13 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
 void Lexed::peek_past(const Peek& head, Id tail, Peek& to) {
   to.first |= head.first;
   if (head.nullable) to.first |= first(tail);
+  if (head.identifiers != 0 || (head.nullable && first(tail).has(kIdentifiers))) {
+    std::vector<u32> starts = identifier_starts(head.identifiers);
+    if (head.nullable) find_identifiers(tail, starts);
+    const auto& others = identifier_starts(to.identifiers);
+    starts.insert(starts.end(), others.begin(), others.end());
+    to.identifiers = start_list(std::move(starts));
+  }
   if (!head.live || has(tail, kBarren)) return;
   to.live = true;
   to.kept |= head.kept;
@@ -218,32 +233,42 @@ void Lexed::peek_past(const Peek& head, Id tail, Peek& to) {
 Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
   const Lexer& lexer = lexers_[end.lexer];
   const bool line = lexer.indentation && end.terminal == lexer.indentation->newline;
-  if (lexer.wide() || lexer.ignored[end.terminal] || line || beyond_cut(place.parse) || has(place.parse, kUnknownText))
+  if (lexer.wide() || lexer.ignored[end.terminal] || lexer.is_identifier(end.terminal) || line ||
+      beyond_cut(place.parse) || has(place.parse, kUnknownText))
     return place;
-  const u8 symbol = static_cast<u8>(end.terminal);
-  Id parse = place.parse;
+  return {reading(place.parse, static_cast<u8>(end.terminal)), place.layout};
+}
+
+// What is left of a grammar without what does not begin with this symbol.
+Id Lexed::reading(Id parse, u8 symbol) {
+  if (const Node& n = node(parse); n.kind == Kind::Binding) {
+    const Id body = reading(binding_body(n), symbol);
+    return body == binding_body(n) ? parse : bind(binding_lexer(n), binding_domains(n), body);
+  }
   while (node(parse).kind == Kind::Concat && nullable(node(parse).head()) && !first(node(parse).head()).has(symbol))
     parse = node(parse).tail();
   if (const Node& n = node(parse); n.kind == Kind::Union) {
     std::vector<Id> those;
     for (u32 i = 0; i < n.b; ++i)
       if (const Id m = operands(parse)[i]; first(m).has(symbol)) those.push_back(m);
+    if (those.size() == 1 && node(those[0]).kind == Kind::Binding) return reading(those[0], symbol);
     if (!those.empty() && those.size() < n.b) parse = those.size() == 1 ? those[0] : union_of(those);
   }
-  return {parse, place.layout};
+  return parse;
 }
 
-Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
+Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, Begins& begins) {
   const Lexer& lexer = lexers_[end.lexer];
   const auto& lines = lexer.indentation;
   auto among = [&](const std::vector<u32>& list) {
     return std::find(list.begin(), list.end(), end.terminal) != list.end();
   };
   Peek past;
-  if (lexer.wide() || lexer.ignored[end.terminal] || (lines && end.terminal == lines->newline) ||
-      has(place.parse, kUnknownText) || !peek(place.parse, static_cast<u8>(end.terminal), past)) {
+  if (lexer.wide() || lexer.ignored[end.terminal] || lexer.is_identifier(end.terminal) ||
+      (lines && end.terminal == lines->newline) || has(place.parse, kUnknownText) ||
+      !peek(place.parse, static_cast<u8>(end.terminal), past)) {
     Place there = place;
-    return after_end(end, there, start, false);
+    return after_end(end, there, begins, false);
   }
   if (beyond_cut(place.parse)) return After::Unknown;
   if (!past.live) return After::Nothing;
@@ -260,16 +285,19 @@ Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& star
     if (first(text).any()) return After::Unknown;
     nested = nested || live(text);  // special tokens: no byte of them comes
   }
-  start = lex_start_by(end.lexer, first_id(past.first), lexer.traps.empty() ? 0 : first_id(past.kept), brackets != 0);
+  begins.identifiers = past.identifiers;
+  begins.start =
+      lex_start_by(end.lexer, first_id(past.first), lexer.traps.empty() ? 0 : first_id(past.kept), brackets != 0);
   if (nested) return After::Something;
-  if (states_.values[start].entries.empty()) {
+  if (states_.values[begins.start].entries.empty()) {
     Place there = place;
-    return after_end(end, there, start, false);
+    return after_end(end, there, begins, false);
   }
-  return context_holds(start) ? After::Something : After::Unknown;
+  return context_holds(begins.start) && identifiers_hold(end.lexer, begins.identifiers) ? After::Something
+                                                                                        : After::Unknown;
 }
 
-Lexed::After Lexed::after_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
+Lexed::After Lexed::after_end(const LexemeEnd& end, Place& place, Begins& begins, bool exact) {
   u32 column = end.column;
   if (const auto& lines = lexers_[end.lexer].indentation; lines && lines->newline == end.terminal) {
     const Layout& at = layouts_.values[place.layout];
@@ -279,17 +307,18 @@ Lexed::After Lexed::after_end(const LexemeEnd& end, Place& place, u32& start, bo
   if (!pass_lexeme(end.lexer, end.terminal, column, place))
     return place.parse != kEmpty && has(place.parse, kUnknownText) ? After::Unknown : After::Nothing;
   if (beyond_cut(place.parse)) return After::Unknown;
-  start = lex_start_of(end.lexer, place.parse, layouts_.values[place.layout].brackets != 0);
+  begins.start = lex_start_of(end.lexer, place.parse, layouts_.values[place.layout].brackets != 0);
+  begins.identifiers = identifiers_at(place.parse);
   const Id nested = nested_at(end.lexer, place);
   if (nested != kEmpty) {
     if (!exact) return After::Unknown;
     return live(scan_start(end.lexer, place.parse, place.layout)) ? After::Something : After::Nothing;
   }
-  if (states_.values[start].entries.empty())
+  if (states_.values[begins.start].entries.empty() && begins.identifiers == 0)
     return parse_ends(end.lexer, place.parse, place.layout) ? After::Something : After::Nothing;
-  if (context_holds(start)) return After::Something;
+  if (context_holds(begins.start) && identifiers_hold(end.lexer, begins.identifiers)) return After::Something;
   if (!exact) return After::Unknown;
-  return live(scan(start, place.parse, place.layout, 0)) ? After::Something : After::Nothing;
+  return live(scan_start(end.lexer, place.parse, place.layout)) ? After::Something : After::Nothing;
 }
 
 }  // namespace guiderail

@@ -37,7 +37,8 @@ Id Lexed::advance(u32 lexer_id, Id parse, u32 terminal) {
   const u64 key = u64{index_of(parse)} << 16 | terminal;
   if (const Id* known = advances_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
-  Id out = derive(parse, lexer.first_symbol(terminal));
+  const bool identifier = lexer.is_identifier(terminal);
+  Id out = identifier ? derive_symbol(parse, terminal) : derive(parse, lexer.first_symbol(terminal));
   if (lexer.wide()) out = derive(out, Lexer::second_symbol(terminal));
   if (has(out, kBarren)) out = kEmpty;
   if (finalized()) advances_.set(key, out);
@@ -85,7 +86,8 @@ Id Lexed::scan(u32 state, Id parse, u32 layout, u32 column) {
     const Lexer& lexer = lexers_[lexeme.lexer];
     const bool lines = facts.lines && layouts_.values[layout].brackets > 0;
     if (lexeme.entries.size() == 1 && !(lexeme.entries[0].key & kRivalOnly) &&
-        (lexeme.emitted == kNone || lexeme.emitted == only) && !lexer.ignored[only] && !lines)
+        (lexeme.emitted == kNone || lexeme.emitted == only) && !lexer.ignored[only] && !lines &&
+        !lexer.is_identifier(only))
       parse = concat(terminal(lexeme.lexer, only), advance(lexeme.lexer, parse, only));
   }
   bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
@@ -110,7 +112,8 @@ Id Lexed::scan_start(u32 lexer_id, Id parse, u32 layout) {
   if (parse == kEmpty) return kEmpty;
   if (beyond_cut(parse)) return unknown();
   const bool brackets = layouts_.values[layout].brackets != 0;
-  const Id cut = scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
+  Id cut = scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
+  for (u32 start : identifier_starts(identifiers_at(parse))) cut = unite(cut, scan(start, parse, layout, 0));
   const Id nested = nested_at(lexer_id, {parse, layout});
   return nested == kEmpty ? cut : unite(cut, nested);
 }

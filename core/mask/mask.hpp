@@ -59,6 +59,7 @@ class MaskBuilder {
   struct Position {  // a place with a number
     Lexed::Place place;
     u32 number;
+    bool shape = false;  // whatever the values of variables
   };
   struct Source {          // the children of a node
     const ExitTrie* trie;  // null: of the vocabulary's trie
@@ -256,16 +257,20 @@ class MaskBuilder {
   u32 continuation(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_outcome(std::span<const u32> of);
   Position position(const Lexed::Place& place, u32 how);
-  Position near_position(u32 lexer, const Lexed::Place& place);
+  Position near_position(u32 lexer, const Lexed::Place& place, bool shape);
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
     Lexed::After how{};
-    u32 start = 0;
+    Lexed::Begins begins{};
     bool passed = false;  // `place` is after it and not in front
     Lexed::Place place{};
     Position next{};
   };
   u32 transition_at(u32 bundle, const Position& at);
   u32 near_outcome(u32 bundle, const Position& at);
+  u32 near_outcome_of(u32 continuation, const Transition& after);
+  std::vector<u32> identifier_continuations(u32 bundle, u32 identifiers);
+  bool goes_on_with_identifiers(u32 bundle);
+  u32 shape_outcome(u32 bundle, const Position& shape, const Position& near);
   void outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out);
   u32 exact_outcome(u32 bundle, const Position& at, Id after, u32 near);
   void begin_taking();
@@ -388,6 +393,7 @@ class MaskBuilder {
   struct Bundle {
     Lexed::LexemeEnd end;  // its guard is that of the first
     u32 ending;            // number of how it ends
+    u32 shape;             // the same for all identifiers of a relation
     std::vector<Group*> groups;
     std::vector<int> whole;  // tokens that end with them
   };

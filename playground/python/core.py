@@ -46,7 +46,7 @@ OPERATIONS = (
     "literal", "char_class", "byte_class", "concat", "union", "intersection", "complement", "repeat", "choice",
     "substring_of", "substring_of_chunks", "look_ahead", "look_behind", "scope", "token", "token_set", "counted",
     "rule", "define", "escaped", "members", "vote", "item", "distinct", "tally", "twice", "decimals", "lexer",
-    "terminal", "never", "lexed",
+    "terminal", "never", "lexed", "identifier_lexer", "binding",
 )  # fmt: skip
 """What ``add`` makes, by code from 1 on, as in program files (``core/build/operations.hpp``)."""
 
@@ -462,14 +462,25 @@ class Builder:
         before: bytes = b"",
         traps: Sequence[int] = (),
     ) -> int:
+        return self._make_anew("lexer", _lexer(terminals, ignore, indentation, before, traps))
+
+    def identifier_lexer(
+        self,
+        terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
+        ignore: Sequence[int],
+        traps: Sequence[int],
+        identifiers: Sequence[tuple[int, Sequence[int]]],
+        placeholders: Sequence[tuple[int, int, int]],
+    ) -> int:
         return self._make_anew(
-            "lexer",
-            _list(terminals, lambda one: _u(one[0]) + _u(one[1]) + _us(one[2]) + _maybe(one[3], _u))
-            + _us(ignore)
-            + _maybe(indentation, _indentation)
-            + _b(before)
-            + _us(traps),
+            "identifier_lexer",
+            _lexer(terminals, ignore, None, b"", traps)
+            + _list(identifiers, lambda one: _u(one[0]) + _us(one[1]))
+            + _list(placeholders, lambda one: _u(one[0]) + _u(one[1]) + _u(one[2])),
         )
+
+    def binding(self, lexer: int, domains: Sequence[Sequence[int]], body: int, /) -> int:
+        return self._make("binding", _u(lexer) + _list(domains, _us) + _u(body))
 
     def terminal(self, lexer: int, index: int, /) -> int:
         return self._make("terminal", _u(lexer) + _u(index))
@@ -526,6 +537,22 @@ def _table(
         + _u(colon)
         + _u(ordered)
         + _u(escapes)
+    )
+
+
+def _lexer(
+    terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
+    ignore: Sequence[int],
+    indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None,
+    before: bytes,
+    traps: Sequence[int],
+) -> bytes:
+    return (
+        _list(terminals, lambda one: _u(one[0]) + _u(one[1]) + _us(one[2]) + _maybe(one[3], _u))
+        + _us(ignore)
+        + _maybe(indentation, _indentation)
+        + _b(before)
+        + _us(traps)
     )
 
 

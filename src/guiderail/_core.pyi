@@ -154,6 +154,17 @@ class Builder:
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
     def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
+    def identifier_lexer(  # a lexer of which the last terminals are identifiers
+        self,
+        terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
+        ignore: Sequence[int],
+        traps: Sequence[int],
+        identifiers: Sequence[tuple[int, Sequence[int]]],  # (relation, the values for which each stands)
+        # (terminal without a text, variable, relation): an identifier of the relation to a value of the variable
+        placeholders: Sequence[tuple[int, int, int]],
+    ) -> int: ...
+    # a grammar whose placeholders narrow the values of variables down; for each variable, those that it may have
+    def binding(self, lexer: int, domains: Sequence[Sequence[int]], body: int, /) -> int: ...
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def replay(self, file: bytes, /) -> int: ...  # of a program file; its root

@@ -8,7 +8,8 @@
 //
 // Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
 // with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
-// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell.
+// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell. With
+// identifiers, the short form is first asked without the values of variables (see lexed/bindings.cpp).
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -16,6 +17,7 @@
 namespace guiderail {
 namespace {
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
+constexpr u32 kAnyOf = 0x80000000;  // instead of a terminal: all identifiers of a relation
 }  // namespace
 
 void MaskBuilder::bundle(Piece& piece) {
@@ -26,7 +28,13 @@ void MaskBuilder::bundle(Piece& piece) {
     const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
     if (fresh) {
       const auto ending = endings_of_.try_emplace({end.lexer, end.terminal, end.column}, endings_of_.size());
-      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}, {}});
+      const u32 number = static_cast<u32>(ending.first->second);
+      bundles_.push_back({end, number, number, {}, {}});
+      if (const Lexer& lexer = Lexed::of(arena_).lexer_of(end.lexer); lexer.is_identifier(end.terminal)) {
+        const u32 any = kAnyOf | lexer.identifiers[end.terminal - lexer.first_identifier].relation;
+        const auto shape = endings_of_.try_emplace({end.lexer, any, end.column}, endings_of_.size());
+        bundles_.back().shape = static_cast<u32>(shape.first->second);
+      }
       piece.bundles.push_back(next);
     }
     Bundle& to = bundles_[it->second];
@@ -127,27 +135,57 @@ MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) 
   return {place, positions_.try_emplace({index_of(place.parse), place.layout, how}, next).first->second};
 }
 
-MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place) {
-  return position(Lexed::of(arena_).cut_place(lexer, place, kNearParts), 0);
+MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place, bool shape) {
+  Position out = position(Lexed::of(arena_).cut_place(lexer, place, kNearParts, shape), 0);
+  out.shape = shape;
+  return out;
 }
 
 // What is after the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
 // and for all places that can read it in the same ways.
 u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
-  const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
+  const u64 key = u64{at.shape ? bundles_[bundle].shape : bundles_[bundle].ending} << 32 | at.number;
   if (const u32* known = transition_ids_.find(key)) return *known;
   const Lexed::LexemeEnd& end = bundles_[bundle].end;
   u32 id = static_cast<u32>(transitions_.size());
   if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, at.place); reading.parse != at.place.parse) {
-    id = transition_at(bundle, position(reading, 0));
+    Position in_front = position(reading, 0);
+    in_front.shape = at.shape;
+    id = transition_at(bundle, in_front);
   } else {
     Transition transition;
     transition.place = reading;
-    transition.how = Lexed::of(arena_).peek_end(end, reading, transition.start);
+    transition.how = Lexed::of(arena_).peek_end(end, reading, transition.begins);
     transitions_.push_back(transition);
   }
   transition_ids_.set(key, id);
   return id;
+}
+
+bool MaskBuilder::goes_on_with_identifiers(u32 bundle) {
+  const auto& groups = bundles_[bundle].groups;
+  const ByteSet& begins = Lexed::of(arena_).lexer_of(bundles_[bundle].end.lexer).identifier_begins;
+  return std::any_of(groups.begin(), groups.end(), [&](const Group* group) {
+    return !group->heavy.empty() || std::any_of(group->begins.begin(), group->begins.end(),
+                                                [&](const Begin& begin) { return begins.has(begin.byte); });
+  });
+}
+
+// Continuations with identifiers, but for those that no token of the bundle goes on with. kNotKnown: some, which the
+// values of variables tell.
+std::vector<u32> MaskBuilder::identifier_continuations(u32 bundle, u32 identifiers) {
+  std::vector<u32> found;
+  if (identifiers == 0) return found;
+  for (u32 start : Lexed::of(arena_).identifier_starts(identifiers)) {
+    if (start == kNone) {
+      if (goes_on_with_identifiers(bundle)) found.push_back(kNotKnown);
+      continue;
+    }
+    const u32 number = continuation(bundle, start, kEpsilon, kEmpty);
+    const Continuation& of = continuations_[number];
+    if (!of.pieces.empty() || !of.words.empty() || !of.bundles.empty()) found.push_back(number);
+  }
+  return found;
 }
 
 // What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an outcome with kNotKnown in
@@ -156,26 +194,45 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
   if (transition.how != Lexed::After::Something) return transition.how == Lexed::After::Nothing ? kNothing : kNotKnown;
-  const Continuation& after = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
-  if (after.bundles.empty()) return intern_outcome({&after.number, 1});
+  const Continuation& after = continuations_[continuation(bundle, transition.begins.start, kEpsilon, kEmpty)];
+  if (after.bundles.empty() && transition.begins.identifiers == 0) return intern_outcome({&after.number, 1});
   const u64 key = u64{bundle} << 32 | transition_id;
   if (const u32* known = near_outcomes_.find(key)) return *known;
   if (!transition.passed) {
     const Lexed::LexemeEnd& end = bundles_[bundle].end;
     Lexed::of(arena_).pass_end(end, transition.place);
-    transition.next = near_position(end.lexer, transition.place);
+    transition.next = near_position(end.lexer, transition.place, at.shape);
     transition.passed = true;
   }
+  u32 result = near_outcome_of(after.number, transition);
+  if (transition.begins.identifiers != 0) {
+    const auto plain = outcome(result);
+    std::vector<u32> all(plain.begin(), plain.end());
+    for (u32 one : identifier_continuations(bundle, transition.begins.identifiers)) {
+      const u32 allowed = one == kNotKnown ? kNotKnown : near_outcome_of(one, transition);
+      all.push_back(allowed);
+    }
+    result = intern_outcome(all);
+  }
+  near_outcomes_.set(key, result);
+  return result;
+}
+
+// A continuation with what its bundles allow.
+u32 MaskBuilder::near_outcome_of(u32 continuation, const Transition& after) {
+  const Continuation& of = continuations_[continuation];
+  const u32 lexer = of.of->end.lexer;
+  const bool named = !after.next.shape && !Lexed::of(arena_).lexer_of(lexer).identifiers.empty();
+  const Position shape = named ? near_position(lexer, after.place, true) : after.next;
   const std::size_t from = pending_.size();
-  pending_.push_back(after.number);
-  for (u32 b : after.bundles) {
-    const bool any = Lexed::of(arena_).column_at(bundles_[b].end, transition.place) == Lexed::Column::Any;
-    const u32 of = any ? near_outcome(b, transition.next) : kNotKnown;
-    pending_.push_back(of);
+  pending_.push_back(of.number);
+  for (u32 b : of.bundles) {
+    const bool any = Lexed::of(arena_).column_at(bundles_[b].end, after.place) == Lexed::Column::Any;
+    const u32 allowed = any ? shape_outcome(b, shape, after.next) : kNotKnown;
+    pending_.push_back(allowed);
   }
   const u32 result = intern_outcome({pending_.data() + from, pending_.size() - from});
   pending_.resize(from);
-  near_outcomes_.set(key, result);
   return result;
 }
 
@@ -183,14 +240,16 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
 void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out) {
   if (bundles.empty()) return;
   const u32 lexer = bundles_[bundles[0]].end.lexer;
-  const Position near = near_position(lexer, place);
+  const Position near = near_position(lexer, place, false);
+  const Position shape =
+      Lexed::of(arena_).lexer_of(lexer).identifiers.empty() ? near : near_position(lexer, place, true);
   std::optional<Position> exact;
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     if (out[i] != kNotKnown && !open_[out[i]]) continue;
     const Lexed::Column column = Lexed::of(arena_).column_at(bundles_[bundles[i]].end, place);
     u32 known = column == Lexed::Column::None ? kNothing : kNotKnown;
     // whether the text can end may take more than the next parts of the grammar
-    if (column == Lexed::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
+    if (column == Lexed::Column::Any && after == kEpsilon) known = shape_outcome(bundles[i], shape, near);
     if (known == kNotKnown || open_[known]) {
       if (!exact) exact = position(place, index_of(after) << 1 | 1);
       known = exact_outcome(bundles[i], *exact, after, known);
@@ -199,15 +258,27 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& 
   }
 }
 
+// What a bundle allows whatever the values of variables, else at the place with them.
+u32 MaskBuilder::shape_outcome(u32 bundle, const Position& shape, const Position& near) {
+  if (shape.number == near.number) return near_outcome(bundle, near);
+  const Lexed::LexemeEnd& end = bundles_[bundle].end;
+  if (Lexed::of(arena_).lexer_of(end.lexer).is_identifier(end.terminal) &&
+      !Lexed::of(arena_).read_in_one_way(end.lexer, shape.place.parse, end.terminal))
+    return near_outcome(bundle, near);
+  const u32 known = near_outcome(bundle, shape);
+  return known == kNotKnown || open_[known] ? near_outcome(bundle, near) : known;
+}
+
 u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 near) {
   const u64 key = u64{bundle} << 32 | at.number;
   if (const u32* known = exact_outcomes_.find(key)) return *known;
   const Lexed::LexemeEnd& end = bundles_[bundle].end;
   Lexed::Place place = at.place;
-  u32 start = 0, result = kNothing;
+  Lexed::Begins begins;
+  u32 result = kNothing;
   if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, place); reading.parse != place.parse) {
     result = exact_outcome(bundle, position(reading, index_of(after) << 1 | 1), after, near);
-  } else if (Lexed::of(arena_).after_end(end, place, start, true) != Lexed::After::Nothing) {
+  } else if (Lexed::of(arena_).after_end(end, place, begins, true) != Lexed::After::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = outcome(near);
@@ -215,11 +286,17 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
     } else {
       const bool ends = after != kEpsilon && Lexed::of(arena_).place_ends(end.lexer, place);
       const Id nested = Lexed::of(arena_).nested_at(end.lexer, place);
-      of.push_back(continuation(bundle, start, ends ? after : kEpsilon,
+      of.push_back(continuation(bundle, begins.start, ends ? after : kEpsilon,
                                 nested == kEmpty ? kEmpty : arena_.concat(nested, after)));
-      of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);
     }
+    of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);  // those of identifiers are found anew
     outcomes(continuations_[of[0]].bundles, place, after, of.data() + 1);
+    for (u32 number : identifier_continuations(bundle, begins.identifiers)) {
+      std::vector<u32> more(continuations_[number].bundles.size() + 1, kNotKnown);
+      more[0] = number;
+      outcomes(continuations_[number].bundles, place, after, more.data() + 1);
+      of.push_back(intern_outcome(more));
+    }
     result = intern_outcome(of);
   }
   exact_outcomes_.set(key, result);

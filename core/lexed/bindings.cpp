@@ -1,0 +1,288 @@
+// Identifiers, whose meaning depends on what the text has said before: the columns of a query are those of its table.
+//
+// A Binding is a grammar with variables, such as "the table", and for each variable the values that it may still have.
+// The grammar does not know identifiers. It has placeholders: "a column of the table". An identifier is a terminal that
+// stands for some values, those tables that have such a column. Where a placeholder may come, the identifiers come that
+// stand for a value of its variable; the one that is read leaves the variable only its own values. So one grammar
+// serves all values, and what is derived of it for one is known for all others.
+//
+// Identifiers are lexemes of their own: they compete with each other and with the terminals of which they are keywords,
+// not with the rest of what the grammar expects. So between two lexemes the state is a union. One member reads the
+// grammar's own terminals, whatever the variables; each other one the identifiers of one relation to one set of values,
+// wherever in the grammar.
+//
+// What the grammar can finish, it can finish whatever values are left: each value has an identifier in each relation,
+// and variables are independent of each other. So emptiness takes no search.
+//
+// A place in the grammar has a *shape*: the same with no values known (kAnyDomains). What follows the grammar's own
+// terminals is found once for a shape, as far as no identifier is read after them (see mask/lexed/outcomes.cpp).
+#include <algorithm>
+
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kMostVariables = 64, kMostRelations = 1 << 16;
+
+bool meet(const Bits& a, const Bits& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] & b[i]) return true;
+  return false;
+}
+
+}  // namespace
+
+void Lexed::check_identifiers(Lexer& lexer) const {
+  if (lexer.identifiers.empty() && lexer.placeholders.empty()) return;
+  if (lexer.identifiers.empty() || lexer.identifiers.size() >= lexer.terminals.size() ||
+      lexer.first_identifier > kIdentifiers)
+    throw Error("bad-shape", "a lexer with identifiers takes 1 to 253 other terminals");
+  for (u32 t = lexer.first_identifier; t < lexer.terminals.size(); ++t) {
+    const Terminal& of = lexer.terminals[t];
+    const bool trap = std::find(lexer.traps.begin(), lexer.traps.end(), t) != lexer.traps.end();
+    if (of.text == kEmpty || of.ends != Terminal::Ends::Last || of.guard_of != kNone || lexer.ignored[t] || trap)
+      throw Error("bad-shape", "an identifier has a text and ends with its longest match");
+  }
+  auto add_named = [&](u32 relation, const Bits& values) {
+    if (relation >= kMostRelations) throw Error("bad-bound", "identifiers have at most 65,536 relations");
+    auto it =
+        std::find_if(lexer.named.begin(), lexer.named.end(), [&](const auto& of) { return of.first == relation; });
+    if (it == lexer.named.end()) it = lexer.named.insert(it, {relation, {}});
+    if (it->second.size() < values.size()) it->second.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) it->second[i] |= values[i];
+  };
+  for (const Placeholder& p : lexer.placeholders) {
+    if (p.terminal >= lexer.first_identifier || lexer.terminals[p.terminal].text != kEmpty)
+      throw Error("bad-shape", "a placeholder is a terminal without a text");
+    lexer.placeholder_symbols.add(static_cast<u8>(p.terminal));
+    add_named(p.relation, {});
+  }
+  for (const Identifier& one : lexer.identifiers) add_named(one.relation, value_sets_.values[one.values].bits);
+}
+
+u32 Lexed::value_set(Bits values) {
+  while (!values.empty() && values.back() == 0) values.pop_back();
+  return value_sets_.id({std::move(values)});
+}
+
+Id Lexed::binding(u32 lexer_id, std::vector<Bits> domains, Id body) {
+  const Lexer& lexer = lexer_at(lexer_id);
+  if (lexer.identifiers.empty()) throw Error("bad-shape", "the lexer has no identifiers");
+  if (domains.empty() || domains.size() > kMostVariables)
+    throw Error("bad-shape", "a binding has 1 to " + std::to_string(kMostVariables) + " variables");
+  NumberList sets;
+  for (Bits& domain : domains) {
+    for (const auto& [relation, values] : lexer.named)
+      for (std::size_t i = 0; i < domain.size(); ++i)
+        if (domain[i] & ~(i < values.size() ? values[i] : 0))
+          throw Error("bad-shape", "each value of a variable needs an identifier in each relation");
+    if (std::all_of(domain.begin(), domain.end(), [](u64 word) { return word == 0; }))
+      throw Error("bad-shape", "a variable has at least one value");
+    sets.list.push_back(value_set(std::move(domain)));
+  }
+  return bind(lexer_id, domains_.id(std::move(sets)), body);
+}
+
+Id Lexed::bind(u32 lexer, u32 domains, Id body) {
+  if (body == kEmpty || body == kEpsilon) return body;
+  Draft d = draft(Kind::Binding);
+  d.a = index_of(body);
+  d.b = lexer;
+  d.min = domains;
+  absorb(d, body, true);
+  d.flags |= kHasRef;
+  if (has(body, kNullable)) d.flags |= kNullable;
+  if (has(body, kBarren)) d.flags |= kBarren;
+  d.shortest = node(body).shortest;
+  d.longest = node(body).longest;
+  return intern(d);
+}
+
+// Placeholders are not symbols that a text is read as.
+ByteSet Lexed::seen_from_outside(u32 lexer, ByteSet symbols) const {
+  const ByteSet& inside = lexers_[lexer].placeholder_symbols;
+  bool any = false;
+  for (std::size_t i = 0; i < symbols.words.size(); ++i) {
+    any = any || (symbols.words[i] & inside.words[i]);
+    symbols.words[i] &= ~inside.words[i];
+  }
+  if (any) symbols.add(kIdentifiers);
+  return symbols;
+}
+
+Id Lexed::derive_binding(Id e, u8 symbol) {
+  const Node& n = node(e);
+  if (symbol == kIdentifiers || lexers_[binding_lexer(n)].placeholder_symbols.has(symbol)) return kEmpty;
+  return bind(binding_lexer(n), binding_domains(n), derive(binding_body(n), symbol));
+}
+
+Id Lexed::derive_identifier(Id e, u32 terminal) {
+  const Node& n = node(e);
+  const Lexer& lexer = lexers_[binding_lexer(n)];
+  const Identifier& read = lexer.identifiers[terminal - lexer.first_identifier];
+  const ByteSet symbols = first(binding_body(n));
+  Ids parts;
+  for (const Placeholder& p : lexer.placeholders) {
+    if (p.relation != read.relation || !symbols.has(static_cast<u8>(p.terminal))) continue;
+    const Id rest = derive(binding_body(n), static_cast<u8>(p.terminal));
+    if (rest == kEmpty) continue;
+    NumberList domains = domains_.values[binding_domains(n)];
+    if (binding_domains(n) == kAnyDomains) parts.push_back(bind(binding_lexer(n), kAnyDomains, rest));
+    if (p.variable >= domains.list.size()) continue;
+    Bits values = value_sets_.values[domains.list[p.variable]].bits;
+    const Bits& of = value_sets_.values[read.values].bits;
+    if (!meet(values, of)) continue;
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] &= i < of.size() ? of[i] : 0;
+    domains.list[p.variable] = value_set(std::move(values));
+    parts.push_back(bind(binding_lexer(n), domains_.id(std::move(domains)), rest));
+  }
+  if (symbols.has(kIdentifiers)) {  // of a Binding within this one
+    const Id rest = derive_symbol(binding_body(n), terminal);
+    if (rest != kEmpty) parts.push_back(bind(binding_lexer(n), binding_domains(n), rest));
+  }
+  return unite(parts);
+}
+
+// -- what may begin --
+// Between lexemes, where the identifiers of a relation to these values may come. What else they are keywords of
+// competes, so that a longer word is no identifier.
+u32 Lexed::identifier_start(u32 lexer_id, u32 values, u32 relation) {
+  const u64 key = u64{values} << 32 | u64{relation} << 16 | lexer_id;
+  if (const u32* known = identifier_starts_.find(key)) return *known;
+  const Lexer& lexer = lexers_[lexer_id];
+  Bits context((lexer.terminals.size() + 63) / 64), rivals = context;
+  for (u32 t = lexer.first_identifier; t < lexer.terminals.size(); ++t) {
+    const Identifier& one = lexer.identifiers[t - lexer.first_identifier];
+    if (one.relation != relation || !meet(value_sets_.values[one.values].bits, value_sets_.values[values].bits))
+      continue;
+    set_bit(context, t);
+    for (u32 owner : lexer.terminals[t].keyword_of) {
+      set_bit(context, owner);
+      set_bit(rivals, owner);
+    }
+  }
+  const u32 start = lex_start(lexer_id, context, rivals);
+  if (!finalized()) return start;
+  identifier_starts_.set(key, start);
+  for (const auto& [of, all] : lexer.named) {  // what is read among all identifiers of a relation, is read among some
+    if (of != relation) continue;
+    const u32 among_all = identifier_start(lexer_id, value_set(all), relation);
+    if (among_all != start && context_holds(among_all)) facts_[start].ends = kEnds;
+  }
+  return start;
+}
+
+// See context_holds.
+bool Lexed::identifiers_hold(u32 lexer, u32 list) {
+  const auto all = [&] {
+    for (const auto& [relation, values] : lexers_[lexer].named)
+      if (!context_holds(identifier_start(lexer, value_set(values), relation))) return false;
+    return true;
+  };
+  const auto& starts = identifier_starts(list);
+  return std::all_of(starts.begin(), starts.end(),
+                     [&](u32 start) { return start == kNone ? all() : context_holds(start); });
+}
+
+// Where a Binding may begin with these symbols of its body.
+void Lexed::add_identifier_starts(Id binding, const ByteSet& symbols, std::vector<u32>& out) {
+  const Node& n = node(binding);
+  const Lexer& lexer = lexers_[binding_lexer(n)];
+  const auto& domains = domains_.values[binding_domains(n)].list;
+  for (const Placeholder& p : lexer.placeholders)
+    if (!symbols.has(static_cast<u8>(p.terminal)))
+      continue;
+    else if (binding_domains(n) == kAnyDomains)
+      out.push_back(kNone);
+    else if (p.variable < domains.size())
+      out.push_back(identifier_start(binding_lexer(n), domains[p.variable], p.relation));
+}
+
+void Lexed::find_identifiers(Id parse, std::vector<u32>& out) {
+  for (;; parse = node(parse).tail()) {
+    if (!first(parse).has(kIdentifiers)) return;
+    const Node& n = node(parse);
+    switch (n.kind) {
+      case Kind::Concat:
+        find_identifiers(n.head(), out);
+        if (!nullable(n.head())) return;
+        continue;
+      case Kind::Union: {
+        for (Id m : Ids(operands(parse))) find_identifiers(m, out);
+        return;
+      }
+      case Kind::Repeat: find_identifiers(n.body(), out); return;
+      case Kind::Ref: find_identifiers(rule_body(n.a), out); return;
+      case Kind::Binding:
+        add_identifier_starts(parse, first(binding_body(n)), out);
+        find_identifiers(binding_body(n), out);
+        return;
+      default: return;
+    }
+  }
+}
+
+u32 Lexed::start_list(std::vector<u32> starts) {
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  return starts.empty() ? 0 : start_lists_.id({std::move(starts)});
+}
+
+u32 Lexed::identifiers_at(Id parse) {
+  if (!first(parse).has(kIdentifiers)) return 0;
+  if (const u32* known = identifiers_at_.find(index_of(parse))) return *known;
+  std::vector<u32> starts;
+  find_identifiers(parse, starts);
+  const u32 list = start_list(std::move(starts));
+  if (finalized()) identifiers_at_.set(index_of(parse), list);
+  return list;
+}
+
+// How many placeholders an identifier of a relation may be read as.
+u32 Lexed::ways_to_read(Id parse, u32 relation) {
+  u32 ways = 0;
+  for (;; parse = node(parse).tail()) {
+    if (!first(parse).has(kIdentifiers)) return ways;
+    const Node& n = node(parse);
+    switch (n.kind) {
+      case Kind::Concat:
+        ways += ways_to_read(n.head(), relation);
+        if (!nullable(n.head())) return ways;
+        continue;
+      case Kind::Union: {
+        for (Id m : Ids(operands(parse))) ways += ways_to_read(m, relation);
+        return ways;
+      }
+      case Kind::Repeat: return ways + ways_to_read(n.body(), relation);
+      case Kind::Ref: return ways + ways_to_read(rule_body(n.a), relation);
+      case Kind::Binding: {
+        for (const Placeholder& p : lexers_[binding_lexer(n)].placeholders)
+          ways += p.relation == relation && first(binding_body(n)).has(static_cast<u8>(p.terminal));
+        return ways + ways_to_read(binding_body(n), relation);
+      }
+      default: return kNone;
+    }
+  }
+}
+
+bool Lexed::read_in_one_way(u32 lexer, Id parse, u32 identifier) {
+  const Lexer& of = lexers_[lexer];
+  return ways_to_read(parse, of.identifiers[identifier - of.first_identifier].relation) == 1;
+}
+
+// See peek.
+bool Lexed::peek_binding(Id binding, u8 symbol, Peek& to) {
+  const Node& n = node(binding);
+  Peek past;
+  if (!peek(binding_body(n), symbol, past)) return false;
+  std::vector<u32> starts = identifier_starts(past.identifiers);
+  add_identifier_starts(binding, past.first, starts);
+  past.identifiers = start_list(std::move(starts));
+  past.first = seen_from_outside(binding_lexer(n), past.first);
+  past.kept = seen_from_outside(binding_lexer(n), past.kept);
+  peek_past(past, kEpsilon, to);
+  return true;
+}
+
+}  // namespace guiderail
