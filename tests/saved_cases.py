@@ -60,6 +60,7 @@ CASES: dict[str, gr.Constraint] = {
     ),
     "python": gr.grammars.python(),
     "sql": gr.grammars.sql(),
+    "sql-schema": gr.grammars.sql(schema={"a": ["id", "b c"], "d": ["id", "e"]}),
     "schema": _schema(
         {
             "type": "object",
@@ -105,6 +106,7 @@ INSTANCES: dict[str, list[str]] = {
     "lexed": ["ab = 12 ;x=if;", "ab = ab;"],
     "python": ["def f(x):\n    return x + 1\n", "def f(x)\n"],
     "sql": ["SELECT a FROM b WHERE c = 1", "SELECT FROM"],
+    "sql-schema": ['SELECT id, "b c" FROM a WHERE id = 1', "SELECT t1.e FROM d AS t1", 'SELECT "b c" FROM d'],
     "schema": ['{"id": 3, "tag": null}', '{"id": 2}', '{"id": 12, "tag": "b"}'],
     "schema-any-order": ['{"b": true, "a": "x12"}', '{"a": "y"}'],
     "schema-numbers": ["-2.75", "99.75", "100", "0.3"],

@@ -272,6 +272,8 @@ def test_functions() -> None:
     mine = grammars.sql(schema=SHOP, functions={"near": (2, None), "now_ms": 0, "max": None})
     assert mine.matches("SELECT near(id, age, 3), now_ms(), max(id), max(id, age) FROM people")
     assert not mine.matches("SELECT near(id) FROM people") and not mine.matches("SELECT count(*) FROM people")
+    many = grammars.sql(schema=SHOP, functions={f"f{i}": i for i in range(100)}, max_joined=8)
+    assert many.matches("SELECT f2(name, f1(id)), f0() FROM people") and not many.matches("SELECT f2(name) FROM people")
     none = grammars.sql(schema=SHOP, functions=[])
     assert none.matches("SELECT name FROM people") and not none.matches("SELECT abs(age) FROM people")
     made = database(SHOP)
@@ -306,6 +308,7 @@ def test_functions() -> None:
         (SHOP, {"functions": {"f": (3, 1)}}, "query-schema", "at least 3"),
         (SHOP, {"functions": {"a b": 1}}, "query-schema", "is not the name"),
         (SHOP, {"functions": {"f": 1, "F": 2}}, "query-schema", "twice"),
+        (SHOP, {"functions": {f"f{i}": i for i in range(101)}}, "query-schema-size", "more than 100 different"),
         (None, {"functions": ["lower"]}, "bad-option", "need a schema"),
     ],
 )

@@ -1,28 +1,26 @@
 """SELECT statements over the tables, columns and functions of a database.
 
-The meaning of a name depends on the FROM clause, which comes after the columns that use it. Two forms make this exact:
+The meaning of a name depends on the FROM clause, which comes after the columns that use it. So "the table" is a
+variable (see `Symbols.binding`): each column leaves it only the tables that have this column, and the FROM clause names
+one of these. There is one grammar for all tables. Two forms make the meaning of each name exact:
 
-- **one table, bare columns**: ``SELECT name FROM people WHERE age > 30``. There is a grammar for each table, and the
-  first columns decide which of them remain. All copies share terminals, and a copy has some hundred nodes.
+- **one table, bare columns**: ``SELECT name FROM people WHERE age > 30``. It has one variable.
 - **tables with aliases**: ``SELECT t1.name FROM people AS t1 JOIN … AS t2 ON …``, the first table ``t1``, the second
-  ``t2`` and so on. So only one table per alias must be remembered, and the aliases are independent: the grammar is
-  intersected with one condition for each. A condition is a union over the tables. Each of its members is two loops
-  (before and after the alias is bound), and a column that a table lacks ends that member.
+  ``t2`` and so on. It has a variable for each alias.
 
-Subqueries and the query of a common table have the first form: their names are their own, and they are ordinary rules.
-A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
+Subqueries and the query of a common table have the first form: their names are their own, and they are ordinary rules,
+each with a variable of its own. A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraints.constraint import Constraint, literal
-from guiderail.errors import CompileError
+from guiderail.constraints.constraint import Constraint, choice, literal
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.queries.database import Database
 from guiderail.frontends.queries.symbols import WORD, Symbols
 from guiderail.frontends.regex import regex
@@ -65,7 +63,9 @@ _WORD = r"[A-Za-z_][A-Za-z0-9_$]*"
 _PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # longer ones first, so that they win
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _OPERATORS = ("+", "-", "*", "/", "%", "||")
-_LATER = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")  # the clauses after FROM
+_COLUMN, _TABLE = range(2)  # relations of a name to a table
+_MOST_CALLS = 100
+"""Kinds of functions by their numbers of arguments. A lexer has at most 253 terminals beside identifiers."""
 
 
 def _plain(name: str) -> bool:
@@ -77,6 +77,10 @@ def _plain(name: str) -> bool:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _one_of(names: list[str]) -> Constraint:
+    return choice([name if _plain(name) else _quoted(name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,25 @@ def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQue
         raise CompileError(
             f"max_joined must be a whole number from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
         )
-    return SqlQuery(Database.of(schema, functions), max_joined)
+    query = SqlQuery(Database.of(schema, functions), max_joined)
+    if len(_calls(query.database)) > _MOST_CALLS:
+        raise LimitError(
+            f"the functions take more than {_MOST_CALLS} different numbers of arguments; pass those that matter",
+            code="query-schema-size",
+        )
+    return query
+
+
+def _calls(database: Database) -> list[tuple[str, list[str]]]:
+    """Terminals of functions that take the same arguments: ``min max 2``, with their names."""
+    counts = {name: (least, most) for name, least, most in database.functions}
+    found: dict[str, list[str]] = {}
+    for name in sorted({*counts, *database.aggregates}):
+        least, most = counts.get(name, (-1, None))
+        way = name if name in ("count", "group_concat") else "aggregate"
+        kind = way if name in database.aggregates else "function"
+        found.setdefault(f"{kind} {least} {-1 if most is None else most}", []).append(name)
+    return list(found.items())
 
 
 class _Scope:
@@ -202,7 +224,7 @@ class _Select:
         self.b = b
         self.query = query
         self.tables = query.database.tables
-        self.groups = self._functions()
+        self.groups = _calls(query.database)
         numbers = [
             ("bad number", regex(r"[0-9]+(?:[A-Za-z_$]|\.[0-9]+[A-Za-z_$.])")),
             ("decimal", regex(r"[0-9]{1,15}\.[0-9]{1,15}")),
@@ -216,57 +238,56 @@ class _Select:
         for alias in self.alias_names:
             s.add_word(alias, [alias], any_case=True)
         s.add_word("reserved", sorted(_RESERVED), any_case=True)
-        self._names()
         s.add("text", regex(r"'(?:[^'\x00]|'')*'"))
         for text in _PUNCTUATION:
             s.add(text, literal(text))
+        self._names()
+        s.add_identifiers(self._identifiers())
         s.finish()
         self.new_name = s.alt(s.symbol(WORD), s.refused("reserved"))
         self.subqueries: tuple[int, int] | None = None  # in brackets: of any columns, and of one
 
-    def _functions(self) -> list[tuple[str, list[str]]]:
-        """Terminals of functions that take the same arguments: ``min max 2``, with their names."""
-        database = self.query.database
-        counts = {name: (least, most) for name, least, most in database.functions}
-        found: dict[str, list[str]] = {}
-        for name in sorted({*counts, *database.aggregates}):
-            least, most = counts.get(name, (-1, None))
-            way = name if name in ("count", "group_concat") else "aggregate"
-            kind = way if name in database.aggregates else "function"
-            found.setdefault(f"{kind} {least} {-1 if most is None else most}", []).append(name)
-        return list(found.items())
-
     def _names(self) -> None:
-        """A terminal for each table, and one for all columns that the same tables have."""
+        """A placeholder for the columns and one for the name of each table: the only one, and those with aliases."""
+        common, columns = self.query.common_table
+        self.s.add_word("common table", [common])
+        for number, column in enumerate(columns):
+            self.s.add_word(f"common column {number}", [column])
+        for variable in range(len(self.alias_names) + 1):
+            at = max(variable - 1, 0)  # in its binding
+            self.s.add_placeholder(f"column {variable}", at, _COLUMN)
+            self.s.add_placeholder(f"table {variable}", at, _TABLE)
+
+    def _identifiers(self) -> Iterator[tuple[int, list[int], Constraint, bool]]:
+        """All names, each for the tables by number; columns that the same tables have are one.
+
+        After the tables of the database come the common tables of one column, of two and so on.
+        """
         owners: dict[str, list[int]] = {}
+        named: list[tuple[list[int], str]] = []
         for at, (table, columns) in enumerate(self.tables):
-            if _plain(table):
-                self.s.add_word(f"table {at}", [table])
-            else:
-                self.s.add(f"table {at}", literal(_quoted(table)))
+            named.append(([at], table))
             for column in columns:
                 owners.setdefault(column, []).append(at)
-        groups: dict[tuple[tuple[int, ...], bool], list[str]] = {}
-        for column, of in owners.items():
-            groups.setdefault((tuple(of), _plain(column)), []).append(column)
-        self.columns: list[list[str]] = [[] for _ in self.tables]
-        for number, ((has, plain), names) in enumerate(groups.items()):
-            name = f"columns {number}"
-            for at in has:
-                self.columns[at].append(name)
-            if plain:
-                self.s.add_word(name, names)
-            else:
-                self.s.add(name, regex("|".join(re.escape(_quoted(one)) for one in names)))
-        self.all_columns = [f"columns {number}" for number in range(len(groups))]
-        self.all_tables = [f"table {at}" for at in range(len(self.tables))]
         common, wanted = self.query.common_table
-        self.common_columns = [f"columns of {column}" for column in wanted]
-        for name, column in zip(self.common_columns, wanted, strict=True):
-            self.s.add_word(name, [column])
-        self.s.add_word("common table", [common])
-        self.all_columns += self.common_columns
-        self.all_tables.append("common table")
+        every = [self.common(count) for count in range(1, _COMMON_COLUMNS + 1)]
+        named.append((every, common))
+        owners |= {column: every[number:] for number, column in enumerate(wanted)}
+        groups: dict[tuple[tuple[int, ...], bool], list[str]] = {}
+        for column, having in owners.items():
+            groups.setdefault((tuple(having), _plain(column)), []).append(column)
+        for (of, plain), names in groups.items():
+            yield _COLUMN, list(of), _one_of(names), plain
+        for numbers, table in named:
+            yield _TABLE, numbers, _one_of([table]), _plain(table)
+
+    def common(self, columns: int) -> int:
+        """The number of the common table of so many columns."""
+        return len(self.tables) + columns - 1
+
+    def domain(self, columns: int = 0) -> list[int]:
+        """The tables of the database, and with columns the common table of so many."""
+        return [*range(len(self.tables)), *([self.common(columns)] if columns else [])]
 
     # -- parts ---------------------------------------------------------------------------------------------------
     def calls(self, inner: int) -> list[int]:
@@ -332,103 +353,56 @@ class _Select:
         return s.seq(where, s.alt(order[0], group), limit)
 
     # -- one table -----------------------------------------------------------------------------------------------
-    def _single(self, table: str, columns: list[str]) -> list[int]:
-        """A query of one table: with any columns, with one, with two and so on."""
+    def _single(self) -> list[int]:
+        """A query of one table, after SELECT: with any columns, with one, with two and so on."""
         s = self.s
-        scope = _Scope(self, s.words(columns))
-        after = s.seq("FROM", table, self._tail(scope))
+        scope = _Scope(self, s.words(["column 0"]))
+        after = s.seq("FROM", s.words(["table 0"]), self._tail(scope))
         return [s.seq(self._listed(scope, s.symbol("*")), after), *self._counted(scope, after)]
 
     # -- tables with aliases ---------------------------------------------------------------------------------------
-    def _joined(self) -> list[int]:
-        """A query of tables with aliases: without a common table, and beside one of one column, of two and so on."""
+    def _joined(self) -> int:
+        """A query of tables with aliases, after SELECT."""
         s, names = self.s, self.alias_names
-        some = s.words(self.all_columns)
-        scopes = [
-            _Scope(self, s.alt(*(s.seq(name, ".", some) for name in names[: count + 1]))) for count in range(len(names))
-        ]
-        item = [s.seq(s.words(self.all_tables), s.opt("AS"), name) for name in names]
-        on = [s.opt("ON", scope.plain) for scope in scopes]
+        most = len(names)
+        columns = [s.seq(name, ".", s.words([f"column {at}"])) for at, name in enumerate(names, 1)]
+        scopes = [_Scope(self, s.alt(*columns[: count + 1])) for count in range(most)]
+        item = [s.seq(s.words([f"table {at}"]), s.opt("AS"), name) for at, name in enumerate(names, 1)]
         join = s.seq(s.alt(s.opt("INNER CROSS"), s.seq("LEFT", s.opt("OUTER"))), "JOIN")
-        rest = self._tail(scopes[-1])
-        for count in range(len(names) - 2, -1, -1):
-            rest = s.alt(self._tail(scopes[count]), s.seq(join, item[count + 1], on[count + 1], rest))
-        after = s.seq("FROM", item[0], rest)
-        stars = s.alt("*", *(s.seq(name, ".", "*") for name in names))
-        conditions = [self._bound(at) for at in range(len(names))]
-        query = s.seq(self._listed(scopes[-1], stars), after)
-        found = [self.b.intersection([query, *(s.alt(*ways) for ways, _ in conditions)])]
-        for number in range(_COMMON_COLUMNS):  # the subquery q1 with so many columns is one more table
-            found.append(self.b.intersection([query, *(s.alt(*ways, more[number]) for ways, more in conditions)]))
-        return found
-
-    def _bound(self, at: int) -> tuple[list[int], list[int]]:
-        """The binding of an alias: the table at its position in the FROM clause, which has all columns used with it.
-
-        A condition has tables, FROM and JOIN one by one, so that a table without the columns ends its alternative at
-        once. What is left of the intersection can always be completed, without a search.
-
-        Returns the alternatives for the tables of the database, and those for common tables of one column, of two and
-        so on.
-        """
-        s, names = self.s, self.alias_names
-        me, dot, as_ = s.symbol(names[at]), s.symbol("."), s.opt(s.symbol("AS"))
-        others = s.any_of(name for name in names if name != names[at])
-        named = {*self.all_columns, *self.all_tables, *names, *_LATER, ".", "AS", "FROM", "JOIN", "reserved"}
-        table, column = s.any_of(self.all_tables), s.any_of(self.all_columns)
-        plain = s.alt(
-            s.any_of(name for name in s.names() if name not in named),
-            s.seq(others, dot, s.alt(column, s.symbol("*"))),
-            s.seq(s.symbol("AS"), s.any_of([WORD, *_TYPES])),
-        )
-        late = s.any_of(_LATER)
-        word = s.refusal(s.taking)  # a longer one, wherever one is allowed
-        words = s.alt(word, s.seq(s.alt(others, me), dot, word), s.refusal(s.seq(s.symbol("AS"), s.symbol("reserved"))))
-
-        def item(tables: int, alias: int, then: int) -> int:
-            """A table of the FROM clause."""
-            return s.alt(word, s.seq(tables, as_, s.alt(word, s.seq(alias, then))))
-
-        def items(count: int, last: int, ending: int | None) -> int:
-            """So many tables and then the last part; with ``ending`` the clause may end before, too."""
-            found = last
-            for number in range(count - 1, -1, -1):
-                ways = [words, s.seq(s.symbol("JOIN"), found)] if found != s.b.EMPTY else [words]
-                ways += [] if ending is None else [ending]
-                found = item(table, s.symbol(names[number]), s.seq(s.star(plain), s.alt(*ways)))
-            return found
-
-        def bound(of: str, columns: list[str]) -> int:
-            own = s.seq(me, dot, s.any_of([*columns, "*"]))
-            more = s.star(s.alt(plain, own, late, s.seq(s.symbol("JOIN"), table, as_, others)))
-            rest = s.seq(more, s.opt(s.alt(words, s.seq(s.symbol("JOIN"), s.alt(word, s.seq(table, as_, word))))))
-            clause = items(at, item(s.symbol(of), me, rest), None)
-            return s.seq(s.star(s.alt(plain, own)), s.alt(words, s.seq(s.symbol("FROM"), clause)))
-
-        ways = [bound(f"table {number}", columns) for number, columns in enumerate(self.columns)]
-        if at:
-            rest = s.seq(s.opt(s.seq(late, s.star(s.alt(plain, late)))), s.opt(words))
-            ways.append(s.seq(s.star(plain), s.alt(words, s.seq(s.symbol("FROM"), items(at, s.b.EMPTY, rest)))))
-        counts = range(1, _COMMON_COLUMNS + 1)
-        return ways, [bound("common table", self.common_columns[:count]) for count in counts]
+        ways = []
+        for least in range(most):  # the results use the aliases up to this one, so there are as many tables
+            rest = s.b.EMPTY
+            for at in range(most - 1, -1, -1):
+                ends = [self._tail(scopes[at])] if at >= least else []
+                goes_on = [] if at == most - 1 else [s.seq(join, item[at + 1], s.opt("ON", scopes[at + 1].plain), rest)]
+                rest = s.alt(*ends, *goes_on)
+            stars = s.alt("*", *(s.seq(name, ".", "*") for name in names[: least + 1]))
+            ways.append(s.seq(self._listed(scopes[least], stars), "FROM", item[0], rest))
+        return s.alt(*ways)
 
     # -- the whole -------------------------------------------------------------------------------------------------
     def statement(self) -> int:
         s, b = self.s, self.b
         joined = self._joined()
         self.subqueries = b.rule("subquery"), b.rule("subquery of a column")
-        singles = [self._single(f"table {at}", columns) for at, columns in enumerate(self.columns)]
+        single = self._single()
         for way, rule in enumerate(self.subqueries):
-            b.define(rule, s.seq("(", "SELECT", s.alt(*(one[way] for one in singles)), ")"))
-        single = s.alt(*(one[0] for one in singles))
-        ways = [s.seq("SELECT", s.alt(single, joined[0]))]
+            b.define(rule, s.binding([self.domain()], "(", "SELECT", single[way], ")"))
+        ways = self._queries(single[0], joined, self.domain())
         for count in range(1, _COMMON_COLUMNS + 1):
-            names = list(self.common_columns[:count])
-            head = s.seq("WITH", "common table", "(", *self._between(names), ")", "AS", "(", "SELECT")
-            inner = s.alt(*(one[count] for one in singles))
-            own = self._single("common table", names)[0]
-            ways.append(s.seq(head, inner, ")", "SELECT", s.alt(single, own, joined[count])))
-        return s.lexed(s.seq(s.alt(*ways), s.opt(";")))
+            names = [f"common column {number}" for number in range(count)]
+            head = s.seq("WITH", "common table", "(", *self._between(names), ")", "AS")
+            inner = s.binding([self.domain()], "(", "SELECT", single[count], ")")
+            ways.append(s.seq(head, inner, s.alt(*self._queries(single[0], joined, self.domain(count)))))
+        return s.lexed(s.alt(*ways))
+
+    def _queries(self, single: int, joined: int, tables: list[int]) -> list[int]:
+        """Queries of these tables."""
+        s = self.s
+        return [
+            s.binding([tables], "SELECT", single, s.opt(";")),
+            s.binding([tables] * len(self.alias_names), "SELECT", joined, s.opt(";")),
+        ]
 
     @staticmethod
     def _between(names: list[str]) -> list[str]:

@@ -1,7 +1,10 @@
-"""Grammars over terminals, built without a notation: a schema has many names, and its grammar many copies of a part.
+"""Grammars over terminals, built without a notation.
 
 `Symbols` collects the terminals, makes the lexer, and combines expressions. Words are whole: where a keyword or a name
 is allowed, a longer word competes with it, takes the text, and leads nowhere.
+
+A schema may have many names. *Identifiers* are terminals that the grammar does not mention. It has placeholders instead
+("a column of the table"), and a `binding` says which values a variable ("the table") may have.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ class Symbols:
         self._long = b.EMPTY
         self._taking = {WORD, *taking}
         self._refused = set(refused)
+        self._identifiers: list[tuple[int, list[int]]] = []  # of the last terminals: relation, values
+        self._placeholders: list[tuple[int, int, int]] = []
         self.lexer = -1
 
     def add(self, name: str, text: Constraint) -> None:
@@ -71,32 +76,45 @@ class Symbols:
         text = regex("|".join(texts), flags="i") if any_case else choice(list(texts))
         self._put(name, text._lower(self.b), 0, [self._word])
 
+    def add_placeholder(self, name: str, variable: int, relation: int) -> None:
+        """A terminal that stands for all identifiers of the relation to a value that the variable may have."""
+        self._placeholders.append((len(self._names), variable, relation))
+        self._put(name, self.b.EMPTY, 0, [self._word])
+
+    def add_identifiers(self, found: Iterable[tuple[int, Iterable[int], Constraint, bool]]) -> None:
+        """The identifiers, after all other terminals: relation, values, texts, whether these are words."""
+        self._symbols = len(self._names)
+        for relation, values, texts, words in found:
+            self._identifiers.append((relation, list(values)))
+            self._put("", texts._lower(self.b), 0, [self._word] if words else [])
+
     def finish(self) -> None:
         """Makes the lexer. From here on there are symbols."""
         b = self.b
         # A lexer of so few terminals asks what they lead to by the first symbols alone, which an intersection hides.
-        for number in range(len(self._names), _MOST_NARROW + 1):
-            self.add(f"{_UNUSED} {number}", literal("\0"))
+        if not self._identifiers:
+            for number in range(len(self._names), _MOST_NARROW + 1):
+                self.add(f"{_UNUSED} {number}", literal("\0"))
+            self._symbols = len(self._names)
         traps = sorted(self._names.index(name) for name in {*self._taking, *self._refused})
-        self.lexer = b.lexer(self._terminals, [self._blanks], None, b"", traps)
-        self._made = {name: b.terminal(self.lexer, at) for at, name in enumerate(self._names) if at != self._blanks}
+        if self._identifiers:
+            self.lexer = b.identifier_lexer(
+                self._terminals, [self._blanks], traps, self._identifiers, self._placeholders
+            )
+        else:
+            self.lexer = b.lexer(self._terminals, [self._blanks], None, b"", traps)
+        names = self._names[: self._symbols]
+        self._made = {name: b.terminal(self.lexer, at) for at, name in enumerate(names) if at != self._blanks}
         self._made[_NEVER] = b.never(self.lexer)
-        one = self.any_of(self.names())
+        placed = {self._names[at] for at, _, _ in self._placeholders}
+        one = self.any_of(name for name in self.names() if name not in placed)
         self._nowhere = b.concat([self._made[_NEVER], b.repeat(one, _BEYOND, _BEYOND)])
         self._long = b.concat([self.taking, self._nowhere])
-        self._words = {name for name, (_, _, of, _) in zip(self._names, self._terminals, strict=True) if of}
+        self._words = {name for name, (_, _, of, _) in zip(names, self._terminals, strict=False) if of}
 
     def refused(self, name: str | None = None) -> int:
         """A terminal that takes a text and leads nowhere; None: any of those that do so wherever words are allowed."""
         return self._long if name is None else self.seq(self.symbol(name), self._nowhere)
-
-    def refusal(self, *texts: int) -> int:
-        """The same, as the end of a condition that a grammar is intersected with.
-
-        What follows it in the condition is shorter than what follows it in the grammar, so the intersection is empty. A
-        terminal that is rejected there still takes its text, and is known to lead nowhere.
-        """
-        return self.seq(self.alt(*texts), self._made[_NEVER])
 
     @property
     def taking(self) -> int:
@@ -139,6 +157,10 @@ class Symbols:
     def listed(self, item: int, comma: str = ",") -> int:
         """One or more of these, separated."""
         return self.seq(item, self.star(comma, item))
+
+    def binding(self, domains: Iterable[Iterable[int]], *parts: int | str) -> int:
+        """The parts, with variables: the values that each may have at first."""
+        return self.b.binding(self.lexer, [list(values) for values in domains], self.seq(*parts))
 
     def lexed(self, body: int) -> int:
         """The texts of a grammar of these symbols."""
