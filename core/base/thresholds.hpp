@@ -131,7 +131,7 @@ inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by 
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks remembered as too much work
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for what its first texts take
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
-inline constexpr u64 kSearchWork = 20;           // a search for an end may take so many times the work of a mask
+inline constexpr u64 kSearchWork = 40;           // a search for an end may take so many times the work of a mask
 inline constexpr std::chrono::milliseconds kLongMask{20};  // until others make theirs with builders of their own
 inline constexpr std::size_t kMostSpares = 6;              // of these builders
 

@@ -79,7 +79,7 @@ struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
   u32 fuel = 200'000;         // states one emptiness test may visit; each pays for 20 operands handled
   u32 max_depth = 1'500;      // nesting of operators
-  u64 step_work = 1'000'000;  // steps of work for one mask or one token (see work.hpp)
+  u64 step_work = 500'000;    // steps of work for one mask or one token (see work.hpp)
 };
 
 struct Draft {  // a node before it is interned

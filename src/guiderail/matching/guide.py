@@ -257,7 +257,7 @@ def compile(
         max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
             code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
-            twenty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
+            forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
             nothing, so a text may need fewer steps after others (``docs/limits.md``).
         canonical: allow only those tokens that the tokenizer itself would make of the text, as far as a text can still
             be completed so (``docs/canonical.md``).

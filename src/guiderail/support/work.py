@@ -22,7 +22,7 @@ __all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
 
-MAX_STEP_WORK = 1_000_000
+MAX_STEP_WORK = 500_000
 """Default of ``max_step_work``: steps of one mask, or of reading one token."""
 
 spend = _core.spend_work
