@@ -9,8 +9,8 @@ namespace guiderail {
 StringCounts::StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode) : words_(words) {
   struct At {
     EscapeAt escape = kBetween;
-    u16 state = CharSet::kDone;  // of the bytes of a raw character
-    u32 chars = 0;               // begun
+    u16 state = CharSet::kDone;  // within the bytes of a raw character
+    u32 chars = 0;               // begun so far
   };
   const auto& automaton = CharSet::any()->automaton();
   std::vector<At> path(longest + 2);
@@ -60,7 +60,7 @@ std::shared_ptr<const Words> StringCounts::inside(u32 most) {
   auto flip = [&](auto from, auto to) {
     for (auto it = from; it != to; ++it) (*words)[static_cast<u32>(it->token) >> 5] ^= u32{1} << (it->token & 31);
   };
-  if (inside_.size() - count < count && count < inside_.size()) {  // all but the longer ones
+  if (inside_.size() - count < count && count < inside_.size()) {  // all but the longer tokens
     words = std::make_shared<Words>(*inside(kInf));
     flip(end, inside_.end());
   } else {
