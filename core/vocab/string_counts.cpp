@@ -55,7 +55,7 @@ std::shared_ptr<const Words> StringCounts::inside(u32 most) {
       std::upper_bound(inside_.begin(), inside_.end(), most, [](u32 m, const Count& c) { return m < c.chars; });
   const auto count = static_cast<std::size_t>(end - inside_.begin());
   if (count == 0) return nullptr;
-  if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds between which no token lies share it
+  if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds with no token in between share one
   std::shared_ptr<Words> words;
   auto flip = [&](auto from, auto to) {
     for (auto it = from; it != to; ++it) (*words)[static_cast<u32>(it->token) >> 5] ^= u32{1} << (it->token & 31);
