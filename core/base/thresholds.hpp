@@ -133,7 +133,7 @@ inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for t
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
 inline constexpr u64 kSearchWork = 20;           // a search for an end may take so many times a mask's work
 inline constexpr std::chrono::milliseconds kLongMask{20};  // then other threads use builders of their own
-inline constexpr std::size_t kMostSpares = 6;              // such builders that are kept
+inline constexpr std::size_t kMostSpares = 6;              // such builders in use at once
 
 // -- everywhere --
 inline constexpr u32 kNodesBetweenBreaks =
