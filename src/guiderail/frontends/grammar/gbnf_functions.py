@@ -264,14 +264,14 @@ def _token_tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
 
 
 def _without(texts: tuple[str, ...]) -> Constraint:
-    """Any text in which none of these occurs."""
+    """Any text that contains none of these."""
     if not texts:
         return any_text()
     return Complement(Sequence((any_text(), AnyOf(tuple(map(Literal, texts))), any_text())))
 
 
 def _up_to(text: str, forbidden: tuple[str, ...]) -> Constraint:
-    """Any text that ends so, and in which nothing forbidden has ended before."""
+    """Any text with this ending in which nothing forbidden has ended before."""
     some = Repetition(any_character(), 1, None)
     early = Sequence((any_text(), AnyOf(tuple(map(Literal, forbidden))), some))
     return AllOf((Sequence((any_text(), Literal(text))), Complement(early)))

@@ -132,7 +132,7 @@ class _Removal:
             self.recursions.append(Recursion(tuple(sorted(group)), self._kind(group, left)))
 
     def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
-        """By the weakest means that shows the recursion: with parts that may be empty left standing, or without."""
+        """The kind of a recursion: hidden only if parts that may be empty must be skipped to see it."""
         if len(group) == 1:
             return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
@@ -260,8 +260,7 @@ class _Removal:
 
         Returns:
             The parts that begin with a rule of the component, read as its non-empty texts: the rule and what follows.
-                And
-            everything else, as expressions.
+            And everything else, as expressions.
         """
         own: list[tuple[str, Expression]] = []
         others: list[Expression] = []

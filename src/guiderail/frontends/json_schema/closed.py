@@ -61,7 +61,7 @@ class _Closing:
         self.uses_open = False  # another schema refers to this one as written
 
     def opened(self, schema: Any) -> Any:
-        """A schema as written, with everything that it refers to as written."""
+        """A schema as written, and everything that it refers to as written."""
         if isinstance(schema, list):
             return [self.opened(one) for one in schema]
         if not isinstance(schema, dict):

@@ -154,7 +154,7 @@ def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tu
 
 
 def _plain(node: Node) -> Shape:
-    """What the keywords say that apply no other schema in place."""
+    """What is stated by the keywords that apply no other schema in place."""
     scope, groups = node.scope, node.groups
     types = _types(node) if groups & TYPE else _EVERY_TYPE
     shape = _values(node, types) if groups & VALUE else None
@@ -321,7 +321,7 @@ def raise_or_drop(node: Node, keyword: str, error: GuiderailError) -> None:
 
 # -- values ----------------------------------------------------------------------------------------------------------
 def _values(node: Node, types: int) -> Shape | None:
-    """``const`` and ``enum`` under ``type``."""
+    """``const`` and ``enum``, restricted by ``type``."""
     schema = node.schema
     values: list[Any] | None = None
     if "enum" in schema:

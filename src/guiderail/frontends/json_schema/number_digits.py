@@ -179,7 +179,7 @@ class Plain:
             fixed[self.tail] = b"Ee"
 
     def _ends_here(self, here: Range, c: int) -> tuple[bool, list[tuple[bytes, State | None]], dict[int, bytes]]:
-        """What is accepted if the integer part is complete: the number itself, or a point."""
+        """What is accepted if the integer part ends here: the number itself, or a point."""
         low, high = here
         residue = self.residues.point(c)
         exactly = low < high and not self.fraction[low]
@@ -221,7 +221,7 @@ class Plain:
         return accepts, edges, fixed
 
     def _forever(self, c: int) -> int:
-        """Any number of digits more: the classes of residues lead to one another."""
+        """Any number of further digits: the classes of residues lead to one another."""
         if self.loop is None:
             label, residues = self.above[-1], self.residues
             at_point = [residues.point(i) for i in range(len(residues.values))]

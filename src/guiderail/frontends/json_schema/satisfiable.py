@@ -50,7 +50,7 @@ class Emptiness:
 
     @contextmanager
     def shallow(self) -> Iterator[None]:
-        """Within, questions that lead more than a few terms deep raise `Undecided`."""
+        """Within this context, questions that lead more than a few terms deep raise `Undecided`."""
         before = self._deepest
         if before is None:
             self._deepest = len(self._open) + _SHALLOW
@@ -358,12 +358,12 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
 
 
 def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
-    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    """Whether a cell is certainly empty; like `is_empty_shape`."""
     return _certainly(algebra, lambda: algebra.emptiness.object(cell))
 
 
 def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
-    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    """Whether a cell is certainly empty; like `is_empty_shape`."""
     return _certainly(algebra, lambda: algebra.emptiness.array(cell))
 
 

@@ -43,12 +43,12 @@ class Attributes:
 
     @property
     def end_early(self) -> bool:
-        """Whether a text ends before its longest."""
+        """Whether a text may end before its longest match."""
         return bool(self.lazy or self.stop or self.suffix)
 
     @property
     def most(self) -> int | None:
-        """The bound of the text, in either unit."""
+        """The bound of the text, in whichever unit."""
         return self.max_chars if self.max_tokens is None else self.max_tokens
 
     @property
@@ -78,7 +78,7 @@ class _Reader:
         return PatternError(message, code="lark-syntax", source=self.source, span=token.span)
 
     def pairs(self, found: list[Token]) -> list[tuple[Token, list[Token]]]:
-        """Names and their values, which are numbers with a point at the longest."""
+        """The attributes, each with the tokens of its value (only a decimal number has several)."""
         pairs: list[tuple[Token, list[Token]]] = []
         i = 0
         while i < len(found):

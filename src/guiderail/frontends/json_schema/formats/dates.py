@@ -95,7 +95,7 @@ class _Clock:
             return self.concat(second, b.union(offsets))
 
         def branches(low: int, high: int, back: list[int], same: list[int], following: list[int], at: int) -> int:
-            """``low`` of the clock where the offset ahead has the same digit, ``high`` where it has the next."""
+            """``low``: the clock, if the offset ahead has the same digit; ``high``: if it has the next one."""
             if not ahead:
                 return self.concat(b.union([low, high]), tail(back[at]))
             first = self.concat(low, tail(back[at], same[at]) if behind else tail(same[at]))

@@ -130,7 +130,7 @@ class _Parts:
         three = b.concat([one, one, one])
 
         def beyond(v: int) -> int:
-            """``\\uHHHH`` whose first digit is greater than ``v``."""
+            """``\\uHHHH`` with a first digit greater than ``v``."""
             plain = bytes({ord(c) for w in range(v + 1, 16) if w != 13 for c in f"{w:x}{w:X}"})
             cases = [b.concat([b.byte_class(plain), three])]
             if v < 13:
@@ -230,7 +230,7 @@ class _Parts:
         looking = b.choice([b"(?=", b"(?!", b"(?<=", b"(?<!"])
 
         def loop(terms: int, numbered: int) -> int:
-            """Any number of terms; after ``\\0`` and back-references to ``numbered`` groups stands no digit."""
+            """Any number of terms; no digit follows ``\\0`` or a back-reference to one of the ``numbered`` groups."""
             names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
             references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
             other = b.concat([references, b.union([terms, quantifier])])

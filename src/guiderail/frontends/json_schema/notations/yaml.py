@@ -204,7 +204,7 @@ class YamlLowering(Lowering):
 
 
 def _writable(lowering: Lowering, cell: ObjectCell) -> ObjectCell:
-    """Without the keys that would not be read back."""
+    """Without the keys that would not be read back as written."""
     if isinstance(cell, Vote):
         names = {name for part in cells_of(cell.formula) for name in part.named if _ESCAPED.search(name)}
         safe = ObjectCell(dict.fromkeys(sorted(names), FALSE), TRUE, rules=(KeyRules(((_keys(), TRUE),), FALSE),))
