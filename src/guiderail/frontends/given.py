@@ -85,7 +85,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
 
 @lru_cache(maxsize=128)
 def typos(made: JsonSchema) -> tuple[Fault, ...]:
-    """Keywords and formats of a schema that look misspelt, the first ones; they mean nothing."""
+    """The first few keywords and formats of a schema that look misspelt; they have no effect."""
     from guiderail.frontends.json_schema.faults import misspelt
     from guiderail.frontends.json_schema.references import dialect_of
 

@@ -117,7 +117,7 @@ class _Writer:
         return [f"// {notes}"] if notes else []
 
     def form(self, schema: Any, indent: str, depth: int) -> tuple[str, str]:
-        """The form of a schema's values and, apart from it, what else is to be said of them."""
+        """The form of a schema's values and, separately, everything else to be said of them."""
         self.lines += 1
         if schema is False:
             return "nothing", ""
@@ -258,7 +258,7 @@ def _is_small(schema: dict[str, Any]) -> bool:
 
 
 def _guessed(schema: dict[str, Any]) -> list[str]:
-    """The types that keywords speak of, where none is declared."""
+    """The types that the keywords suggest, if none is declared."""
     if "properties" in schema or "required" in schema:
         return ["object"]
     if "items" in schema or "prefixItems" in schema:
@@ -309,7 +309,7 @@ def _bounds(schema: dict[str, Any]) -> list[str]:
 
 
 def _pattern(pattern: str) -> list[str]:
-    """A pattern, or where it is long, what it stands for or a text that it matches."""
+    """A pattern or, if it is long, what it stands for or a text that it matches."""
     if len(pattern) <= _LONG:
         return [f"matches /{pattern}/"]
     date = str(getattr(patterns.date(), "pattern", pattern))

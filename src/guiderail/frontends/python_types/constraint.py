@@ -245,7 +245,7 @@ def _walked(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
 
 
 def _is_typing(kind: Any) -> bool:
-    """Whether a callable is a type all the same: ``list[int]``, ``NewType``, ``Optional`` …"""
+    """Whether a callable is nevertheless a type: ``list[int]``, ``NewType``, ``Optional`` …"""
     known = type(kind).__module__ in ("typing", "typing_extensions", "types") or typing.get_origin(kind) is not None
     return known and not inspect.isroutine(kind)
 

@@ -75,7 +75,7 @@ def spelled(bound: Any, towards: float = 0.0) -> int | float:
 
 
 def _finite(bounds: Bounds, name: str) -> Bounds:
-    """Without the infinite bounds that say nothing."""
+    """Without infinite bounds, which have no effect."""
     for side, nothing in (("gt", -math.inf), ("ge", -math.inf), ("lt", math.inf), ("le", math.inf)):
         value = getattr(bounds, side)
         if isinstance(value, float) and math.isinf(value):
@@ -199,7 +199,7 @@ class Decimals(_Numeric):
         return replace(made, bounds=made.bounds & digits)
 
     def _cells(self) -> list[tuple[int, int | None]]:
-        """Pairs (digits before the point, digits after it), one of which must hold; pydantic counts digits this way."""
+        """Pairs (digits before the point, digits after it), one of which must hold: pydantic counts digits this way."""
         b = self.bounds
         if b.max_digits is None:
             return [(28, b.decimal_places)]
@@ -266,7 +266,7 @@ class Decimals(_Numeric):
 
 
 def _normal(value: Decimal) -> Any:
-    """As ``normalize``, without rounding to the context's precision."""
+    """Like ``normalize``, but without rounding to the context's precision."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     kept = "".join(map(str, digits)).rstrip("0") or "0"

@@ -79,7 +79,7 @@ _EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Conc
 
 
 def type_words(kind: Any) -> str:
-    """A type as it is written, for messages."""
+    """A type as one would write it, for messages."""
     if isinstance(kind, type) and typing.get_origin(kind) is None:
         return kind.__qualname__.rpartition("<locals>.")[2]
     return str(kind).replace("typing.", "").replace("typing_extensions.", "")
@@ -215,7 +215,7 @@ class Walker:
         return self.constrained(self.node(inner, in_model=in_model), bounds)
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
-        """A node with bounds; checks and the description around it."""
+        """A node with bounds, wrapped in its checks and description."""
         restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None)
         if restrictions != Bounds():
             node = node.constrained(restrictions)

@@ -40,7 +40,7 @@ class Template:
         return self.parts[0][0]
 
     def pattern(self, names: tuple[str, ...], identifier: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """What finds the call again: up to the arguments, and after them."""
+        """The pattern that finds the call again: the part up to the arguments, and the part after them."""
         slots = {
             "name": f"(?P<name>{'|'.join(map(re.escape, sorted(names, key=len, reverse=True))) or '(?!)'})",
             "id": f"(?P<id>{identifier})",
@@ -56,7 +56,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A part of a text between two markers, and what follows the second: one of ``after``."""
+    """A part of a text between two markers. One of ``after`` follows the second marker."""
 
     begin: str
     end: str

@@ -1,4 +1,4 @@
-"""Which format of tool calls a chat template writes: it is given calls to show, and each format tries to read them."""
+"""Which format of tool calls a chat template writes: the template renders calls, and each format tries to read them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def recognized_format(source: str, show: Show) -> str | None:
 
 
 def _shown(show: Show) -> Iterator[str]:
-    """What the template writes of an assistant's turn: of several calls, of one; arguments as objects and as texts."""
+    """What the template writes for an assistant's turn: several calls, then one; arguments as objects, then as texts."""
     for calls, as_text, answered, said in product((_CALLS, _CALLS[:1]), (False, True), (True, False), ("", None)):
         made = [
             {"id": f"call{i:05}", "type": "function",

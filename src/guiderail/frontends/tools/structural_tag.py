@@ -98,7 +98,7 @@ def _read(spec: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Placed(Constraint):
-    """A part that is fully read only when it is lowered: what is wrong with it then is said with its place."""
+    """A part that is fully read only when it is lowered. Errors then carry its location."""
 
     constraint: Constraint
     pointer: str
@@ -113,14 +113,14 @@ class Placed(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The ends of the nearest tag around: what free text inside must not hold."""
+    """The end markers of the nearest enclosing tag, which free text inside must not contain."""
 
     texts: tuple[str, ...] = ()
     tokens: tuple[str | int, ...] = ()
 
 
 class _Object:
-    """An object of the tag being read: each key is taken once, and what is left over is refused."""
+    """An object of the tag being read. Each key is taken once; keys left over are rejected."""
 
     def __init__(self, value: Any, pointer: str) -> None:
         if not isinstance(value, Mapping):

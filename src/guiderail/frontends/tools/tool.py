@@ -1,4 +1,4 @@
-"""Tools: what users may pass as one, and what a constraint needs of it."""
+"""Tools: what users may pass as one, and what a constraint needs to know of it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
 
 
 def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Mapping[str, Any]) -> Tool:
-    """A custom tool as of OpenAI: one argument, the text ``input``, free or of a grammar."""
+    """A custom tool of OpenAI's: its only argument is the text ``input``, free or of a grammar."""
     import guiderail
     from guiderail.frontends.python_types.nodes import TEXT
     from guiderail.frontends.python_types.schema import type_schema
@@ -140,7 +140,7 @@ def _good_name(name: Any) -> str:
 
 
 def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """Name, description and schema, out of one of the forms in use."""
+    """The name, description and schema in one of the common forms."""
     kind = given.get("type", "function")
     if kind != "function":
         raise ToolError(f"tools of the type {shown(kind)} have no arguments that a schema describes", code="tool-type")
@@ -166,7 +166,7 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
 
 
 def _arguments(schema: Any, extra: bool) -> Any:
-    """The schema of an object; closed, if it names properties and says nothing of others."""
+    """The schema of an object. It is closed if it names properties and does not mention others."""
     if schema is True:
         return {"type": "object"}
     if not isinstance(schema, Mapping):

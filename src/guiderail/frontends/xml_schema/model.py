@@ -119,7 +119,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What becomes of a part of the schema that is not simply enforced; see `report.XmlReportEntry`."""
+    """How a part of the schema is treated that is not simply enforced; see `report.XmlReportEntry`."""
 
     path: str
     component: str

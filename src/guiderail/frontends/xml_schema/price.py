@@ -1,7 +1,7 @@
-"""What it costs to read a schema document, from the document alone: ``xmlschema`` does the work, and counts none.
+"""What it costs to read a schema document, from the document alone: ``xmlschema`` does the work, but counts none.
 
-It compares each particle of a content model with each other one, and takes named groups apart wherever they are
-referred to. So a document of a few kilobytes can keep it busy for ever.
+It compares each particle of a content model with each other one, and expands named groups wherever they are used. So a
+document of a few kilobytes can keep it busy forever.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _contents(text: str) -> list[_Content]:
 
 
 def _size(content: _Content, named: dict[str, _Content], sizes: dict[str, int]) -> int:
-    """The particles of a model once its groups are taken apart; no recursion, for they may be nested deep."""
+    """The number of particles of a model once its groups are expanded. No recursion: they may be nested deeply."""
     opened: set[str] = set()
     work = [(name, False) for name in content.groups]
     while work:

@@ -1,4 +1,4 @@
-"""Schemas as the ``xmlschema`` package reads them, and places in their texts."""
+"""Schemas as the ``xmlschema`` package reads them, and locations in their texts."""
 
 from __future__ import annotations
 
