@@ -88,7 +88,7 @@ def check_command(
 
 
 def _vocabulary(path: str | None) -> tuple[Vocabulary | None, str]:
-    """The vocabulary to measure with, or why there is none."""
+    """The vocabulary to measure with, or the reason why there is none."""
     try:
         return load_vocabulary(path), ""
     except ModelError as error:

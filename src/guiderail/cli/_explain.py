@@ -116,7 +116,7 @@ def _record(
     asking: dict[str, Any],
     writing: dict[str, Any],
 ) -> Record:
-    """What the model writes, or what is to be said about a given text."""
+    """What the model writes, or the analysis of a given text."""
     from guiderail.generation.models import load_model
     from guiderail.inspect import record, replay
 

@@ -164,7 +164,7 @@ def generate_command(
 def _streamed(
     runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
 ) -> tuple[list[Generation], str]:
-    """One text, shown while it is written; and what is to be said of it."""
+    """One text, shown while it is written; and the remarks about it."""
     from guiderail.generation.generate import ValueStream, stream
 
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "n"}
@@ -184,7 +184,7 @@ def _streamed(
 def _several(
     runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
 ) -> tuple[list[Generation], str]:
-    """Some texts, each on its line when all are written; and what is to be said of them."""
+    """Some texts, each on its line when all are written; and the remarks about them."""
     from guiderail.generation.generate import run
 
     show.note(f"writing {options.n} texts …")
@@ -205,10 +205,10 @@ def _status(results: Sequence[Generation], seconds: float) -> str:
 
 
 def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
-    """Tells of a text that was cut, or steered to its end.
+    """Reports a text that was cut, or steered to its end.
 
     Args:
-        which: text it is of several, for messages.
+        which: which of several texts it is, for messages.
 
     Raises:
         ModelError: ``incomplete``, ``shortened``.

@@ -165,7 +165,7 @@ VocabularyOption = Annotated[
 
 @dataclass(frozen=True)
 class Given:
-    """What the options of a constraint say; commands take it as one parameter, see :func:`takes_constraint`."""
+    """The values of the options of a constraint. Commands take it as one parameter: see :func:`takes_constraint`."""
 
     regex: RegexOption = None
     choice: ChoiceOption = None
@@ -249,7 +249,7 @@ class Given:
         """The constraint of the options.
 
         Args:
-            layout: of values where the options say nothing; None: as ``json_schema`` has it.
+            layout: of values, if the options do not say; None: the default of ``json_schema``.
             property_order: likewise.
 
         Raises:
@@ -286,7 +286,7 @@ class Given:
 
 
 def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """For a command with a parameter ``given: Given``: has the options of a constraint in its place.
+    """Replaces a command's parameter ``given: Given`` by the options of a constraint.
 
     Args:
         without: fields of :class:`Given` that the command does not offer.
@@ -347,7 +347,7 @@ def _xml_schema(given: str, root: str | None, layout: str | None) -> Constraint:
 
 
 def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, order: str | None) -> Constraint:
-    """Calls of the tools of a file: a list of them, or an object that has it as ``tools``."""
+    """The tool calls for a file of tools: a list of them, or an object with a list ``tools``."""
     from guiderail.frontends.tools import tool_calls, tool_formats
 
     if form is None:
@@ -374,7 +374,7 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
 
 
 def _grammar_constraint(given: str, closed: bool) -> Constraint:
-    """A ready grammar by its name, or the grammar of a file; ``closed``: the schemas in it are."""
+    """A ready grammar by its name, or the grammar in a file; ``closed``: close the schemas in it."""
     from guiderail.frontends.grammar.library import READY
 
     if given.replace("-", "_").lower() in READY:

@@ -47,7 +47,7 @@ class ChatTemplate:
         return self.tokens(self.renderer.show(messages, tools))
 
     def tokens(self, shown: Shown) -> list[int]:
-        """Returns the token ids of what a renderer has made."""
+        """The token ids of what a renderer has made."""
         if isinstance(shown, Plain):
             return self._model.encode(shown.text, chat=True, system=shown.system)
         assert self._tokenize is not None

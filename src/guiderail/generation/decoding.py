@@ -76,7 +76,7 @@ class _Row(Row):
 
     @property
     def owes(self) -> int:
-        """Positions whose logits the weight still needs: before each token that was forced, and after the last."""
+        """Positions whose logits the weight still needs: before each forced token, and after the last."""
         weight = self.weight
         if weight is None or weight.value is None or weight.closed:
             return 0

@@ -20,7 +20,7 @@ __all__ = ["Plain", "Renderer", "Shown", "compile_template"]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One message of a user, for a model that is spoken to by its own ``encode``."""
+    """One user message, for a model that encodes it itself (``encode``)."""
 
     text: str
     system: str | None
@@ -149,7 +149,7 @@ def compile_template(source: str) -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """``{% generation %}``, which marks the assistant's part for training, and nothing else."""
+        """``{% generation %}``, which marks the assistant's part for training, and has no other effect."""
 
         tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
 
@@ -165,7 +165,7 @@ def compile_template(source: str) -> Any:
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
     class Environment(ImmutableSandboxedEnvironment):
-        """Templates may collect things in lists of their own, as those of llama.cpp do."""
+        """Templates may collect values in lists of their own, as those of llama.cpp do."""
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
             return (isinstance(obj, list) and attr == "append") or super().is_safe_attribute(obj, attr, value)

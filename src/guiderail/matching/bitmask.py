@@ -367,7 +367,7 @@ def _mismatch(logits: Any, bitmask: Any) -> str:
 
 
 def _rows(indices: Any, count: int, what: str) -> list[int]:
-    """Row numbers out of a list, an array or a tensor, each checked."""
+    """Row numbers from a list, an array or a tensor, each validated."""
     if hasattr(indices, "tolist"):
         indices = indices.tolist()
     rows = []

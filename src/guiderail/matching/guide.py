@@ -43,7 +43,7 @@ _MISS = 8
 
 
 class Options(NamedTuple):
-    """Options of a guide: see :func:`compile`."""
+    """The options of a guide: see :func:`compile`."""
 
     max_nodes: int = MAX_NODES
     fuel: int = FUEL

@@ -241,7 +241,7 @@ class PartialJson:
         self._offset += end
 
     def close(self) -> Any:
-        """Says that the text ends here, which finishes a bare number; returns the value.
+        """Ends the text, which finishes a bare number, and returns the value.
 
         Raises:
             PatternError: ``json-syntax``: the text is not complete.
@@ -322,7 +322,7 @@ class PartialJson:
         return (self.frames[-1].path, self.frames[-1].key) if self.frames else None
 
     def _place(self, value: Any) -> None:
-        """Puts the current value where it belongs, or replaces what was shown of it."""
+        """Puts the current value in its place, or replaces the part of it already shown."""
         if not self.frames:
             self._root, self._has_root = value, True
             return
@@ -333,7 +333,7 @@ class PartialJson:
             top.container[top.key] = value
 
     def _finish(self) -> None:
-        """The value at hand is finished and placed."""
+        """Finishes the current value and puts it in its place."""
         self._events.append(self._here())
         self._state = _State.AFTER if self.frames else _State.END
 
@@ -452,7 +452,7 @@ class PartialJson:
         )
 
     def _flush_half(self) -> None:
-        """Half a surrogate pair stands alone after all: it stays as it is, as in json.loads."""
+        """Half a surrogate pair turns out to be alone: it stays as it is, as in json.loads."""
         if self._high:
             self._parts.append(self._high)
             self._high = ""

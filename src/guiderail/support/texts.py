@@ -20,7 +20,7 @@ def utf8(text: str) -> bytes:
     """The bytes of a text.
 
     Raises:
-        PatternError: ``lone-surrogate``, with its place.
+        PatternError: ``lone-surrogate``, with its position.
     """
     try:
         return text.encode()

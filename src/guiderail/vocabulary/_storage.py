@@ -205,7 +205,7 @@ def _put_text(out: bytearray, text: str) -> None:
 
 
 def _read_archive(target: str) -> tuple[TokenTable, dict[str, Any]]:
-    """A file of the time when they were archives: a JSON header, bytes, lengths, packed bits."""
+    """Reads a file in the earlier archive format: a JSON header, bytes, lengths, packed bits."""
     with np.load(target, allow_pickle=False) as archive:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("not an archive")

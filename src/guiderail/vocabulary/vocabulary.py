@@ -115,7 +115,7 @@ class Vocabulary:
 
     @classmethod
     def _of(cls, read: ReadTokenizer) -> Vocabulary:
-        """Makes a vocabulary of what an adapter read, checked against the tokenizer's own ``decode``."""
+        """Makes a vocabulary of what an adapter has read, checked against the tokenizer's own ``decode``."""
         table, special = read.table, read.special_tokens
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
@@ -560,7 +560,7 @@ def _restore(
 
 
 class _Each:
-    """Decodes a batch with a decoder of one list; a class, so that it can be pickled."""
+    """Decodes a batch with a decoder that takes one list. A class, so that it can be pickled."""
 
     def __init__(self, decode: Decode) -> None:
         self.decode = decode

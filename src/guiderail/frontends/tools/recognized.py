@@ -66,7 +66,7 @@ def recognized_format(source: str, show: Show) -> str | None:
 
 
 def _shown(show: Show) -> Iterator[str]:
-    """What the template writes for an assistant's turn: several calls, then one; arguments as objects, then as texts."""
+    """What the template writes for an assistant's turn: several calls, then one; arguments as objects and as texts."""
     for calls, as_text, answered, said in product((_CALLS, _CALLS[:1]), (False, True), (True, False), ("", None)):
         made = [
             {"id": f"call{i:05}", "type": "function",

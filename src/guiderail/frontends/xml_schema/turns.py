@@ -1,8 +1,9 @@
-"""Repetitions whose iterations run into each other: with look-ahead, ``(b{2,3}, c?){1,2}`` reads ``bbbb`` as twice two.
+"""Repetitions whose iterations run into each other, such as ``(b{2,3}, c?){1,2}``.
 
-Some validators do not look ahead: they give each iteration as much as it can take, three here, and miss the fourth. So
-every iteration but the last is written to its end: with something after the inner repetition, or with as many items as
-that may take. This leaves out only documents on which validators disagree.
+With look-ahead, it reads ``bbbb`` as twice two. Some validators do not look ahead: they give each iteration as much as
+it can take, three here, and miss the fourth. So every iteration but the last is written to its end: with something
+after the inner repetition, or with as many items as that may take. This leaves out only documents on which validators
+disagree.
 """
 
 from __future__ import annotations
