@@ -200,8 +200,8 @@ def _several(
 def _status(results: Sequence[Generation], seconds: float) -> str:
     tokens, forced = sum(len(one.tokens) for one in results), sum(one.forced_tokens for one in results)
     share = sum(one.constraint_seconds for one in results) / seconds if seconds > 0 else 0.0
-    said = f" ({forced} forced)" if forced else ""
-    return f"{tokens} tokens{said}  {tokens / max(seconds, 1e-9):.0f} tokens/s  constraint {share:.1%} of the time"
+    note = f" ({forced} forced)" if forced else ""
+    return f"{tokens} tokens{note}  {tokens / max(seconds, 1e-9):.0f} tokens/s  constraint {share:.1%} of the time"
 
 
 def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:

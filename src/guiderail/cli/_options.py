@@ -204,9 +204,9 @@ class Given:
         }  # fmt: skip
         given = [name for name, value in kinds.items() if value not in (None, [])]
         if len(given) != 1:
-            said = " and ".join(given) + " were given" if given else "none was given"
+            found = " and ".join(given) + " were given" if given else "none was given"
             *some, last = kinds
-            raise CompileError(f"give one of {', '.join(some)} and {last}: {said}", code="bad-option")
+            raise CompileError(f"give one of {', '.join(some)} and {last}: {found}", code="bad-option")
         return given[0]
 
     def check(self) -> None:
@@ -297,9 +297,9 @@ def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., 
         kinds, hints = get_annotations(Given, eval_str=True), get_annotations(command, eval_str=True)
 
         @wraps(command)
-        def call(**said: Any) -> None:
-            given = Given(**{one.name: said.pop(one.name) for one in offered})
-            command(given=given, **said)
+        def call(**options: Any) -> None:
+            given = Given(**{one.name: options.pop(one.name) for one in offered})
+            command(given=given, **options)
 
         parameters: list[Parameter] = []
         for parameter in signature(command).parameters.values():
@@ -367,8 +367,8 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
         raise CompileError(f"--tools is not JSON: {error}", code="bad-option") from None
     if isinstance(tools, dict):
         tools = tools.get("tools", [tools])
-    said = {"layout": layout, "property_order": order}
-    options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    decided = {"layout": layout, "property_order": order}
+    options: dict[str, Any] = {name: value for name, value in decided.items() if value is not None}
     written = Path(form) if form.endswith(".json") else form
     return tool_calls(tools, format=written, choice=choice, on_bad_tool="error", **options)
 

@@ -32,8 +32,8 @@ def in_words_of(command: Any, message: str, code: str) -> str:
     """
     if code not in _CODES:
         return message
-    for phrase, said in _PHRASES:
-        message = message.replace(phrase, said)
+    for phrase, wording in _PHRASES:
+        message = message.replace(phrase, wording)
     names = sorted(_names(command), key=len, reverse=True)
     return re.sub(rf"(?<![\w\"'-])({'|'.join(names)})(?![\w=])", lambda found: _option(found[1]), message)
 

@@ -44,14 +44,14 @@ class Renderer:
     def __init__(
         self, name: str, source: str | None, names: Mapping[str, str], specials: Sequence[str], tokenizes: bool
     ) -> None:
-        self._said = name, source, dict(names), tuple(specials), tokenizes
+        self._arguments = name, source, dict(names), tuple(specials), tokenizes
         self._name, self.source, self._names, self._tokenizes = name, source, dict(names), tokenizes
         self._template: Any = compile_template(source) if source is not None else None
         spelled = sorted((text for text in specials if text), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, spelled))) if spelled else None
 
     def __reduce__(self) -> Any:
-        return Renderer, self._said
+        return Renderer, self._arguments
 
     @property
     def knows_tools(self) -> bool:

@@ -131,8 +131,8 @@ class Step:
                 value = [[c.token, c.text, _rounded(c.before), _rounded(c.after)] for c in value]
             elif isinstance(value, float):
                 value = _rounded(value)
-            said = name in _ALWAYS or (name in _WHERE_KNOWN and value is not None)
-            if said or value not in (None, "", (), [], False):
+            always = name in _ALWAYS or (name in _WHERE_KNOWN and value is not None)
+            if always or value not in (None, "", (), [], False):
                 values[name] = value
         return values
 

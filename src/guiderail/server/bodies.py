@@ -42,8 +42,8 @@ async def read_body(receive: _Receive, headers: Any, limit: int, seconds: float)
         ApiError: 413: it is larger; 408: it takes longer.
         Gone: the client left while sending.
     """
-    said = headers.get("content-length", "")
-    if said.isdecimal() and int(said) > limit:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     try:
         return await asyncio.wait_for(_all_of(receive, limit), seconds)

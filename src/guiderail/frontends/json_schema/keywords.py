@@ -179,8 +179,8 @@ def _plain(node: Node) -> Shape:
 
 # -- reading keywords ------------------------------------------------------------------------------------------------
 def _invalid(node: Node, keyword: str, expected: str) -> SchemaError:
-    said = shown(node.schema.get(keyword))
-    return SchemaError(f"{keyword} must be {expected}, not {said}", pointer=f"{node.scope.document.where()}/{keyword}")
+    found = shown(node.schema.get(keyword))
+    return SchemaError(f"{keyword} must be {expected}, not {found}", pointer=f"{node.scope.document.where()}/{keyword}")
 
 
 def _count(node: Node, keyword: str) -> int | None:

@@ -198,9 +198,9 @@ def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
 
 
-def _general(said: dict[str, Any], engine: str) -> Bounds:
+def _general(stated: dict[str, Any], engine: str) -> Bounds:
     bounds = Bounds()
-    for name, value in said.items():
+    for name, value in stated.items():
         if value is None or name in _GENERAL:
             continue
         if name == "pattern":

@@ -126,9 +126,9 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
         module = getattr(origin, "__module__", "")
         if module not in ("typing", "typing_extensions") or len(args) != 1:
             if origin is typing.Annotated or name == "Annotated":
-                inner, said = annotation_of(args[0])
+                inner, presence = annotation_of(args[0])
                 if inner is not args[0]:
-                    return annotated_type(inner, args[1:]), said
+                    return annotated_type(inner, args[1:]), presence
             return hint, required
         if name in ("Required", "NotRequired"):
             required = name == "Required"

@@ -77,9 +77,9 @@ class Node:
 
     def constrained(self, bounds: Bounds) -> Node:
         """This node with further bounds, none of which is a check, a validator or a description."""
-        said = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
+        names = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
         raise unsupported(
-            f"{', '.join(said)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
+            f"{', '.join(names)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
         )
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
@@ -263,7 +263,7 @@ class Text(Node):
         return tree if self.parse is None else call_user(self.parse, tree)
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
-        return {name: said for name, said in self.schema(out).items() if name != "type"}, self.read
+        return {name: value for name, value in self.schema(out).items() if name != "type"}, self.read
 
 
 def matcher(pattern: str) -> Constraint:

@@ -33,7 +33,7 @@ class _Numeric(Node):
     def constrained(self, bounds: Bounds) -> Node:
         if not only(bounds, "gt", "ge", "lt", "le", "multiple_of"):
             return super().constrained(bounds)
-        if not all(isinstance(b, int | float | Decimal | Fraction) for b in _said(bounds)):
+        if not all(isinstance(b, int | float | Decimal | Fraction) for b in _stated(bounds)):
             raise unsupported(f"a bound of {self.name}", "must be a number", "type-metadata")
         return replace(self, bounds=self.bounds & bounds)
 
@@ -57,7 +57,7 @@ class _Numeric(Node):
         return value if self.make is None else call_user(self.make, value)
 
 
-def _said(bounds: Bounds) -> list[Any]:
+def _stated(bounds: Bounds) -> list[Any]:
     return [b for b in (bounds.gt, bounds.ge, bounds.lt, bounds.le, bounds.multiple_of) if b is not None]
 
 

@@ -263,8 +263,8 @@ def _email() -> nodes.Node:
 
 
 def _url(kind: Any, name: str) -> nodes.Node:
-    said = kind._constraints
-    schemes = "|".join(scheme.replace("+", r"\+") for scheme in said.allowed_schemes or ("https", "http"))
+    constraints = kind._constraints
+    schemes = "|".join(scheme.replace("+", r"\+") for scheme in constraints.allowed_schemes or ("https", "http"))
     label = "[a-z0-9]{1,30}(?:-[a-z0-9]{1,30})?"
     part = "(?:[A-Za-z0-9._~!$&'()*+,;=:@\\-]|%[0-9A-Fa-f]{2})"
     if name == "FileUrl":
@@ -275,7 +275,7 @@ def _url(kind: Any, name: str) -> nodes.Node:
             rf"^(?:{schemes})://(?:{label}\.){{0,4}}[a-z]{{2,20}}{port}(?:/{part}*)*"
             rf"(?:\?(?:{part}|[/?])*)?(?:#(?:{part}|[/?])*)?$"
         )
-    bounds = Bounds(max_length=said.max_length or 2083)
+    bounds = Bounds(max_length=constraints.max_length or 2083)
     return nodes.Text(name, pattern, bounds=bounds, sized=True)
 
 

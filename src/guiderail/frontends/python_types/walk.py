@@ -327,8 +327,8 @@ class Walker:
                 return node(name=origin.__name__, make=None if origin is base else origin)
         if issubclass(origin, str):
             text = nodes.Text(name=origin.__name__, parse=None if origin is str else origin, sized=True)
-            said = Bounds() if in_model is None else in_model.strings
-            return text if said == Bounds() else text.constrained(said)
+            bounds = Bounds() if in_model is None else in_model.strings
+            return text if bounds == Bounds() else text.constrained(bounds)
         if hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin):
             return leaf(kind, in_model=in_model)
         return self._object(kind, origin, args, in_model)

@@ -81,7 +81,7 @@ class ParameterStyle:
     sorted: bool = False
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
+    def of(cls, data: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
         """Reads a style from a file.
 
         Args:
@@ -89,16 +89,16 @@ class ParameterStyle:
         """
         more = {"item_close", "reserved", "padded"} if builtin else set()
         known = {"open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted"}
-        unknown = sorted(set(said) - known - more)
+        unknown = sorted(set(data) - known - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
-        kinds = said.get("kinds", {})
-        texts = [said.get(name, "") for name in ("open", "close", "between", "item", "quote")]
-        if not all(isinstance(t, str) for t in texts) or "${key}" not in said.get("open", ""):
+        kinds = data.get("kinds", {})
+        texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote")]
+        if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):
             raise ToolError(
                 "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
             )
-        if bool(said.get("close")) == bool(said.get("quote")) or (said.get("quote") and said.get("item")):
+        if bool(data.get("close")) == bool(data.get("quote")) or (data.get("quote") and data.get("item")):
             raise ToolError(
                 "parameters need 'close', or 'quote' if strings are in quotes and there are no tags",
                 code="tool-format",
@@ -107,27 +107,27 @@ class ParameterStyle:
         wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
         if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
             raise ToolError(f"kinds has texts for some of {', '.join(_KINDS)} and *", code="tool-format", pointer=where)
-        if ("${kind}" in said["open"]) != bool(kinds):
+        if ("${kind}" in data["open"]) != bool(kinds):
             raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
-        if said.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
+        if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
             raise ToolError(
                 "'item' needs kinds of its own for string, array and object, by which values are read back",
                 code="tool-format",
                 pointer=where,
             )
         return cls(
-            said["open"],
-            said.get("close", ""),
-            said.get("between", ""),
-            bool(said.get("space")),
+            data["open"],
+            data.get("close", ""),
+            data.get("between", ""),
+            bool(data.get("space")),
             tuple(sorted(kinds.items())),
-            said.get("item", ""),
-            said.get("item_close", ""),
-            said.get("reserved", ""),
-            bool(said.get("padded", True)),
-            tuple(said.get("escapes", {}).items()),
-            said.get("quote", ""),
-            bool(said.get("sorted")),
+            data.get("item", ""),
+            data.get("item_close", ""),
+            data.get("reserved", ""),
+            bool(data.get("padded", True)),
+            tuple(data.get("escapes", {}).items()),
+            data.get("quote", ""),
+            bool(data.get("sorted")),
         )
 
     def kind(self, name: str) -> str | None:
@@ -207,7 +207,7 @@ def builtin_styles() -> dict[str, ParameterStyle]:
     """The styles that structural tags name."""
     text = (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
     return {
-        name: ParameterStyle.of(said, f"styles.json#/{name}", builtin=True) for name, said in json.loads(text).items()
+        name: ParameterStyle.of(data, f"styles.json#/{name}", builtin=True) for name, data in json.loads(text).items()
     }
 
 

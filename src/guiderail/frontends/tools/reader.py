@@ -416,8 +416,8 @@ class ToolCallReader:
         except ValueError as error:
             raise self._wrong(str(error)) from None
         for key, value in state.nested.found:
-            name, said = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
-            self._tell(f"{', ' if state.written else '{'}{name}: {said}")
+            name, text = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
+            self._tell(f"{', ' if state.written else '{'}{name}: {text}")
         state.nested.found.clear()
         if not state.nested.done:
             if self._closed:

@@ -220,7 +220,7 @@ class SimpleTypes:
         if not b.is_nullable(everything):
             return everything, False
         if found.kind in _STRINGS and not found.patterns and found.enumeration is None:
-            found.min_length = 1  # said so, it stays a simple loop
+            found.min_length = 1  # stated like this, it stays a simple loop
             return self._made(found), True
         return b.intersection([everything, self.writer.repeat(self.writer.any_char(), 1)]), True
 
