@@ -1,4 +1,4 @@
-"""What answers the rows of a shard: a model of guiderail's own, or vLLM."""
+"""Answers the rows of a shard with one of guiderail's models or with vLLM."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def delimited_subsequence_of(
 
     Args:
         items: the items, in order.
-        delimiter: what stands between two items.
+        delimiter: what separates two items.
         min: the minimum number of items.
 
     Raises:

@@ -151,7 +151,7 @@ def compile_template(source: str) -> Any:
     class Generation(Extension):
         """``{% generation %}``, which marks the assistant's part for training, and has no other effect."""
 
-        tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+        tags = {"generation"}  # noqa: RUF012 - as in jinja2
 
         def parse(self, parser: Any) -> list[nodes.Node]:
             next(parser.stream)

@@ -144,7 +144,7 @@ class JsonWhere:
         return spots
 
     def _seen(self, reader: PartialJson, depth: int, role: str) -> _Seen:
-        """What is written of the value that many steps below the root."""
+        """The part written of the value so many steps below the root."""
         frames = reader.frames
         if depth < len(frames):
             frame = frames[depth]
@@ -337,7 +337,7 @@ def _type_fits(types: Any, kind: str, nullable: bool) -> bool:
 
 
 def _may_become(seen: _Seen, value: Any) -> bool:
-    """Whether a constant begins like what is written."""
+    """Whether a constant begins like the text so far."""
     if seen.kind == "string":
         return isinstance(value, str) and value.startswith(seen.text or "")
     if seen.kind == "object":

@@ -14,7 +14,7 @@ from guiderail.server.errors import ApiError
 
 __all__ = ["from_validation"]
 
-_LONGEST = 60  # characters of what a request says, shown in a message
+_LONGEST = 60  # characters of a request's value shown in a message
 _MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {

@@ -32,7 +32,7 @@ _FORMS: dict[str, type[BaseModel]] = {
     "completions": CompletionRequest,
     "responses": ResponsesRequest,
 }
-_ECHOED = ("text", "tools", "tool_choice", "metadata")  # of a response, which repeats what was asked for
+_ECHOED = ("text", "tools", "tool_choice", "metadata")  # parts of the request that a response repeats
 _DONE_WITH = (
     "messages", "input", "tools", "tool_choice", "text", "metadata", "response_format", "structured_outputs",
     "guided_json", "guided_regex", "guided_choice", "guided_grammar", "regex", "ebnf",

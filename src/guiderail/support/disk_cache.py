@@ -169,7 +169,7 @@ def _readers() -> list[Path]:
     """The files of the package and of Lark that do the reading."""
     package = Path(_core.__file__).parent
     files = [*package.glob("_core*"), *Path(__file__).parents[1].rglob("*.py")]
-    lark = find_spec("lark")  # its import, or that of what knows its version, takes longer than reading from disk
+    lark = find_spec("lark")  # importing it, or what knows its version, takes longer than reading from disk
     if lark is not None and lark.origin is not None:
         files += Path(lark.origin).parent.glob("*.py")
     return files

@@ -1,6 +1,6 @@
 """JSON read while it is written: :class:`PartialJson` has the value of the text so far, at any moment.
 
-Each character is looked at once. Containers are built in place, so a reader that has seen the first half of a
+Each character is read once. Containers are built in place, so a reader that has seen the first half of a
 document costs nothing to ask; nothing is parsed again, repaired or closed by guessing:
 
     >>> reader = PartialJson()
@@ -59,7 +59,7 @@ _EXPECTED = {
     _State.END: "the end of the text",
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')  # what a string may hold as it stands
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')  # what a string may contain unescaped
 _NUMBER_PART = re.compile(r"[-+.eE0-9]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _HEX = frozenset("0123456789abcdefABCDEF")

@@ -18,7 +18,7 @@ from guiderail.support.texts import shown
 
 __all__ = ["CompiledGrammar", "GrammarCompiler"]
 
-_OTHERS = 4  # sets of stop tokens of which a grammar keeps the guide
+_OTHERS = 4  # sets of stop tokens for which a grammar keeps the guide
 
 
 class CompiledGrammar:

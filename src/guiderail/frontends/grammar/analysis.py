@@ -224,7 +224,7 @@ def _least(
         else:
             rest.append(name)
         place[name] = len(place)
-    # those of the rest whose operands changed after they were looked at, and then their users
+    # those of the rest whose operands changed after they were examined, and then their users
     users: dict[str, list[str]] = {name: [] for name in rest}
     work = []
     for name in rest:
@@ -380,7 +380,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 
 # -- what comes first ------------------------------------------------------------------------------------------------
 def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str]:
-    """The names that can stand at the left end of ``e``, also after parts that may be empty."""
+    """The names that can occur at the left end of ``e``, also after parts that may be empty."""
     found: set[str] = set()
     stack, seen = [e], set()
     while stack:

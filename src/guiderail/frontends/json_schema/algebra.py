@@ -45,7 +45,7 @@ MOST_CELLS = 64
 _MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are looked through for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
-_FEW = 4  # optional members, the negations of which are cells of their own
+_FEW = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
 
@@ -86,7 +86,7 @@ class Algebra:
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-        self.emptiness = Emptiness(self)  # what is known of which terms have a value
+        self.emptiness = Emptiness(self)  # which terms are known to have a value, or none
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""

@@ -151,7 +151,7 @@ class Tally(Numbered[ArrayCell]):
         return self.truth(cells)[-1] is True
 
     def _due(self, state: _State) -> int:
-        """How much of what the cells require is missing: a heuristic for which way is short."""
+        """How much of the cells' requirements is missing: a heuristic for which way is short."""
         _, items, failed, counts = state
         missing = max((cell.min - items for i, cell in enumerate(self.cells) if i not in failed), default=0)
         return max(missing, 0) + sum(

@@ -73,7 +73,7 @@ def evaluate(node: Node) -> Shape:
 
 
 def restrict(node: Node, outer: Shape, term: Term) -> Shape:
-    """The intersection of ``outer`` and a term of a node. Outer knowledge is available when branches are told apart."""
+    """The intersection of ``outer`` and a term of a node. What is known outside helps to tell branches apart."""
     document = node.scope.document
     algebra = document.algebra
     if not isinstance(term, Node):

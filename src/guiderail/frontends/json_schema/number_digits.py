@@ -35,8 +35,8 @@ def digits_of(value: Fraction) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Side:
-    """Magnitudes of one sign: ``cuts[0]`` is 0; ``at[i]`` and ``above[i]`` are the labels of a cut and of what lies
-    between it and the next. Labels are positions in `Spelling.grids`; 0: nothing."""
+    """Magnitudes of one sign: ``cuts[0]`` is 0; ``at[i]`` and ``above[i]`` are labels of a cut, and of the numbers up
+    to the next. Labels are indices into `Spelling.grids`; 0: nothing."""
 
     cuts: list[Fraction]
     at: list[int]

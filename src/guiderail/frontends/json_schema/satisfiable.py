@@ -133,7 +133,7 @@ class Emptiness:
         return False
 
     def _twice(self, cell: ArrayCell) -> bool:
-        """Whether some value may stand at two positions."""
+        """Whether some value may occur at two positions."""
         places = len(cell.prefix) + 2 if cell.max is None else min(cell.max, len(cell.prefix) + 2)
         for j in range(places):
             item = cell.item(j)
@@ -293,7 +293,7 @@ class Emptiness:
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
         spend(30 + 2 * len(cell.obligations[index].ways))
-        if self._steps > _MOST_STEPS:  # not surely empty
+        if self._steps > _MOST_STEPS:  # not certainly empty
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms

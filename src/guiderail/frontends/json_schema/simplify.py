@@ -10,7 +10,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Cover", "quick_shape", "within", "without_covered"]
 
-_MOST = 400  # cells among which covers are looked for: it takes the square of that
+_MOST = 400  # cells among which covers are searched for, in quadratic time
 
 
 def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:

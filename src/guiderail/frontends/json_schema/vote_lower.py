@@ -114,7 +114,7 @@ class _Inside:
                     continue
                 try:
                     self.names[name] = name.encode()
-                except UnicodeEncodeError:  # a lone surrogate: no text has it
+                except UnicodeEncodeError:  # a lone surrogate: no text contains it
                     self.unwritable.add(name)
         self.forbidden = {name for name in self.names if lowering.excludes and holds(name, lowering.excludes)}
         self.effects: dict[frozenset[int], int] = {frozenset(): 0}

@@ -37,7 +37,7 @@ class Schemas:
         self, *, write_defaults: bool = False, calls: bool = False, one_spelling: bool = True, exponents: bool = False
     ) -> None:
         self.write_defaults = write_defaults
-        self.calls = calls  # whether objects of classes say which, for the notation of Python
+        self.calls = calls  # whether objects name their class, for the notation of Python
         self.one_spelling = one_spelling  # of each scalar, more or less
         self.exponents = exponents  # whether whole numbers may have them
         self.definitions: dict[str, Any] = {}

@@ -20,7 +20,7 @@ __all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "UNICODE", "VERBOSE", "
 
 IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII, UNICODE = 1, 2, 4, 8, 16, 32
 
-# What the last item of a sequence is, for the quantifier that may follow it.
+# The kind of the last item of a sequence, for the quantifier that may follow it.
 NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")

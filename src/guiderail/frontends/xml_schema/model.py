@@ -103,7 +103,7 @@ class Form:
     Attributes:
         name: ``{namespace}local``.
         attributes: in the order of the schema.
-        content: what stands between the tags.
+        content: what is between the tags.
         xsi_type: the type name to write, or None.
         nil: whether to write ``xsi:nil="true"``.
         path: where it was first found.

@@ -239,7 +239,7 @@ class SimpleTypes:
     def _made(self, found: Gathered) -> int:
         w = self.writer
         if found.enumeration is not None:
-            count = len(found.enumeration)  # each is looked for among all: strings are compared fast
+            count = len(found.enumeration)  # each is compared with all others: strings are fast to compare
             spend(20 * count + count * count // 20 if found.kind in _TEXTS else 5 * count * count)
             values = [
                 self.value(found.type, text, schema)

@@ -162,7 +162,7 @@ def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, 
     for token in added:
         text = token["content"]
         if not text or (SPACE in text and not token["normalized"]):
-            continue  # no text that is given back has it
+            continue  # no text that is given back contains it
         if token["normalized"] and (closed or SPACE in text):
             raise unsupported(f"it finds the added token {text!r} after it has changed the text")
         if not token["special"]:

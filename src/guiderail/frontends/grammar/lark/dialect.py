@@ -83,7 +83,7 @@ class Rewritten:
         renamed: names of the new text to those of the source, if they differ.
         notes: what was read and has no effect.
         foreign: whether it contained anything of llguidance's.
-        ignore_once: whether ignored text stands at most once between two terminals.
+        ignore_once: whether ignored text may occur only once between two terminals.
         captures: attributes of rules whose texts are captured.
         statements: the statements of the source.
         part_at: reads a separate language, from its first token and the start of the next one; returns where it ends.

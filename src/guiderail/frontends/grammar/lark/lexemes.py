@@ -98,7 +98,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
     rank = _rank(definition)
-    if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
+    if pattern.type == "str" and pattern.min_width:  # in any case, character by character
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
     lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
     try:
