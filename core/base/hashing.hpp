@@ -4,8 +4,8 @@
 //   Identity    128 bits; stands for a structure where there is nothing to compare it with: between arenas
 //
 // Why masks may be shared by identity alone. The hash covers everything that defines a structure, and encodes it in one
-// way only: every list and text is preceded by its length, every node by its kind. SipHash under a secret key is a
-// pseudo-random function (Aumasson & Bernstein 2012; the tables of Rust and Python use SipHash-1-3, too). Nobody
+// way only: every list and text is preceded by its length, every expression by its kind. SipHash under a secret key is
+// a pseudo-random function (Aumasson & Bernstein 2012; the tables of Rust and Python use SipHash-1-3, too). Nobody
 // outside sees an identity, nor anything that depends on one, except for the time that a shared mask saves, which tells
 // only whether two structures are equal. So an attacker who chooses the structures does no better than chance: among q
 // structures, two share an identity with a probability of at most q² / 2^129; for q = 2^40 that is 2^-49.

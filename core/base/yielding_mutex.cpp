@@ -26,7 +26,7 @@ void YieldingMutex::wait() {
 
 void YieldingMutex::wake() {
   const std::lock_guard lock(queue_mutex_);
-  if (!queue_.first) return;  // the waiter has not queued yet and is about to try
+  if (!queue_.first) return;  // the waiter is about to try by itself
   Waiter& first = queue_.pop_front();
   first.called = true;
   first.woken.notify_one();
