@@ -35,10 +35,10 @@ enum class Kind : u8 {
   Item,      // one item of such a list
   Decimal,   // the rest of a number
   // lexed/
-  Terminal,    // one of a set of terminals: a symbol of a grammar over terminals, not of bytes
-  Lexed,       // texts whose terminals such a grammar derives
-  Scan,        // a position in such a text
-  MunchGuard,  // what follows a lexeme, unless the lexeme could have continued with it
+  Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes
+  Lexed,       // the texts whose terminals such a grammar derives
+  Scan,        // a place in one
+  MunchGuard,  // what follows a lexeme that must not have continued
   // mask/
   Elided  // what was left out of a state: something follows here
 };

@@ -258,10 +258,10 @@ class MaskBuilder {
   u32 intern_outcome(std::span<const u32> of);
   Position position(const Lexed::Place& place, u32 how);
   Position near_position(u32 lexer, const Lexed::Place& place);
-  struct Transition {  // from the end of a lexeme on, at a place that was shortened
+  struct Transition {  // from the end of a lexeme on, at a place that was cut short
     Lexed::After how{};
     u32 start = 0;
-    bool passed = false;  // `place` is after it, not before
+    bool passed = false;  // `place` is after it and not in front
     Lexed::Place place{};
     Position next{};
   };

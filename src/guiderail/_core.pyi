@@ -154,7 +154,7 @@ class Builder:
         traps: Sequence[int] = (),  # terminals that may precede never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
-    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is rejected
+    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def replay(self, file: bytes, /) -> int: ...  # runs a program file; returns its root
