@@ -50,8 +50,7 @@ class IdTable {
       for (const Slot& slot : parts_.of(0).slots)
         if (slot.id != kNone) {
           Part& part = split.of(slot.tag >> (32 - kPartBits));
-          part.make_room(
-              std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // room in advance: it will rarely grow
+          part.make_room(std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // it will rarely grow
           place(part.slots, slot);
           ++part.count;
         }
