@@ -23,7 +23,7 @@ from guiderail.support.partial_json import PartialJson, Path, pointer
 __all__ = ["JsonPlace", "JsonWhere"]
 
 _DEEPEST = 24  # references and alternatives within each other in place
-_MOST = 64  # places of a schema at one place of a value
+_MOST = 64  # locations in a schema for one location in a value
 _WORDS = {
     "value": "a value begins",
     "item": "an item, or the end of the array",
@@ -117,7 +117,7 @@ class JsonWhere:
             try:
                 with self._document.evaluating():
                     spots = self._spots(self._document, reader, path, role)
-            except (GuiderailError, RecursionError):  # too hard to decide is no place, not a wrong one
+            except (GuiderailError, RecursionError):  # too hard to decide: no location, rather than a wrong one
                 spots = []
             sure = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.sure))
             possible = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.pointer not in sure))

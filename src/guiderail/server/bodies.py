@@ -23,7 +23,7 @@ DRAINED_SECONDS = 5.0
 """For which they are read."""
 
 _Receive = Callable[[], Awaitable[Any]]
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of one, alone or of a pair
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or in a pair
 
 
 class Gone(Exception):

@@ -112,14 +112,14 @@ class PartialJson:
         self._root: Any = None
         self._has_root = False
         self._events: list[Path] = []
-        self._offset = 0  # characters before the chunk at hand
-        # the string at hand
+        self._offset = 0  # characters before the current chunk
+        # the current string
         self._is_key = False
         self._text = ""  # the part of the string that `value` has shown
         self._parts: list[str] = []  # the pieces after that part
         self._escape = ""  # an unfinished escape, with its backslash
         self._high = ""  # the first half of a surrogate pair, which waits for the second
-        # the number or the word at hand
+        # the current number or word
         self._digits: list[str] = []
         self._word = ""
         self._word_value: bool | None = None

@@ -47,7 +47,7 @@ def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[
     before, pair = decode([[anchor], [anchor, anchor]])
     after = pair[len(before) :]
     if not _starts(pair, before) or not before.strip() or after.strip() != before.strip():
-        return [None] * len(tokens)  # a decoder that drops repetitions or cleans up even this text
+        return [None] * len(tokens)  # a decoder that drops repetitions, or cleans up even this text
     found: list[str | bytes | None] = []
     for text in decode([[anchor, token, anchor] for token in tokens]):
         whole = len(text) >= len(pair) and _starts(text, before) and _ends(text, after)

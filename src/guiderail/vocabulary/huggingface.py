@@ -53,7 +53,7 @@ def from_huggingface(
     spellings = _spellings(backend)
     oracle = FastDecoder(backend)
     table = _table(backend, spellings, oracle)
-    # The text of a special token stands for it in messages; it is never matched.
+    # The text of a special token represents it in messages; it is never matched.
     table = table.replace({i: text.encode("utf-8", "replace") for text, i in special.items() if i < table.count})
     for token in special.values():
         table.unplaced.pop(token, None)

@@ -40,8 +40,9 @@ __all__ = ["Vocabulary"]
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[list[int]], str]
 
-# Encoders that put a space before the first word are asked for a text after one of these, whose tokens are then
-# cut off: a line break, or where tokens join it with the text, a character that hardly any token holds.
+# An encoder that puts a space before the first word is given one of these and then the text, and the tokens of the
+# first are cut off: a line break, or, where a token joins the line break with the text, a character that hardly any
+# token contains.
 _ANCHORS = ("\n", "\x01")
 
 _REMEMBERED = 4096  # spellings that ``encode`` keeps

@@ -200,7 +200,7 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        if len(component.names) == 1 and goal in component.first:  # the result that the system below would give
+        if len(component.names) == 1 and goal in component.first:  # the same result as the system below
             labels = [step.label for step in component.steps[goal]]
             self._spend(len(labels))
             again = [repetition(choice(labels), 0, None)] if labels else []

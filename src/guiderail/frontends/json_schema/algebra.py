@@ -42,8 +42,8 @@ __all__ = ["Algebra"]
 MOST_CELLS = 64
 """Objects are kept as a union of so many cells at most, arrays of a quarter of them; more are read side by side."""
 
-_MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
-_PRUNED = 16  # times as many are looked through for those that are not empty
+_MOST_ALONE = 16  # times as many, if a condition is added to each and none is multiplied
+_PRUNED = 16  # times as many are searched for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
 _FEW = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)

@@ -109,7 +109,7 @@ class Plain:
         pairs = [digits_of(c) for c in side.cuts]
         self.whole = [p[0] for p in pairs]
         self.fraction = [p[1] for p in pairs]
-        self.sizes: list[int] = []  # lengths of integer parts that cuts have, rising
+        self.sizes: list[int] = []  # lengths of the integer parts of cuts, ascending
         self.ranges: list[Range] = []  # the cuts of each
         for i, whole in enumerate(self.whole):
             if self.sizes and self.sizes[-1] == len(whole):

@@ -24,7 +24,7 @@ ReadyGroup: TypeAlias = list[tuple[bool, tuple[tuple[int, int], ...]]]
 DEAD: Final = -1
 MAX_NESTING: Final = 400
 """Digits after which an expression is hidden in a rule: the core bounds how deep expressions nest."""
-_STATE: Final = 600  # bytes of a state and its edges, about
+_STATE: Final = 600  # approximate bytes of a state and its edges
 DIGITS: Final = b"0123456789"
 DIGIT: Final = tuple(bytes([b]) for b in DIGITS)
 

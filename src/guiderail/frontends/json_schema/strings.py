@@ -184,7 +184,7 @@ class Strings:
                 found |= texts
             return frozenset(found)
         if kind == "and" and any(part._kind == "texts" for part in parts):
-            return frozenset()  # only texts that the narrow side of a format leaves out are kept so
+            return frozenset()  # only texts that the narrow side of a format leaves out are stored like this
         return None
 
     def __contains__(self, text: object) -> bool:

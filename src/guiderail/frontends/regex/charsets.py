@@ -342,7 +342,7 @@ def _plain(name: str) -> str:
 
 
 def _names() -> ModuleType:
-    from guiderail.frontends.regex import _property_names  # only when a pattern asks
+    from guiderail.frontends.regex import _property_names  # only when a pattern needs it
 
     return _property_names
 

@@ -349,7 +349,7 @@ class _Writer:
             )
         if self.any_order:
             return self.unordered(written, others, cell)
-        # from the last argument to the first; by whether one was written before, and how many where that is counted
+        # from the last argument to the first; by whether one was written before, and (if counted) how many
         counted = cell.min > 0 or cell.max is not None
 
         def end(count: int) -> int:

@@ -20,7 +20,7 @@ __all__ = ["spend_on"]
 _TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
-_MOST = 10**9  # particles: a model with more is refused in any case
+_MOST = 10**9  # particles: a model with more is rejected in any case
 _PARTICLES = frozenset({"element", "any"})
 _MODELS = frozenset({"complexType", "group"})
 
@@ -32,7 +32,7 @@ class _Content:
     path: str
     name: str | None = None
     particles: int = 0
-    groups: list[str] = field(default_factory=list)  # that it refers to
+    groups: list[str] = field(default_factory=list)  # groups that it refers to
 
 
 def spend_on(texts: list[str]) -> None:
@@ -61,7 +61,7 @@ def spend_on(texts: list[str]) -> None:
 
 def _contents(text: str) -> list[_Content]:
     found: list[_Content] = []
-    inside: list[_Content | None] = [None]  # by the open tags: whose particles stand here
+    inside: list[_Content | None] = [None]  # by the open tags: the owner of the particles here
     names: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:

@@ -117,7 +117,7 @@ class GGUFModel:
 
     @property
     def max_batch(self) -> int | None:
-        return 64  # what the library was built with is 256; beyond 64 nothing is gained on a CPU
+        return 64  # the library was built for 256; beyond 64, nothing is gained on a CPU
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -101,7 +101,7 @@ class Rewritten:
     statements: list[Statement] = field(default_factory=list)
     part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
     starts: list[int] = field(default_factory=lambda: [0])  # of unchanged stretches in the new text …
-    shifts: list[int] = field(default_factory=lambda: [0])  # … and how far they are from those of the source
+    shifts: list[int] = field(default_factory=lambda: [0])  # … and their distances from those of the source
 
     def place(self, offset: int) -> int:
         """The position in the source of an offset in the rewritten text."""

@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = ["grammar_builder"]
 
-_NOTATION = "e852eff4c6290c7b"  # of the notation that is read here
+_NOTATION = "e852eff4c6290c7b"  # versions with the notation that is read here
 _DEEPEST = 40  # nested parentheses
 
 # Comments and blanks are consumed as a whole: a look-ahead prevents backtracking into them.

@@ -188,7 +188,7 @@ class _Labels:
         neutral, nsm = _set(_idna.BIDI_NEUTRAL) | _one(45), _set(_idna.BIDI_NSM)
         left = _valid() - rtl - arabic - european - neutral - nsm
         marks = b.repeat(one(nsm), 0)
-        # characters whose context asks for one that is written from the left
+        # characters whose context requires one that is written from the left
         out_of_place = CharSet([(c, c) for c in (_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)])
         from_right = b.intersection([
             b.repeat(one((rtl | arabic | european | neutral | nsm) - out_of_place), 1),

@@ -200,7 +200,7 @@ class _Parts:
         cases = [number, b.concat([number, comma])]
         digits = [bytes([c]) for c in b"0123456789"]
         units = [b.concat([self.text(d), comma]) for d in digits]
-        for d in range(10):  # m,n with as many digits: one, or two with the tens apart, or two with the same tens
+        for d in range(10):  # m,n with equally many digits: one; or two with different tens; or two with the same tens
             upwards = b.byte_class(b"0123456789"[d:])
             cases.append(b.concat([units[d], upwards]))
             if d:  # the tens of a number of two digits

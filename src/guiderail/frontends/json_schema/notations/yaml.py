@@ -186,7 +186,9 @@ class YamlLowering(Lowering):
         parts = [self._spaced(scalars, level)]
         if self.depths is None or level >> 1 < self.depths:
             for array in shape.arrays:
-                if array.unique or array.repeated:  # equal items are known by their texts: these have one each
+                if (
+                    array.unique or array.repeated
+                ):  # equal items are recognized by their texts, of which each has only one
                     parts.append(self._spaced(self.flow.array(array, level >> 1), level))
                 else:
                     parts.append(self.array(array, level))
