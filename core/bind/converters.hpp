@@ -1,5 +1,5 @@
-// Arguments and results, between Python and C++. nanobind's own converters of texts, lists and what is made of them are
-// noexcept, so where memory runs out they end the process. These raise MemoryError, and convert the same.
+// Arguments and results, between Python and C++. nanobind's own converters of texts, lists and types composed of them
+// are noexcept, so they end the process when memory runs out. These raise MemoryError instead, and convert the same.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,7 +21,7 @@
 
 namespace guiderail {
 
-// The members of a sequence that is no text, held as long as they are looked at.
+// The members of a sequence other than text. Keeps them alive while they are used.
 class Items {
  public:
   explicit Items(nanobind::handle of) {
@@ -46,7 +46,7 @@ class Items {
   std::size_t size_ = 0;
 };
 
-// Has f(value) called with what an object is; false: it is nothing of this type.
+// Converts an object and calls f(value); false: it is not of this type.
 template <typename T, typename F>
 bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list* cleanup, F f) {
   nanobind::detail::make_caster<T> caster;
@@ -221,7 +221,7 @@ struct type_caster<std::shared_ptr<T>> {
     value = to ? std::shared_ptr<T>(to, py_deleter{from.inc_ref().ptr()}) : nullptr;
     return true;
   }
-  // An object that holds what it refers to.
+  // An object that keeps alive what it refers to.
   static handle from_cpp(const std::shared_ptr<T>& from, rv_policy, cleanup_list* cleanup) {
     if (!from) return none().release();
     if (const handle known = Caster::from_cpp(from.get(), rv_policy::none, cleanup); known.is_valid()) return known;

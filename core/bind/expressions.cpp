@@ -9,7 +9,7 @@ using CharSetRef = std::shared_ptr<CharSet>;  // nanobind holders are not const
 
 CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSet>(p); }
 
-// A builder whose long operations let other threads run, and which refuses those meanwhile.
+// A builder whose long operations let other threads run, but reject uses of the builder by these.
 class SharedBuilder {
  public:
   SharedBuilder(u32 max_nodes, u32 fuel, u64 step_work, bool records)
@@ -20,7 +20,7 @@ class SharedBuilder {
     return builder_;
   }
   Builder* operator->() { return &**this; }
-  // While it lives, the core may let go of the interpreter lock, and other threads are refused.
+  // While it lives, the core may release the interpreter lock, and other threads are rejected.
   class Use {
    public:
     explicit Use(SharedBuilder& of) : mark_{of} {}
@@ -33,7 +33,7 @@ class SharedBuilder {
       }
       ~Mark() { of.in_use_ = false; }
       SharedBuilder& of;
-    } mark_;  // ends last: it changes under the interpreter lock
+    } mark_;  // destroyed last: it changes under the interpreter lock
     LetGo let_go_;
   };
   template <class Op>
@@ -47,7 +47,7 @@ class SharedBuilder {
   }
   Id replay(std::string_view file) { return Replay(builder_).all(contents_of(file, Saved::Program)); }
   std::string recorded(Id root) const { return contained(Saved::Program, builder_.recorded(root)); }
-  // An expression of this builder, to be looked at.
+  // An expression of this builder, read-only.
   Id check(Id e) {
     (**this).arena();
     return builder_.check(e);
@@ -97,7 +97,7 @@ Id make_members(SharedBuilder& b, const std::vector<nb::bytes>& names, const Val
       ops::Members{table_of(names, values, required, others, comma, colon, ordered, escapes), min, max, pending});
 }
 
-// A function of a builder that takes just the arguments of an operation, as Python gives them.
+// A builder function that takes just the arguments of an operation, as Python passes them.
 template <class Op>
 auto added() {
   return []<class... T>(std::type_identity<std::tuple<T&...>>) {
@@ -111,7 +111,7 @@ std::vector<ops::Part> parts_of(const Parts& parts) {
   return out;
 }
 
-// Objects whose alternatives are read side by side, see votes.cpp.
+// Objects whose alternatives are read in parallel: see votes.cpp.
 Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
              const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered, u32 escapes,
              const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells, const Parts& parts,
@@ -177,7 +177,7 @@ nb::object to_python(const Symbol& symbol) {
     const auto* text = std::get_if<std::string>(&symbol);
     return text ? nb::cast(*text) : nb::cast(std::get<u32>(symbol));
   }
-  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may be thrown
+  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may throw
   new (nb::inst_ptr<TokenSet>(made)) TokenSet(*set);
   nb::inst_mark_ready(made);
   return made;
@@ -337,7 +337,7 @@ void bind_expressions(nb::module_& m) {
            [](Program& p, Id s, nb::bytes data) {
              check_state(p, s);
              LetGo let_go;
-             // Whether this was read before is no matter of the constraint that asks: it counts by the byte.
+             // The cost counts bytes: it must not depend on what others have read before.
              const u64 before = Work::spent();
              const Id out = p.advance(s, view(data));
              Work::recount(before + data.size());

@@ -7,8 +7,8 @@
 namespace guiderail {
 namespace {
 
-// An array of NumPy as its ABI has it since NumPy 1.7 (pybind11 reads it so, too): the buffer protocol takes longer
-// than all the rest of a known mask, for it writes the type down as a text, and compares it.
+// A NumPy array by its ABI since NumPy 1.7 (pybind11 does the same): the buffer protocol takes longer than all the rest
+// of a known mask, because it formats the type as text and compares it.
 struct NumpyArray {
   PyObject_HEAD char* data;
   int dimensions;
@@ -21,11 +21,11 @@ struct NumpyType {
   char kind, letter, byte_order, features;
   int number;
 };
-constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // NumPy's
+constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // of NumPy
 
-// numpy.ndarray; null: nobody has imported it yet.
+// numpy.ndarray; null: not imported yet.
 PyTypeObject* numpy_arrays() {
-  static PyTypeObject* known = nullptr;  // under the interpreter lock
+  static PyTypeObject* known = nullptr;  // guarded by the interpreter lock
   if (!known) {
     const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
     nb::object type = nb::getattr(module, "ndarray", nb::none());
@@ -34,8 +34,8 @@ PyTypeObject* numpy_arrays() {
   return known;
 }
 
-// A writable int32 array of shape (words,) or (batch, words): NumPy as it is, or through the buffer protocol, which
-// costs a fraction of DLPack's hand-shake; anything else (torch) through DLPack.
+// A writable int32 array of shape (words,) or (batch, words). NumPy arrays are read directly, or through the buffer
+// protocol, which costs a fraction of DLPack's handshake. Everything else (torch) goes through DLPack.
 class Rows {
  public:
   explicit Rows(nb::handle array) {
@@ -81,12 +81,12 @@ class Rows {
                                        "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
     return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
   }
-  void pad(u32* row, std::size_t words) const {  // logits wider than the vocabulary: never allowed
+  void pad(u32* row, std::size_t words) const {  // logits beyond the vocabulary are never allowed
     if (width_ > words) std::memset(row + words, 0, (width_ - words) * 4);
   }
 
  private:
-  // False: it is no plain one, and what is wrong with it is for others to say.
+  // False: the array is not a plain one; the caller reports what is wrong with it.
   bool numpy(nb::handle array) {
     const auto& as = *reinterpret_cast<const NumpyArray*>(array.ptr());
     const auto& type = *reinterpret_cast<const NumpyType*>(as.type);
@@ -95,7 +95,7 @@ class Rows {
     if ((as.flags & (kAligned | kWriteable)) != (kAligned | kWriteable) || as.dimensions < 1 || as.dimensions > 2)
       return false;
     if (as.shape[as.dimensions - 1] > 1 && as.strides[as.dimensions - 1] != 4) return false;
-    kept_ = nb::borrow(array);  // as a buffer does: so it cannot be resized meanwhile
+    kept_ = nb::borrow(array);  // like a buffer: it prevents resizing meanwhile
     shape(as.dimensions, as.shape, [&](int i) { return as.strides[i]; }, as.data);
     return true;
   }
@@ -141,7 +141,7 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::i
   return restricts;
 }
 
-// The rows that matchers write, checked.
+// The rows that matchers write, validated.
 std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& rows,
                           const std::optional<std::vector<std::int64_t>>& rows_at) {
   if (rows_at && rows_at->size() != matchers.size())
@@ -157,7 +157,7 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
   return out;
 }
 
-unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a core
+unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one per core
   if (!asked) return 0;
   if (*asked < 1)
     throw Error("matcher-threads",
@@ -182,7 +182,7 @@ class Filling {
       readings_[i].emplace(*matchers_[i]);
       all_ready = all_ready && matchers_[i]->ready();
     }
-    if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
+    if (all_ready && matchers_.size() < 64) {  // copies take microseconds: waking a thread takes longer
       for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
     } else {
       work_.emplace(matchers_.size(), most, [this](std::size_t i) { fill(i); });
@@ -228,7 +228,7 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
     all_ready = all_ready && m->ready();
   }
   nb::gil_scoped_release release;
-  // Known masks are copies of microseconds: threads pay only for many of them.
+  // Known masks are copies of microseconds: threads only pay for many of them.
   if (all_ready && matchers.size() < 64) threads = 1;
   parallel(matchers.size(), threads, [&](std::size_t i) {
     matchers[i]->fill(out[i]);
@@ -272,7 +272,7 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 }  // namespace
 
 void bind_matching(nb::module_& m) {
-  // How long, in microseconds, others wait before long work makes room for them; for tests.
+  // How many microseconds others wait before long work makes room for them; for tests.
   m.def("set_lock_slice", [](u32 slice) { YieldingMutex::set_slice(std::chrono::microseconds(slice)); });
   nb::class_<Guide>(m, "Guide")
       .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
@@ -338,7 +338,7 @@ void bind_matching(nb::module_& m) {
                 ids.push_back(static_cast<u32>(s));
               }
             std::optional<nb::gil_scoped_release> release;
-            if (g->outgrown()) release.emplace();  // a fresh program takes its time
+            if (g->outgrown()) release.emplace();  // a fresh program takes a while
             new (self) Matcher(g, std::move(ids));
           },
           nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
@@ -390,7 +390,7 @@ void bind_matching(nb::module_& m) {
            [](Matcher& m) {
              const Matcher::Changing changing(m);
              const Program* current = m.guide().program().get();
-             std::optional<nb::gil_scoped_release> release;  // as for a new one; and the old program may end here
+             std::optional<nb::gil_scoped_release> release;  // as for a new one; may free the old program
              if (current != m.program().get() || m.program()->outgrown()) release.emplace();
              m.reset();
            })

@@ -1,4 +1,4 @@
-// Values of Python's, looked through where Python itself would take most of the time that reading a schema takes.
+// Checks of Python values for which Python itself would take most of the time of reading a schema.
 #include <unordered_set>
 #include <vector>
 
@@ -12,10 +12,10 @@ bool is_scalar(PyObject* value) {
          value == Py_None;
 }
 
-// Whether it holds only what JSON reads into, and no more parts than `most` where it is written out: what is shared
-// counts each time, and what holds itself has too many.
+// Does it contain only what JSON reads into, and at most `most` parts when written out? Shared parts count each time,
+// so a value that contains itself has too many.
 bool is_plain_json(nb::handle value, std::size_t most) {
-  std::vector<PyObject*> found;  // they live as long as `value`, for nothing of Python runs meanwhile
+  std::vector<PyObject*> found;  // they live as long as `value`, since no Python code runs meanwhile
   auto take = [&](PyObject* part) {
     const bool holds = PyDict_CheckExact(part) || PyList_CheckExact(part);
     if (holds) found.push_back(part);
@@ -41,8 +41,8 @@ bool is_plain_json(nb::handle value, std::size_t most) {
   return true;
 }
 
-// Parts of a value of dicts, lists and tuples where it is written out; counting ends beyond `most`. -1: something is in
-// it twice.
+// The number of parts of a value of dicts, lists and tuples; counting stops beyond `most`. -1: some container occurs
+// twice.
 std::int64_t unshared_parts(nb::handle value, std::int64_t most) {
   std::vector<PyObject*> found;
   std::unordered_set<PyObject*> seen;

@@ -6,7 +6,7 @@ namespace guiderail {
 
 namespace {
 PyObject* core_error = nullptr;
-PyObject* factory = nullptr;  // (code, message) -> exception, of the Python layer: so hot calls need no wrapper there
+PyObject* factory = nullptr;  // (code, message) -> exception, from the Python layer: hot calls need no wrapper there
 }  // namespace
 
 void raise_error(const std::string& code, const std::string& message) {
@@ -112,7 +112,7 @@ void bind_vocabulary(nb::module_& m) {
       .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
 }
 
-// A level of a pre-tokenizer: (operation, atoms, where it continues, where else) each.
+// A level of a pre-tokenizer; for each instruction: operation, atoms, where it continues, where otherwise.
 using Instructions = std::vector<std::tuple<u32, u64, u32, u32>>;
 
 void bind_spelling(nb::module_& m) {

@@ -35,7 +35,7 @@ PREPARE = 12
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
 
 _MOST_PREPARED = 4096
-_CONTINUATIONS = 1024  # states of which example_continuations keeps what it found
+_CONTINUATIONS = 1024  # states whose results example_continuations keeps
 _CACHED_GUIDES = 128
 _CACHED_BYTES = 256 << 20  # total of all cached guides, as Guide.memory_size_bytes counts
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
@@ -43,7 +43,7 @@ _MISS = 8
 
 
 class Options(NamedTuple):
-    """Options of a guide: see :func:`compile`."""
+    """The options of a guide: see :func:`compile`."""
 
     max_nodes: int = MAX_NODES
     fuel: int = FUEL

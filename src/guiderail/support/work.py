@@ -77,7 +77,7 @@ def out_of_work(error: LimitError) -> bool:
 
 
 class _Result:
-    """A kept result with its price: the steps of its own, and the other kept results that it needed."""
+    """A cached result with its price: its own steps, and the other cached results that it needed."""
 
     __slots__ = ("elsewhere", "needed", "own", "value")
 

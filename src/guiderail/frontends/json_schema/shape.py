@@ -160,7 +160,7 @@ class Obligation:
         self._open: list[tuple[Strings, Term]] = []
 
     def terms(self, name: str) -> list[Term]:
-        """Terms one of which the value of a member must satisfy to meet the obligation."""
+        """Terms: a member meets the obligation if its value satisfies one of them."""
         if self._named is None:
             self._named = {}
             for keys, term in self.ways:
