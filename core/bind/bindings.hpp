@@ -25,7 +25,8 @@ void raise_error(const std::string& code, const std::string& message);
 
 // While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
 // longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of
-// Python objects is made before and after.
+// Python objects is made before and after. Free-threaded Python has no such lock; there the thread detaches, for the
+// garbage collector waits until every thread that is attached stops.
 class LetGo final : public Patience {
  public:
   LetGo() = default;
