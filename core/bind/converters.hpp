@@ -129,9 +129,8 @@ struct type_caster<guiderail::Held<T>> {
   bool from_python(handle from, guiderail::u32 flags, cleanup_list* cleanup) {
     const guiderail::Items items(from);
     return items.is_valid() && guiderail::converted<std::vector<T*>>(
-                                   items.tuple(), flags, cleanup, [&](std::vector<T*>&& objects) {
-                                     value = {items.tuple(), std::move(objects)};
-                                   });
+                                   items.tuple(), flags, cleanup,
+                                   [&](std::vector<T*>&& objects) { value = {items.tuple(), std::move(objects)}; });
   }
 };
 

@@ -272,10 +272,8 @@ void bind_expressions(nb::module_& m) {
       .def("intersection", added<ops::Intersection>())
       .def("complement", added<ops::Complement>())
       .def("repeat", added<ops::Repeat>(), nb::arg(), nb::arg(), nb::arg() = -1)
-      .def("choice",
-           [](SharedBuilder& b, const std::vector<nb::bytes>& texts) {
-             return b.add_patiently(ops::Choice{strings(texts)});
-           })
+      .def("choice", [](SharedBuilder& b,
+                        const std::vector<nb::bytes>& texts) { return b.add_patiently(ops::Choice{strings(texts)}); })
       .def("substring_of",
            [](SharedBuilder& b, const std::vector<nb::bytes>& texts) {
              return b.add_patiently(ops::SubstringOf{strings(texts)});
