@@ -38,6 +38,7 @@ class Items {
     if (tuple_.is_valid()) size_ = static_cast<std::size_t>(PyTuple_Size(tuple_.ptr()));
   }
   bool is_valid() const { return tuple_.is_valid(); }
+  const nanobind::object& tuple() const { return tuple_; }
   std::size_t size() const { return size_; }
   nanobind::handle operator[](std::size_t i) const { return PyTuple_GetItem(tuple_.ptr(), static_cast<Py_ssize_t>(i)); }
 
@@ -56,6 +57,13 @@ bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list*
   f(caster.operator nanobind::detail::cast_t<T>());
   return true;
 }
+
+// Objects of a sequence, held: the sequence itself may lose them meanwhile.
+template <typename T>
+struct Held {
+  nanobind::object tuple;
+  std::vector<T*> objects;
+};
 
 template <typename T>
 concept NotANumber = !std::is_arithmetic_v<T>;
@@ -112,6 +120,17 @@ struct type_caster<std::vector<T>> : list_caster<std::vector<T>, T> {
                                    [&](auto&& one) { value.push_back(std::forward<decltype(one)>(one)); }))
         return false;
     return true;
+  }
+};
+
+template <typename T>
+struct type_caster<guiderail::Held<T>> {
+  NB_TYPE_CASTER(guiderail::Held<T>, make_caster<std::vector<T*>>::Name)
+  bool from_python(handle from, guiderail::u32 flags, cleanup_list* cleanup) {
+    const guiderail::Items items(from);
+    return items.is_valid() && guiderail::converted<std::vector<T*>>(
+                                   items.tuple(), flags, cleanup,
+                                   [&](std::vector<T*>&& objects) { value = {items.tuple(), std::move(objects)}; });
   }
 };
 

@@ -1,6 +1,8 @@
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <deque>
+#include <mutex>
 
 #include "bind/bindings.hpp"
 
@@ -25,13 +27,14 @@ constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // of NumPy
 
 // numpy.ndarray; null: not imported yet.
 PyTypeObject* numpy_arrays() {
-  static PyTypeObject* known = nullptr;  // guarded by the interpreter lock
-  if (!known) {
-    const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
-    nb::object type = nb::getattr(module, "ndarray", nb::none());
-    if (PyType_Check(type.ptr())) known = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-  }
-  return known;
+  static std::atomic<PyTypeObject*> known{nullptr};  // held for as long as the process lives
+  if (PyTypeObject* type = known.load(std::memory_order_acquire)) return type;
+  const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
+  nb::object type = nb::getattr(module, "ndarray", nb::none());
+  PyTypeObject* nothing = nullptr;
+  if (PyType_Check(type.ptr()) && known.compare_exchange_strong(nothing, reinterpret_cast<PyTypeObject*>(type.ptr())))
+    type.release();
+  return known.load(std::memory_order_acquire);
 }
 
 // A writable int32 array of shape (words,) or (batch, words). NumPy arrays are read directly, or through the buffer
@@ -129,11 +132,11 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::i
   Rows rows(bitmask);
   const std::size_t words = m.guide().vocabulary().words();
   u32* out = rows.row(row, words);
+  const Matcher::Reading reading(m);
   bool restricts;
-  if (!budget && m.check_unchanging().ready()) {
+  if (!budget && m.ready()) {
     restricts = m.fill(out);
   } else {
-    const Matcher::Reading reading(m);
     nb::gil_scoped_release release;
     restricts = budget ? m.fill(out, *budget) : m.fill(out);
   }
@@ -151,7 +154,8 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
     if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
     const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
-    if (matchers[i]->check_unchanging().terminated())
+    const Matcher::Reading reading(*matchers[i]);
+    if (matchers[i]->terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
   }
   return out;
@@ -168,11 +172,11 @@ unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one per c
 // Masks that native threads fill while Python continues.
 class Filling {
  public:
-  Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
+  Filling(const Held<Matcher>& matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
           const std::optional<std::int64_t>& threads)
-      : kept_(matchers),
+      : kept_(matchers.tuple),
         rows_(bitmask),
-        matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
+        matchers_(matchers.objects),
         out_(rows_of(matchers_, rows_, rows_at)),
         seconds_(matchers_.size(), 0.0),
         readings_(matchers_.size()) {
@@ -191,6 +195,7 @@ class Filling {
   void wait() {
     if (!work_) return;
     nb::gil_scoped_release release;
+    const std::lock_guard lock(waiting_);
     work_->wait();
   }
   bool done() const { return !work_ || work_->done(); }
@@ -207,17 +212,19 @@ class Filling {
     rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
     seconds_[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
-  nb::list kept_;
+  nb::object kept_;
   Rows rows_;
   std::vector<Matcher*> matchers_;
   std::vector<u32*> out_;
   std::vector<double> seconds_;  // each written by the thread that fills the row
   std::vector<std::optional<Matcher::Reading>> readings_;
+  std::mutex waiting_;              // of the thread that waits, and does what no other has begun
   std::optional<Background> work_;  // destroyed first: it uses the others
 };
 
-void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
-               std::optional<std::vector<std::int64_t>> rows_at, std::optional<std::int64_t> asked) {
+void fill_many(const Held<Matcher>& held, nb::handle bitmask, std::optional<std::vector<std::int64_t>> rows_at,
+               std::optional<std::int64_t> asked) {
+  const std::vector<Matcher*>& matchers = held.objects;
   unsigned threads = threads_of(asked);
   Rows rows(bitmask);
   const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
@@ -255,6 +262,13 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
   std::vector<bool> accepted = m.fill_draft(draft, *parents, out);
   for (u32* row : out) rows.pad(row, words);
   return accepted;
+}
+
+// A function of Python's that only looks at a matcher.
+template <auto Of>
+auto reads(const Matcher& m) {
+  const Matcher::Reading reading(m);
+  return (m.*Of)();
 }
 
 void check_state(Program& program, Id state, Id least) {
@@ -342,9 +356,13 @@ void bind_matching(nb::module_& m) {
             new (self) Matcher(g, std::move(ids));
           },
           nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
-      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other.check_unchanging()); })
-      .def_prop_ro("state", [](const Matcher& m) { return m.check_unchanging().state(); })
-      .def_prop_ro("program", [](const Matcher& m) { return m.check_unchanging().program(); })
+      .def("__init__",
+           [](Matcher* self, const Matcher& other) {
+             const Matcher::Reading reading(other);
+             new (self) Matcher(other);
+           })
+      .def_prop_ro("state", &reads<&Matcher::state>)
+      .def_prop_ro("program", &reads<&Matcher::program>)
       .def("accept_token",
            [](Matcher& m, std::int64_t token) {
              const Matcher::Changing changing(m);
@@ -404,29 +422,29 @@ void bind_matching(nb::module_& m) {
              }
              return to_bytes(forced);
            })
-      .def("is_accepting", [](const Matcher& m) { return m.check_unchanging().accepting(); })
+      .def("is_accepting", &reads<&Matcher::accepting>)
       .def("is_complete",
            [](const Matcher& m) {
              const Matcher::Reading reading(m);
              LetGo let_go;
              return m.complete();
            })
-      .def("is_terminated", [](const Matcher& m) { return m.check_unchanging().terminated(); })
+      .def("is_terminated", &reads<&Matcher::terminated>)
       .def("stop_token_ids", &Matcher::stops)
-      .def_prop_ro("step_count", [](const Matcher& m) { return m.check_unchanging().step_count(); })
+      .def_prop_ro("step_count", &reads<&Matcher::step_count>)
       .def(
           "history",
           [](const Matcher& m, std::optional<std::int64_t> last) {
             if (last && *last < 0)
               throw Error("matcher-history",
                           "history takes a number of steps, 0 or more, not " + std::to_string(*last));
-            m.check_unchanging();
+            const Matcher::Reading reading(m);
             return m.history(last ? static_cast<std::size_t>(*last) : m.step_count());
           },
           nb::arg("last") = nb::none());
 
   nb::class_<Filling>(m, "Filling")
-      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&,
+      .def(nb::init<const Held<Matcher>&, nb::handle, const std::optional<std::vector<std::int64_t>>&,
                     const std::optional<std::int64_t>&>(),
            nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = nb::none())
       .def("wait", &Filling::wait)

@@ -368,7 +368,8 @@ class Background {
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  void wait();  // runs the jobs that no thread has begun; rethrows the first exception, once
+  // Does what no thread has begun; rethrows the first exception, once. For one thread at a time.
+  void wait();
   bool done() const;
 
  private:

@@ -136,7 +136,7 @@ struct Background::Work {
   Task task;
   Pool* pool;
   long owner;
-  bool waited = false;
+  std::atomic<bool> waited{false};  // done() may be asked meanwhile
 };
 
 Background::Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job)
@@ -159,14 +159,14 @@ Background::~Background() {
 }
 
 void Background::wait() {
-  if (std::exchange(work_->waited, true)) return;
+  if (work_->waited) return;
   if (work_->owner != process()) {
     work_->task.next = 0;  // what the parent's threads had begun stays with them
     work_->task.work();
-    if (work_->task.error) std::rethrow_exception(work_->task.error);
-    return;
+  } else {
+    work_->pool->finish(work_->task);
   }
-  work_->pool->finish(work_->task);
+  work_->waited = true;
   if (work_->task.error) std::rethrow_exception(work_->task.error);
 }
 
