@@ -144,11 +144,10 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   if (at.proof && spelling_.meets(static_cast<int>(ask.last), *at.proof, bytes))
     return judged_[ask] = {Answer::Yes, bytes + kCharacter};
   const auto length = [&](u32 token) { return static_cast<u32>(vocabulary_.bytes(token).size()); };
-  for (u32 token : at.proved)
-    if (spelling_.follows(ask.last, token)) return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
+  if (const u32 token = spelling_.first_after(ask.last, at.proved); token != Spelling::kNoToken)
+    return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
   judged_[ask] = {};  // while it is looked for
-  bool unclear = at.unclear;
-  for (u32 token : at.doubtful) unclear = unclear || spelling_.follows(ask.last, token);
+  bool unclear = at.unclear || spelling_.first_after(ask.last, at.doubtful) != Spelling::kNoToken;
   for (const Ahead::Open& open : at.open) {
     for (const bool begins : {true, false}) {
       const u32 place = begins ? open.ways.begins : open.ways.inside;
@@ -166,7 +165,7 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   return judged_[ask] = {unclear ? Answer::Unclear : Answer::No, 0};
 }
 
-void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens,
+void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
                       Spelling::Proof& proof) {
   using Forgets = MaskBuilder::Forgets;
   make_room();

@@ -30,7 +30,7 @@ class SpelledTexts {
   // Tokens that complete the text, stop tokens not counted, as far as was found; kInf: nothing completes it.
   u32 needed(const Guide& guide, Id state, const Spelling::State& spelled);
   // Is a token allowed that the constraint and the spelling allow, and that leads to this?
-  bool allows(const Guide& guide, const Position& next);
+  bool allows(const Guide& guide, const Position& at, u32 token, const Position& next);
   // Takes those tokens out of a mask of the constraint that cannot come, and those after which no completion of at most
   // `left` tokens was found.
   void restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words);
@@ -54,15 +54,23 @@ class SpelledTexts {
     u32 token = kNoToken;  // the first of them, where it is known
   };
   using Seen = std::unordered_set<Key, Hasher>;
+  struct Search {  // for a completion
+    u32 fuel;      // tokens that may still be looked at
+    Seen seen{};
+    std::vector<std::pair<Id, Spelling::State>> reached{};  // that could be looked at next
+  };
 
   void find_manner();
   bool replaceable(u8 byte) const;
   bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
-  void prove(Id state, const Spelling::State& spelled, u32* words);
+  const Outlooks::View& view(Id state);
+  void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
-  bool go_on(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen);
+  enum class Life : u8 { None, Some, Unknown };  // Unknown: no completion was found
+  Life look_for_life(Id state, const Spelling::State& spelled);
+  bool go_on(Id state, const Spelling::State& spelled, Search& search);
   template <class F>
   bool each_token(Id state, F f);
   u32 need(Id state, const Spelling::State& spelled);
@@ -90,8 +98,10 @@ class SpelledTexts {
   bool manner_known_ = false;
   bool plain_ = false;   // whatever the constraint lets come can be spelled, once it begins a piece
   bool strict_ = false;  // but not where a separate text is begun
-  Words open_, asked_;
-  std::unordered_map<Key, bool, Hasher> lives_;
+  std::vector<u32> open_;
+  std::optional<Key> masked_;  // the place whose mask was made last,
+  Words mask_;                 // and that mask
+  std::unordered_map<Key, Life, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // of a text that completes another state
     std::shared_ptr<const std::string> text;

@@ -186,6 +186,7 @@ void Spelling::sort_disorderly() {
     }
     if (tree.orderly) continue;
     disorderly_.push_back(t);
+    disorderly_of_[tree.left].push_back(t);
     std::set<u32> before;
     for (u32 y = t; y != kNone; y = trees_[y].left)
       if (auto it = bound_before.find(y); it != bound_before.end()) before.insert(it->second.begin(), it->second.end());
@@ -278,7 +279,7 @@ void Spelling::hold_odd() {
 }
 
 // Leaves open the tokens that bring a piece to the end of such a text, or towards it.
-void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
+void Spelling::leave_ends(u32 node, u32* proved, std::vector<u32>& left) const {
   std::vector<std::pair<u32, u32>> open{{node, 0}};  // places in the texts, and in the trie of the tokens
   while (!open.empty()) {
     const auto [at, from] = open.back();
@@ -287,9 +288,8 @@ void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
       const u32 to = vocabulary_->child(from, byte);
       if (to == kNoFan) continue;
       if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) {
-        const u32 bit = proved[token >> 5] & 1u << (token & 31);
-        proved[token >> 5] &= ~bit;
-        left[token >> 5] |= bit;
+        if (proved[token >> 5] >> (token & 31) & 1) left.push_back(static_cast<u32>(token));
+        proved[token >> 5] &= ~(1u << (token & 31));
       }
       open.push_back({next, to});
     }
@@ -391,9 +391,9 @@ void Spelling::correct(u32 token, Words& out) const {
   }
   for (u32 other : disorderly_) set_bit(out, other);
   for (u32 x = token; x != kNone; x = trees_[x].right) {
-    for (u32 made : began_by_[x])
-      for (u32 i = begin_[trees_[made].right]; !trees_[made].orderly && i < end_[trees_[made].right]; ++i)
-        play(ordered_[i]);
+    if (auto it = disorderly_of_.find(x); it != disorderly_of_.end())
+      for (u32 made : it->second)
+        for (u32 i = begin_[trees_[made].right]; i < end_[trees_[made].right]; ++i) play(ordered_[i]);
     if (auto it = disorderly_after_.find(x); it != disorderly_after_.end())
       for (u32 other : it->second) play(other);
   }
