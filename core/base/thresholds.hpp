@@ -149,6 +149,7 @@ inline constexpr u32 kFewSpelled = 64;                   // the same before a te
 inline constexpr std::size_t kSpelledTexts = 64;         // texts that are spelled after tokens of such a search
 inline constexpr std::size_t kSpelledDepth = 512;        // tokens of a completion that is searched for
 inline constexpr std::size_t kMostRows = 1024;           // tokens of which the pairs are kept, 16 KB each
+inline constexpr std::size_t kMostWays = 1u << 17;       // places with tokens of which the next is known, 48 bytes each
 inline constexpr std::size_t kOutlookBytes = 16u << 20;  // bytes of what may follow the tokens of forms of states
 inline constexpr std::size_t kProofBytes = 32u << 20;    // bytes of sets of proved tokens, 80 KB each
 inline constexpr std::size_t kExtentBytes = 8u << 20;    // bytes of the same of whole vocabularies, 32 KB each

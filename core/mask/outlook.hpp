@@ -52,7 +52,9 @@ class Outlooks {
     bool unclear = false;
     u32 bytes = 0;
     std::shared_ptr<Spelling::Proof> proof;  // of tokens of a class, null: none
-    std::vector<u32> proved, doubtful;             // within the piece
+    std::vector<std::pair<u32, Id>> outcomes;    // tokens and where they lead,
+    std::size_t looked = 0;                      // of which so many were looked at:
+    std::vector<u32> proved, doubtful;           // within the piece
     struct Open {
       u32 token;
       Id to;
@@ -73,7 +75,7 @@ class Outlooks {
     }
   };
   Judged judge(const Ask& ask, u32 depth);
-  const Ahead& ahead(const Ask& ask);
+  Ahead& ahead(const Ask& ask);
   void look_ahead(const Ask& ask, Ahead& out);
   void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
   std::shared_ptr<const Spelling::Outlook> endless(Id state);

@@ -250,6 +250,9 @@ void Spelling::sort_shapes() {
   }
   for (auto& [key, tokens] : by_atoms) {
     for (u32 t : tokens) shape_of_[t] = static_cast<u32>(shapes_.size());
+    const std::string before = shapes_.empty() ? std::string() : shapes_.back().atoms;
+    const auto end = std::mismatch(key.begin(), key.end(), before.begin(), before.end()).first;
+    alike_.push_back(static_cast<u32>(end - key.begin()));
     shapes_.push_back({key, std::move(tokens)});
   }
   std::stable_sort(broken_.begin(), broken_.end(),  // shorter ones first
@@ -439,13 +442,10 @@ const Words& Spelling::row(u32 token) {
 template <class F>
 void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
   std::vector<Pretokens::State> states{state};
-  const std::string* before = nullptr;
   for (u32 i = 0; i < shapes_.size(); ++i) {
+    if (states.back() == Pretokens::kDead && alike_[i] + 1 >= states.size()) continue;
     const std::string& atoms = shapes_[i].atoms;
-    std::size_t same = 0;
-    while (before && same < atoms.size() && same < before->size() && atoms[same] == (*before)[same]) ++same;
-    before = &atoms;
-    states.resize(std::min(states.size(), same + 1));
+    states.resize(std::min<std::size_t>(states.size(), alike_[i] + 1));
     while (states.size() <= atoms.size() && states.back() != Pretokens::kDead)
       states.push_back(
           pretokens_.step(states.back(), static_cast<u8>(atoms[states.size() - 1]), cut && states.size() == 1));
@@ -561,6 +561,7 @@ std::size_t Spelling::memory() {
                                                              sizeof(began_by_[0]) + 2 * sizeof(std::pair<u64, u32>));
   for (const auto& masks : masks_)
     if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
+  bytes += ways_.size() * (sizeof(u64) + sizeof(Ways) + 24) + bytes_of(cuts_after_);
   return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
 }
 

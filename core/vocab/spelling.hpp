@@ -213,6 +213,7 @@ class Spelling {
   void take_broken(Pretokens::State state, bool cut, Masks& to);
   Follow cuts_after(Pretokens::State state);
   void rank(Proof& proof) const;
+  Ways make_ways(u32 place, u32 token);
   const Proof& extent(u32 pieces, Follow after);
   Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
@@ -232,6 +233,7 @@ class Spelling {
   Separate separate_;
   std::unordered_set<u32> separate_tokens_;
   std::vector<Shape> shapes_;
+  std::vector<u32> alike_;  // by shape: atoms that it begins with as the one before does
   std::vector<Broken> broken_;
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
   ByteSet bytes_;                        // those that are tokens
@@ -256,6 +258,9 @@ class Spelling {
   std::vector<Place> places_;
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
+  static constexpr Follow kNotAsked = ~Follow{0};
+  std::vector<Follow> cuts_after_;         // by state of the pre-tokenizer
+  std::unordered_map<u64, Ways> ways_;     // by place and token
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
   std::atomic<u64> numbers_{0};

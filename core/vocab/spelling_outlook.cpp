@@ -97,8 +97,11 @@ void Spelling::find_finishes() {
 }
 
 Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
-  if (!odd_.empty()) state = pretokens_.retag(state, [](u32) { return 1; });
-  return pretokens_.cuts(state);
+  if (odd_.empty()) return pretokens_.cuts(state);
+  if (state < cuts_after_.size() && cuts_after_[state] != kNotAsked) return cuts_after_[state];
+  const Follow found = pretokens_.cuts(pretokens_.retag(state, [](u32) { return 1; }));
+  if (cuts_after_.size() <= state) cuts_after_.resize(pretokens_.size(), kNotAsked);
+  return cuts_after_[state] = found;
 }
 
 // The tokens that are not made of whole characters, of those that may come in a state.
@@ -245,8 +248,15 @@ std::vector<u32> Spelling::unnoted(const Proof& proof, const std::vector<u32>& t
 
 Spelling::Ways Spelling::ways(u32 at, u32 token) {
   std::lock_guard lock(mutex_);
+  if (!is_piece(token)) return {};
+  const u64 key = u64{at} << 32 | token;
+  if (const auto known = ways_.find(key); known != ways_.end()) return known->second;
+  if (ways_.size() >= kMostWays) ways_.clear();
+  return ways_.emplace(key, make_ways(at, token)).first->second;
+}
+
+Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
   Ways out;
-  if (!is_piece(token)) return out;
   const auto [asked, separate] = places_[at];
   const u32 begun = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
   if (begun == Separate::kFound) return out;
