@@ -163,7 +163,7 @@ void Spelling::plant(const Merges& merges) {
     tree.made = true;
     trees_[t] = tree;
     set_bit(own_, t);
-    if (tree.left != kNone) made_of_.emplace(pair_of(tree.left, tree.right), t);
+    if (tree.left != kNone) made_of_.set(pair_of(tree.left, tree.right), t);
   }
   for (u32 t = 0; t < count; ++t)
     if (!trees_[t].made && whole_ && is_piece(t)) odd_.push_back(t);
@@ -321,14 +321,14 @@ u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
 // May b follow a? In order of ranks: a merge across is done if its parts are not taken in before.
 bool Spelling::pair(u32 a, u32 b) const {
   if (!trees_[a].made || !trees_[b].made) return false;
-  if (!trees_[a].orderly || !trees_[b].orderly) return played(a, b);
+  if (!trees_[a].orderly || !trees_[b].orderly) return played(steps(a), steps(b));
   u32 absorbed = kNone;  // the merge that takes x in
   for (u32 x = a;;) {
     u32 taken = kNone;
     for (u32 y = b;;) {
-      if (auto it = made_of_.find(pair_of(x, y)); it != made_of_.end()) {
-        const u32 rank = trees_[it->second].rank;
-        if (!trees_[it->second].orderly) return played(a, b);
+      if (const u32* made = made_of_.find(pair_of(x, y))) {
+        const u32 rank = trees_[*made].rank;
+        if (!trees_[*made].orderly) return played(steps(a), steps(b));
         if (rank < absorbed && rank <= taken) return false;
       }
       if (trees_[y].left == kNone) break;
@@ -339,6 +339,14 @@ bool Spelling::pair(u32 a, u32 b) const {
     absorbed = trees_[x].rank;
     x = trees_[x].right;
   }
+}
+
+bool Spelling::known_pair(u32 a, u32 b) {
+  if (rows_[a]) return (*rows_[a])[b >> 5] >> (b & 31) & 1;
+  if (const u8* known = pairs_.find(pair_of(a, b))) return *known != 0;
+  const bool found = pair(a, b);
+  pairs_.set(pair_of(a, b), found, kMostNeighbours);
+  return found;
 }
 
 // How a token is made, merge by merge.
@@ -356,9 +364,8 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
     std::size_t best = 0;
     u32 least = kNone, made = 0;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i)
-      if (auto it = made_of_.find(pair_of(parts[i], parts[i + 1]));
-          it != made_of_.end() && trees_[it->second].rank < least) {
-        made = it->second;
+      if (const u32* one = made_of_.find(pair_of(parts[i], parts[i + 1])); one && trees_[*one].rank < least) {
+        made = *one;
         least = trees_[made].rank;
         best = i;
       }
@@ -370,11 +377,10 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
 }
 
 // The same step by step, where a merge is worth more than those of its parts.
-bool Spelling::played(u32 a, u32 b) const {
-  const std::vector<Step> left = steps(a), right = steps(b);
+bool Spelling::played(const std::vector<Step>& left, const std::vector<Step>& right) const {
   for (std::size_t i = 0, j = 0;;) {
-    if (auto it = made_of_.find(pair_of(left[i].last, right[j].first)); it != made_of_.end()) {
-      const u32 rank = trees_[it->second].rank;
+    if (const u32* made = made_of_.find(pair_of(left[i].last, right[j].first))) {
+      const u32 rank = trees_[*made].rank;
       if (rank < left[i].rank && rank <= right[j].rank) return false;
     }
     if (left[i].rank == kNone && right[j].rank == kNone) return true;
@@ -383,8 +389,15 @@ bool Spelling::played(u32 a, u32 b) const {
 }
 
 // Plays what a row by ranges does not tell.
-void Spelling::correct(u32 token, Words& out) const {
-  const auto play = [&](u32 other) { pair(token, other) ? set_bit(out, other) : clear_bit(out, other); };
+void Spelling::correct(u32 token, Words& out) {
+  const std::vector<Step> own = steps(token);
+  const auto follows = [&](u32 other) {
+    if (trees_[other].orderly) return pair(token, other);
+    const auto [known, fresh] = steps_of_.try_emplace(other);
+    if (fresh) known->second = steps(other);
+    return played(own, known->second);
+  };
+  const auto play = [&](u32 other) { follows(other) ? set_bit(out, other) : clear_bit(out, other); };
   if (!trees_[token].orderly) {
     out = own_;
     for (u32 x = token; x != kNone; x = trees_[x].right)
@@ -535,7 +548,7 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   }
   Pretokens::State begun = Pretokens::kDead, inside = Pretokens::kDead;
   if (trees_[token].made || whole_) begun = read(pieces, token, true);
-  if (state.last >= 0 && pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
+  if (state.last >= 0 && known_pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
   begun = pretokens_.unite(begun, inside);
   if (!odd_.empty()) begun = pretokens_.retag(begun, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
   if (begun == Pretokens::kDead) return {kDead, -1};
@@ -558,10 +571,11 @@ bool Spelling::may_end(const State& state) {
 std::size_t Spelling::memory() {
   std::lock_guard lock(mutex_);
   std::size_t bytes = pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) +
-                                                             sizeof(began_by_[0]) + 2 * sizeof(std::pair<u64, u32>));
+                                                             sizeof(began_by_[0]));
   for (const auto& masks : masks_)
     if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
-  bytes += ways_.size() * (sizeof(u64) + sizeof(Ways) + 24) + bytes_of(cuts_after_);
+  bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
+  for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
   return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
 }
 

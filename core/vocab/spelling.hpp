@@ -18,6 +18,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/flat_map.hpp"
 #include "base/hashing.hpp"
 #include "base/lru_cache.hpp"
 #include "base/thresholds.hpp"
@@ -198,8 +199,9 @@ class Spelling {
   void leave_ends(u32 node, u32* proved, std::vector<u32>& left) const;
   u32 walk_odd(u32 tag, std::string_view text) const;
   std::vector<Step> steps(u32 token) const;
-  bool played(u32 a, u32 b) const;
-  void correct(u32 token, Words& out) const;
+  bool played(const std::vector<Step>& left, const std::vector<Step>& right) const;
+  void correct(u32 token, Words& out);
+  bool known_pair(u32 a, u32 b);
   void forbid_after(u32 part, u32 absorbed, Words& out) const;
   const Words& row(u32 token);
   Pretokens::State untagged(Pretokens::State state);
@@ -222,7 +224,7 @@ class Spelling {
   Pretokens pretokens_;
   bool whole_;
   std::vector<Tree> trees_;
-  std::unordered_map<u64, u32> made_of_;    // (left, right) -> token
+  FlatMap<> made_of_;                       // (left, right) -> token
   std::vector<std::vector<u32>> began_by_;  // tokens whose tree has this one at its left, by rank
   std::vector<u32> begin_, end_, ordered_;  // by token: its range in the order of left spines
   std::vector<u32> disorderly_;
@@ -259,8 +261,10 @@ class Spelling {
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
   static constexpr Follow kNotAsked = ~Follow{0};
-  std::vector<Follow> cuts_after_;         // by state of the pre-tokenizer
-  std::unordered_map<u64, Ways> ways_;     // by place and token
+  std::vector<Follow> cuts_after_;  // by state of the pre-tokenizer
+  AgingMap<Ways> ways_;             // by place and token
+  AgingMap<u8> pairs_;              // two tokens -> whether the one may follow the other
+  std::unordered_map<u32, std::vector<Step>> steps_of_;  // of disorderly tokens
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
   std::atomic<u64> numbers_{0};

@@ -248,15 +248,16 @@ std::vector<u32> Spelling::unnoted(const Proof& proof, const std::vector<u32>& t
 
 Spelling::Ways Spelling::ways(u32 at, u32 token) {
   std::lock_guard lock(mutex_);
-  if (!is_piece(token)) return {};
   const u64 key = u64{at} << 32 | token;
-  if (const auto known = ways_.find(key); known != ways_.end()) return known->second;
-  if (ways_.size() >= kMostWays) ways_.clear();
-  return ways_.emplace(key, make_ways(at, token)).first->second;
+  if (const Ways* known = ways_.find(key)) return *known;
+  const Ways made = make_ways(at, token);
+  ways_.set(key, made, kMostWays);
+  return made;
 }
 
 Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
   Ways out;
+  if (!is_piece(token)) return out;
   const auto [asked, separate] = places_[at];
   const u32 begun = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
   if (begun == Separate::kFound) return out;
@@ -275,15 +276,14 @@ Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
 // What follows a token that was asked for often is a row of bits; else few are asked one by one.
 bool Spelling::follows(u32 last, u32 token) {
   std::lock_guard lock(mutex_);
-  return rows_[last] ? rows_[last]->at(token >> 5) >> (token & 31) & 1 : pair(last, token);
+  return known_pair(last, token);
 }
 
 u32 Spelling::first_after(u32 last, const std::vector<u32>& tokens) {
   std::lock_guard lock(mutex_);
-  const Words* of = rows_[last].get();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (!of && i == kFewPairs) of = &row(last);
-    if (of ? (*of)[tokens[i] >> 5] >> (tokens[i] & 31) & 1 : pair(last, tokens[i])) return tokens[i];
+    if (i == kFewPairs) row(last);
+    if (known_pair(last, tokens[i])) return tokens[i];
   }
   return kNoToken;
 }
@@ -308,7 +308,7 @@ bool Spelling::meets(int last, Proof& proof, u32& bytes) {
   if (bytes != kInf || last < 0) return bytes != kInf;
   u32 found = kNoToken;
   for (std::size_t i = 0; i < proof.shortest_inside.size() && found == kNoToken; ++i)
-    if (pair(static_cast<u32>(last), proof.shortest_inside[i])) found = proof.shortest_inside[i];
+    if (known_pair(static_cast<u32>(last), proof.shortest_inside[i])) found = proof.shortest_inside[i];
   if (found == kNoToken) {
     const Words& after = row(static_cast<u32>(last));
     for (std::size_t w = 0; w < after.size() && found == kNoToken; ++w)
@@ -327,7 +327,7 @@ bool Spelling::proves(const State& state, const Proof& proof, u32 token) {
   bool plain = true;
   pretokens_.each_tag(pieces, [&](u32 tag) { plain = plain && tag < 2; });
   return plain && ((proof.begins[word] & bit) != 0 || ((proof.inside[word] & bit) != 0 && state.last >= 0 &&
-                                                       pair(static_cast<u32>(state.last), token)));
+                                                       known_pair(static_cast<u32>(state.last), token)));
 }
 
 void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left) {
