@@ -125,10 +125,30 @@ def test_long_texts_are_accepted_as_they_are_spelled(kind: str, large: Vocabular
             allowed = mask_of(matcher)
             assert token in allowed
             for other in rng.sample(range(large.token_count), 20):
-                assert bool(guide_accepts(matcher, other)) == (other in allowed)
+                assert (matcher.validate([other]) == 1) == (other in allowed)
             assert matcher.accept_token(token)
         assert matcher.is_accepting()
 
 
-def guide_accepts(matcher: gr.Matcher, token: int) -> int:
-    return matcher.validate([token])
+def test_masks_that_come_again_are_the_same(large: Vocabulary) -> None:
+    """Of matchers that take turns, after a rollback and in a second text: as a guide that knows nothing makes them."""
+    pattern = gr.regex('("[a-z]{3,9}", ?){2,}')
+    rng = random.Random(11)
+    texts = ["".join(f'"{"".join(rng.choices("abcxyz", k=5))}",{" " * (i % 2)}' for i in range(4)) for _ in range(3)]
+    guide = gr.compile(pattern, large, canonical=True, cache=False)
+    for _ in range(2):
+        rows = [(guide.matcher(), large.encode(text)) for text in texts]
+        for step in range(max(len(tokens) for _, tokens in rows)):
+            for matcher, tokens in rows:
+                if step >= len(tokens):
+                    continue
+                mask = mask_of(matcher)
+                fresh = gr.compile(pattern, large, canonical=True, cache=False).matcher()
+                assert all(fresh.accept_token(token) for token in tokens[:step])
+                assert mask == mask_of(fresh), tokens[:step]
+                other = rng.choice(sorted(t for t in mask if large.is_text(t)))
+                assert matcher.accept_token(other)
+                matcher.rollback(1)
+                assert mask == mask_of(matcher)
+                assert tokens[step] in mask
+                assert matcher.accept_token(tokens[step])

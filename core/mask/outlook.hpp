@@ -51,10 +51,10 @@ class Outlooks {
     bool always = false;  // a completion follows, whatever the token
     bool unclear = false;
     u32 bytes = 0;
-    std::shared_ptr<Spelling::Proof> proof;  // of tokens of a class, null: none
-    std::vector<std::pair<u32, Id>> outcomes;    // tokens and where they lead,
-    std::size_t looked = 0;                      // of which so many were looked at:
-    std::vector<u32> proved, doubtful;           // within the piece
+    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class, null: none
+    std::vector<std::pair<u32, Id>> outcomes;  // tokens and where they lead,
+    std::size_t looked = 0;                    // of which so many were looked at:
+    std::vector<u32> proved, doubtful;         // within the piece
     struct Open {
       u32 token;
       Id to;

@@ -34,7 +34,7 @@ void SpelledTexts::begin(const Guide& guide) {
     outlook_of_.clear();
   }
   bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
-                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0),
+                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory(),
                std::memory_order_relaxed);
 }
 
@@ -420,7 +420,7 @@ bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& searc
 bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
   std::lock_guard lock(mutex_);
   begin(guide);
-  if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return mask_[token >> 5] >> (token & 31) & 1;
+  if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return (*mask_)[token >> 5] >> (token & 31) & 1;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (const auto known = outlook_of_.find(at.state); plain_ && known != outlook_of_.end())
     if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook), token)) return true;
@@ -482,8 +482,23 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
       words[token >> 5] &= ~bit;
   }
   if (left != kInf) return restrict_within(state, spelled, left, words);
-  mask_.assign(words, words + count);
-  masked_ = Key{state, spelled.place, spelled.last};
+  const Key key{state, spelled.place, spelled.last};
+  mask_ = std::make_shared<const Words>(words, words + count);
+  masked_ = key;
+  if (masks_.has(identity(key))) return;  // another thread has made it meanwhile
+  masks_.add(identity(key), mask_, shared_bytes<Words>() + bytes_of(*mask_));
+  masks_.forget(kKeptMaskBytes);
+}
+
+bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) {
+  std::lock_guard lock(mutex_);
+  const Key key{state, spelled.place, spelled.last};
+  const auto* known = masks_.find(identity(key));
+  if (!known) return false;
+  mask_ = *known;
+  masked_ = key;
+  std::copy(mask_->begin(), mask_->end(), words);
+  return true;
 }
 
 // The first token of the completion that is known of a state; kNoToken: none is.
@@ -565,7 +580,9 @@ bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& s
 bool Guide::fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget,
                         u32* out) const {
   if (!spelling_) return fill_within(program, at.state, stops, budget, out);
-  fill(program, at.state, {}, out);
+  SpelledTexts& texts = spelled(program);
+  const bool known = budget == kInf && texts.recall(at.state, at.spelled, out);
+  if (!known) fill(program, at.state, {}, out);
   if (budget != kInf) {
     const u32 needed = this->needed(program, at, false);
     if (needed > budget)
@@ -575,8 +592,8 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
   }
   if (budget == 0)
     std::memset(out, 0, vocabulary_->words() * 4);
-  else
-    spelled(program).restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
+  else if (!known)
+    texts.restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
   spelling_->outward(out);
   if (may_end(program, at))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);

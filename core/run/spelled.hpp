@@ -5,9 +5,9 @@
 //
 //   - one that begins a piece: where the constraint lets a character come that may begin one, every text that follows
 //     can be spelled. So nearly all tokens of a mask are proved by what may follow them (see outlook.hpp);
-//   - else the tokens that may follow within the piece are tried, and what may follow those, with bounded work. A
-//     search that ends has proved that there is no completion; one that meets the bound has found none, and the token
-//     is not allowed;
+//   - else a text that completes the state is spelled, and the tokens that may follow within the piece are tried, and
+//     what may follow those, with bounded work. A search that ends has proved that there is no completion; one that
+//     meets the bound spells texts after tokens that it has reached. If none is spelled so, the token is not allowed;
 //   - where a pre-tokenizer cannot read every text, or a text must be a token of its own, along a shortest text.
 #pragma once
 
@@ -34,6 +34,8 @@ class SpelledTexts {
   // Takes those tokens out of a mask of the constraint that cannot come, and those after which no completion of at most
   // `left` tokens was found.
   void restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words);
+  // Writes the mask of a place without a budget, if it is known.
+  bool recall(Id state, const Spelling::State& spelled, u32* words);
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -60,6 +62,10 @@ class SpelledTexts {
     std::vector<std::pair<Id, Spelling::State>> reached{};  // that could be looked at next
   };
 
+  static Hash identity(const Key& key) {  // one to one
+    const u64 place = mix64(u64{index_of(key.state)} << 32 | key.place);
+    return {place + mix64(static_cast<u32>(key.last) ^ secrets.flat), place};
+  }
   void find_manner();
   bool replaceable(u8 byte) const;
   bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
@@ -99,8 +105,9 @@ class SpelledTexts {
   bool plain_ = false;   // whatever the constraint lets come can be spelled, once it begins a piece
   bool strict_ = false;  // but not where a separate text is begun
   std::vector<u32> open_;
-  std::optional<Key> masked_;  // the place whose mask was made last,
-  Words mask_;                 // and that mask
+  LruCache<std::shared_ptr<const Words>> masks_{32};
+  std::optional<Key> masked_;          // the place whose mask was asked for last,
+  std::shared_ptr<const Words> mask_;  // and that mask
   std::unordered_map<Key, Life, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // of a text that completes another state

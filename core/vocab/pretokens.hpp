@@ -133,7 +133,7 @@ class Pretokens {
   u32 atom_count_ = 0;
   std::vector<bool> held_;
   std::optional<u64> readable_;
-  std::vector<u64> cuts_;  // by state; kNotAsked
+  std::vector<u64> cuts_;                  // by state; kNotAsked
   std::unordered_map<u64, State> either_;  // state, atom -> after a character that a piece ends before, or not
   std::map<std::string, u64> possible_;    // atoms, by how a character begins
   std::vector<Configs> states_;

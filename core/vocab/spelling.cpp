@@ -281,8 +281,10 @@ void Spelling::hold_odd() {
   pretokens_.hold(std::move(held));
 }
 
-// Leaves open the tokens that bring a piece to the end of such a text, or towards it.
-void Spelling::leave_ends(u32 node, u32* proved, std::vector<u32>& left) const {
+// The tokens that bring a piece to the end of such a text, or towards it.
+const std::vector<u32>& Spelling::ends_below(u32 node) {
+  if (const auto known = ends_below_.find(node); known != ends_below_.end()) return known->second;
+  std::vector<u32> found;
   std::vector<std::pair<u32, u32>> open{{node, 0}};  // places in the texts, and in the trie of the tokens
   while (!open.empty()) {
     const auto [at, from] = open.back();
@@ -290,13 +292,11 @@ void Spelling::leave_ends(u32 node, u32* proved, std::vector<u32>& left) const {
     for (const auto& [byte, next] : odd_trie_[at]) {
       const u32 to = vocabulary_->child(from, byte);
       if (to == kNoFan) continue;
-      if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) {
-        if (proved[token >> 5] >> (token & 31) & 1) left.push_back(static_cast<u32>(token));
-        proved[token >> 5] &= ~(1u << (token & 31));
-      }
+      if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) found.push_back(static_cast<u32>(token));
       open.push_back({next, to});
     }
   }
+  return ends_below_.emplace(node, std::move(found)).first->second;
 }
 
 // The same state without numbers, which matter only where a piece may not end.
@@ -345,7 +345,7 @@ bool Spelling::known_pair(u32 a, u32 b) {
   if (rows_[a]) return (*rows_[a])[b >> 5] >> (b & 31) & 1;
   if (const u8* known = pairs_.find(pair_of(a, b))) return *known != 0;
   const bool found = pair(a, b);
-  pairs_.set(pair_of(a, b), found, kMostNeighbours);
+  pairs_.set(pair_of(a, b), found, kKnownPairs);
   return found;
 }
 
@@ -570,12 +570,13 @@ bool Spelling::may_end(const State& state) {
 
 std::size_t Spelling::memory() {
   std::lock_guard lock(mutex_);
-  std::size_t bytes = pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) +
-                                                             sizeof(began_by_[0]));
+  std::size_t bytes =
+      pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) + sizeof(began_by_[0]));
   for (const auto& masks : masks_)
     if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
   bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
   for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
+  for (const auto& [node, ends] : ends_below_) bytes += 64 + bytes_of(ends);
   return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
 }
 

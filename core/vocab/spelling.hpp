@@ -196,7 +196,7 @@ class Spelling {
   void order();
   void sort_shapes();
   void hold_odd();
-  void leave_ends(u32 node, u32* proved, std::vector<u32>& left) const;
+  const std::vector<u32>& ends_below(u32 node);
   u32 walk_odd(u32 tag, std::string_view text) const;
   std::vector<Step> steps(u32 token) const;
   bool played(const std::vector<Step>& left, const std::vector<Step>& right) const;
@@ -261,10 +261,11 @@ class Spelling {
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
   static constexpr Follow kNotAsked = ~Follow{0};
-  std::vector<Follow> cuts_after_;  // by state of the pre-tokenizer
-  AgingMap<Ways> ways_;             // by place and token
-  AgingMap<u8> pairs_;              // two tokens -> whether the one may follow the other
-  std::unordered_map<u32, std::vector<Step>> steps_of_;  // of disorderly tokens
+  std::vector<Follow> cuts_after_;                        // by state of the pre-tokenizer
+  AgingMap<Ways> ways_;                                   // by place and token
+  std::unordered_map<u32, std::vector<u32>> ends_below_;  // by node of odd_trie_
+  AgingMap<u8> pairs_;                                    // two tokens -> whether the one may follow the other
+  std::unordered_map<u32, std::vector<Step>> steps_of_;   // of disorderly tokens
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
   std::atomic<u64> numbers_{0};

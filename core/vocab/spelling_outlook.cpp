@@ -357,13 +357,15 @@ void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* 
       for (u32 bits = open[i]; bits != 0; bits &= bits - 1)
         left.push_back(static_cast<u32>(32 * (from + i)) + static_cast<u32>(std::countr_zero(bits)));
   }
-  if (of_texts)
-    for (u32 token : strict ? of_texts->begun : of_texts->nearly) {
+  const auto leave = [&](const std::vector<u32>& tokens) {
+    for (u32 token : tokens) {
       if (words[token >> 5] >> (token & 31) & 1) left.push_back(token);
       words[token >> 5] &= ~(1u << (token & 31));
     }
+  };
+  if (of_texts) leave(strict ? of_texts->begun : of_texts->nearly);
   pretokens_.each_tag(pieces, [&](u32 tag) {
-    if (tag >= 2) leave_ends(static_cast<u32>((tag - 2) / 2), words, left);
+    if (tag >= 2) leave(ends_below((tag - 2) / 2));
   });
 }
 
