@@ -145,10 +145,15 @@ inline constexpr std::size_t kMostSpelled = 1u << 18;    // places with a known 
 inline constexpr std::size_t kSpelledBytes = 1u << 16;   // bytes of a completion that is spelled
 inline constexpr std::size_t kSpelledPlaces = 256;       // bytes of it that know the rest
 inline constexpr u32 kSpelledFuel = 4096;                // tokens looked at by one search for a completion
+inline constexpr u32 kFewSpelled = 64;                   // the same before a text is looked for and spelled
+inline constexpr std::size_t kSpelledTexts = 64;         // texts that are spelled after tokens of such a search
 inline constexpr std::size_t kSpelledDepth = 512;        // tokens of a completion that is searched for
+inline constexpr std::size_t kKeptMaskBytes = 4u << 20;  // bytes of masks that a program keeps, 16 KB each
 inline constexpr std::size_t kMostRows = 1024;           // tokens of which the pairs are kept, 16 KB each
+inline constexpr std::size_t kMostWays = 1u << 16;       // places with tokens of which the next is known, 40 bytes each
+inline constexpr std::size_t kKnownPairs = 1u << 16;     // pairs of tokens that are known, 20 bytes each
 inline constexpr std::size_t kOutlookBytes = 16u << 20;  // bytes of what may follow the tokens of forms of states
-inline constexpr std::size_t kProofBytes = 32u << 20;    // bytes of sets of proved tokens, 80 KB each
+inline constexpr std::size_t kProofBytes = 64u << 20;    // bytes of sets of proved tokens, 80 KB each
 inline constexpr std::size_t kExtentBytes = 8u << 20;    // bytes of the same of whole vocabularies, 32 KB each
 inline constexpr std::size_t kMostSpelledSteps = 2048;   // states whose steps are kept, 1 KB each
 inline constexpr std::size_t kMostFollows = 1u << 17;    // states of which it is known what may follow
@@ -164,6 +169,7 @@ inline constexpr std::size_t kMostReadable = 4096;       // states of a pre-toke
 inline constexpr u32 kLeadCharacters = 16;        // characters of ASCII that lead to one state
 inline constexpr std::size_t kManyOthers = 4096;  // tokens after which the same may follow that are worth a set
 inline constexpr std::size_t kManyOpen = 512;     // tokens whose completions within a budget are not looked for
-inline constexpr u32 kFewWitnesses = 64;          // tokens of which a short one is chosen as a witness
+inline constexpr std::size_t kFewPairs = 16;      // tokens asked one by one before a row of pairs is made
+inline constexpr u32 kFewWitnesses = 64;          // short tokens that are asked one by one whether they may follow
 
 }  // namespace guiderail
