@@ -2,6 +2,7 @@
 # make test    lint excepted, everything that can be checked here
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
+# make test-free-threaded PYTHON=python3.14t    without an interpreter lock, in an environment of its own (docs/threads.md)
 # make test-templates                     formats of tool calls against models' chat templates (fetches them)
 # make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
@@ -126,6 +127,19 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+# Free-threaded Python, with the libraries of the tests that install there: no torch, no tokenizers.
+FREE_TESTS := shared_objects threads threads_beside arguments bitmask_native core_expressions errors grammar json_core \
+	json_schema kept limits masks matcher regex_python saved vocabulary work
+.PHONY: test-free-threaded
+test-free-threaded:
+	@"$(PYTHON)" -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' || { echo "$(PYTHON) is not free-threaded. Name one that is: make test-free-threaded PYTHON=python3.14t" >&2; exit 1; }
+	@$(MAKE) --no-print-directory VENV=.venv-free .venv-free/.free
+	@PYTHON_GIL=0 .venv-free/bin/python -m pytest -q $(FREE_TESTS:%=tests/test_%.py) $(PYTEST_ARGS)
+
+$(VENV)/.free: $(VENV)/.package
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[test-free-threaded]'
+	@touch $@
 
 .PHONY: real-schemas
 real-schemas: $(VENV)/.test

@@ -30,7 +30,7 @@ def find_browser() -> str:
 
 
 class Browser:
-    """One page. ``requests`` has the URLs that it asked for, ``complaints`` what it wrote to the console."""
+    """One page. ``requests`` has the URLs that it requested, ``complaints`` what it wrote to the console."""
 
     def __init__(self, path: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="browser", ignore_cleanup_errors=True)

@@ -201,7 +201,7 @@ def walk_one_by_one(
     """Draws a text, and at every so many steps compares its mask with what ``validate`` says of single tokens.
 
     Args:
-        likely: how often a long token is drawn where there is one.
+        likely: how often a long token is drawn if there is one.
 
     Returns:
         The tokens of the text that are text.

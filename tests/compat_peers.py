@@ -259,7 +259,7 @@ PLAYERS: dict[str, Callable[[Path], Played]] = {
 }
 
 
-# -- the list of what differs ----------------------------------------------------------------------------------------
+# -- the list of differences ----------------------------------------------------------------------------------------
 def ratchet() -> dict[str, Any]:
     """What is known to differ: library → case → how many calls, and which of the ``reasons``."""
     return json.loads(RATCHET.read_text(encoding="utf-8"))

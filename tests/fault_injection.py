@@ -41,13 +41,13 @@ from guiderail.constraints.saving import program_file
 
 KINDS = ("allocation", "limit", "lasting")
 HANGS = 60  # seconds of one process
-MOST_PLACES = 1 << 21  # events of which it is known where they happen
+MOST_PLACES = 1 << 21  # events whose location is recorded
 GROWN = 4096  # bytes by which tables that live as long as the process may be larger where something was made twice
 Answers = list[tuple[str, Any]]
 
 
 class Injected:
-    """Makes calls of which one fails; calls that one again."""
+    """Makes calls, one of which fails; repeats that one."""
 
     def __init__(self, kind: str, number: int, everywhere: bool) -> None:
         self.failed: list[str] = []
@@ -221,7 +221,7 @@ def reading(scenario: Scenario) -> Stage:
 
 
 def batches(scenario: Scenario) -> Stage:
-    """Masks of many matchers on native threads, in all of which events count."""
+    """Masks of many matchers on native threads; events on all of them count."""
     held = [
         gr.compile(scenario.constraint(), scenario.vocabulary(), cache=False, **(scenario.options | {"prepare": 0}))
     ]

@@ -29,7 +29,7 @@ MERGES = 'a b|ab a|a a|n a|m e|na me|t a|g s|ta gs|i d|Ġ "|" :|" ,|": Ġ|Ġ a|1
 
 
 def spelled_vocabulary() -> gr.Vocabulary:
-    """One of which is known how the tokenizer spells a text."""
+    """A vocabulary whose tokenizer's spelling is known."""
     merges = [(left, right) for left, right in (one.split(" ") for one in MERGES.split("|"))]
     alphabet = bytes(sorted(set(CHARACTERS.encode())))
     return canonical_support.vocabulary(canonical_support.tokenizer(alphabet, merges, canonical_support.GPT2))

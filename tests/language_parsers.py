@@ -93,7 +93,7 @@ def takes(name: str, text: str) -> bool:
 
 
 def prepares(statement: str, tables: str = "") -> str:
-    """Nothing if SQLite prepares a statement but for names that it does not know, or else its error."""
+    """The error of SQLite when it prepares a statement; empty if there is none, or only unknown names."""
     database = sqlite3.connect(":memory:")
     database.executescript(tables)
     try:

@@ -16,6 +16,7 @@ ALLOWED = {
     r"GUIDERAIL_CLIENT_TESTS=1": "make test-clients: clients from PyPI in environments of their own",
     r"GUIDERAIL_ENGINE_TESTS=1": "make test-engines: serving engines, gigabytes each",
     r"GUIDERAIL_WHEEL_TESTS=1": "make test-wheels: compiles wheels",
+    r"not a free-threaded Python": "make test-free-threaded",
     r"libguiderail is not built": "make test-c",
     r"no compiler \S+ here": "make test-c, where there is one",
     r"guiderail\.wasm is not built": "make test-js",

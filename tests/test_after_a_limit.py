@@ -1,4 +1,4 @@
-"""Limits met in the midst of anything: what a guide says afterwards is right, or the limit again."""
+"""Limits reached in the middle of anything: later answers of a guide are right, or the limit again."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constra
 
 
 def test_a_hundred_thousand_brackets() -> None:
-    """Each costs as much as the first: a step that looked at the whole stack would take minutes here."""
+    """Each costs as much as the first: a step that examined the whole stack would take minutes here."""
     vocabulary = gr.Vocabulary([bytes([b]) for b in range(256)] + [b"[[", b"</s>"], stop_token_ids=[257])
     matcher = gr.compile(gr.json_schema({}), vocabulary, cache=False).matcher()
     mask = gr.allocate_token_bitmask(1, vocabulary.size)

@@ -12,7 +12,7 @@ import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import _core
 
-STATES = 60  # looked at, for each lexer
+STATES = 60  # examined for each lexer
 LETTER_A, LETTER_B = ord("a"), ord("b")
 VOCABULARY = plain(
     [b"a", b"b", b"c", b" ", b"\n", b"x", b"ab", b"ba", b"aa", b"a1.", b"a270.", b"\x01", b"\x7f", b"a\nb"]

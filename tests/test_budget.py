@@ -139,7 +139,7 @@ def test_special_tokens_cost_one() -> None:
 
 
 def test_ends_in_sight_with_bytes_as_tokens() -> None:
-    """The stack of what is open counts, however deep."""
+    """All open brackets count, however deep the stack."""
     schema = {"type": "array", "items": {"$ref": "#"}}
     guide = gr.compile(gr.json_schema(schema, layout="compact"), byte_vocabulary())
     matcher = guide.matcher()

@@ -362,7 +362,7 @@ def test_logits(lib: Library, dtype: int, kind: type) -> None:
 
 
 def test_threads_share_a_guide(lib: Library, vocabulary: c.c_void_p) -> None:
-    """Each writes texts of its own; ctypes lets go of the interpreter lock, so they are in the core together."""
+    """Each writes its own texts; ctypes releases the interpreter lock, so they are in the core at the same time."""
     program = read(lib, CASES["python"])
     guide = lib.made("guide_new", program, vocabulary, None)
     text = INSTANCES["python"][0].encode()

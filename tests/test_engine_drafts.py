@@ -1,4 +1,4 @@
-"""Drafts that a constraint offers an engine: right where there is no choice, and without effect on the text."""
+"""Drafts that a constraint offers an engine: right if there is no choice, and without effect on the text."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_the_longest_unused_guides_are_dropped() -> None:
     assert store.guide(Asked("regex", "b")) is not second
     small = GuideStore(lambda: LETTERS, max_bytes=1)
     kept = small.guide(Asked("regex", "a"))
-    assert small.guide(Asked("regex", "a")) is kept  # the one asked for last, whatever its size
+    assert small.guide(Asked("regex", "a")) is kept  # the last one requested, whatever its size
     small.guide(Asked("regex", "b"))
     assert small.guide(Asked("regex", "a")) is not kept
 

@@ -1,4 +1,4 @@
-"""Lists some two items of which must be equal: what the negation of ``uniqueItems`` asks for."""
+"""Lists in which at least two items must be equal: the negation of ``uniqueItems``."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
         valid = validator.is_valid(value)
         if made is None:
             assert not valid, value
-        elif not any(type(part) is float for part in value):  # spelled like an integer only where a number is asked for
+        elif not any(type(part) is float for part in value):  # spelled like an integer only if a number is required
             assert takes(made, json.dumps(value)) == valid, value
     if made is None:
         return

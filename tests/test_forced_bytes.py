@@ -1,4 +1,4 @@
-"""What must come next, where there are very many ways to read what has come."""
+"""What must come next, if the text so far can be read in very many ways."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_piece_that_is_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [2**31, 2**63 - 1, 2**64 - 1])
 @pytest.mark.parametrize("key", [b"tokenizer.ggml.tokens", b"some.other.texts"])
 def test_a_length_beyond_the_file(tmp_path: Path, key: bytes, length: int) -> None:
-    """Lengths of texts in GGUF were added up before they were looked at: ``OverflowError``."""
+    """Lengths of texts in GGUF were added up before they were checked: ``OverflowError``."""
     text = struct.pack("<Q", length) + b"a"
     pair = struct.pack("<Q", len(key)) + key + struct.pack("<IIQ", 9, 8, 3) + text * 3
     path = tmp_path / "model.gguf"
@@ -169,7 +169,7 @@ def test_emptiness_asked_before_the_classes_of_bytes_are_known(seed: int) -> Non
 
 
 def test_an_escape_that_is_begun_in_a_text_of_rules() -> None:
-    """Whether an escape can still become a character was asked with an intersection of what holds rules."""
+    """Whether an escape can still become a character was decided by an intersection that contains rules."""
     b = _core.Builder(100_000, 10_000)
     rule = b.rule("r")
     b.define(rule, b.union([b.concat([b.literal(b"c"), rule]), b.literal(b"c")]))

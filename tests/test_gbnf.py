@@ -1,4 +1,4 @@
-"""GBNF of llama.cpp, and what XGrammar's EBNF adds: every documented feature, and every refusal with its place."""
+"""GBNF of llama.cpp, and what XGrammar's EBNF adds: every documented feature, and every rejection with its location."""
 
 from __future__ import annotations
 

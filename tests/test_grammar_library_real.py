@@ -155,7 +155,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_real_text_and_its_mutants(name: str) -> None:
-    """Real text is accepted; of its mutants, those that the language has, but for what the grammar leaves out."""
+    """Real text is accepted; so are those of its mutants that are valid, except for what the grammar leaves out."""
     texts = real(name) + CASES[name]["good"]
     rounds = max(6, 120 // len(texts))
     both, neither, missing = judged(name, grammars.ready_grammar(name), texts, rounds, OTHERS[name])

@@ -1,6 +1,6 @@
 """Random walks through the masks of Python's grammar: whatever they write, ``ast.parse`` takes it.
 
-A walk goes on at random for 200 tokens of a real vocabulary and then ends at the first place where the text may end.
+A walk continues at random for 200 tokens of a real vocabulary, and then ends at the first possible place.
 There are three kinds, in turn: any allowed token alike; any first byte alike, so that no kind of token drowns the
 others; and tokens as often as they occur in Python, which gets further than comments and strings. Because hardly any
 text comes to an end by chance, the choice from the 200th token on prefers what closes: quotes where nearly every token

@@ -89,7 +89,7 @@ def test_thousands_of_texts_stay_within_the_limit() -> None:
         largest = max(largest, guide.memory_size_bytes())
         renewed += matcher.program is not first
         first = matcher.program
-    assert 48 * MIB < largest < 72 * MIB  # the limit was met, and kept but for a text
+    assert 48 * MIB < largest < 72 * MIB  # the limit was reached, and exceeded by one text at most
     assert renewed >= 1
 
 
@@ -249,7 +249,7 @@ def test_threads_that_make_matchers_while_the_guide_is_renewed() -> None:
             assert seen == expected[seed]
     del results
     guide.matcher()
-    assert guide.memory_size_bytes() < 10 * before  # nothing of the old programs is left
+    assert guide.memory_size_bytes() < 10 * before  # the old programs are gone
 
 
 @pytest.fixture

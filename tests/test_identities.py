@@ -259,5 +259,5 @@ def test_the_keys_of_a_process_change_identities_and_no_mask() -> None:
 
 @pytest.mark.parametrize("bits", [0, 0b101])
 def test_what_a_bucket_holds_is_compared_in_full(bits: int) -> None:
-    """Of the hashes of tables next to nothing is left: nearly all that is looked for meets something else first."""
+    """Tables use almost nothing of their hashes: nearly every lookup meets something else first."""
     assert digest_with(bits)[0] == digest_with(0xFFFFFFFF)[0]

@@ -68,7 +68,7 @@ def logits_after(tokens: list[int]) -> Any:
 
 
 def allowed_after(constraint: gr.Constraint, text: bytes) -> list[int]:
-    """By definition: a token may come if some text goes on like that."""
+    """By definition: a token may come if some text continues with it."""
     program = constraint.program()
     state = program.read(program.start, text)
     fits = [i for i, t in enumerate(TOKENS) if i != STOP and program.core.is_live(program.core.derivative(state, t))]
@@ -461,7 +461,7 @@ HOSTILE = [
 
 
 class Tags(html.parser.HTMLParser):
-    """Elements and attributes of a page; complains of what is not closed."""
+    """Elements and attributes of a page; fails for elements that are not closed."""
 
     VOID = frozenset(("meta", "link", "img", "br", "input"))
 

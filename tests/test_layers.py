@@ -100,7 +100,7 @@ def imports(node: ast.AST, late: bool) -> Iterator[str]:
 
 
 def circles(late: bool) -> list[set[str]]:
-    """The modules that reach each other, where there are several."""
+    """Groups of several modules that reach each other."""
     below = {name: set(imports(tree, late)) - {name} for name, tree in MODULES.items()}
     reached = {name: set(some) for name, some in below.items()}
     for middle in MODULES:

@@ -520,7 +520,7 @@ def test_forced_tokens_after_a_long_text(name: str, request: pytest.FixtureReque
     for spelled in (usual, odd):
         matcher = guide.matcher()
         assert all(map(matcher.accept_token, spelled))
-        assert matcher.forced_tokens() == []  # the text may go on
+        assert matcher.forced_tokens() == []  # the text may continue
         ending = whole[len(usual) :]
         assert matcher.accept_token(ending[0])
         assert matcher.forced_tokens() == ending[1:]

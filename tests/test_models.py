@@ -114,7 +114,7 @@ def test_a_row_that_was_cleared_is_as_good_as_new(embedded):
     with embedded.new_session(2, 64) as session:
         session.feed([first, second])
         session.clear_row(0)
-        for more in ([], embedded.encode(" 8", chat=False)):  # the other row goes on meanwhile, or rests
+        for more in ([], embedded.encode(" 8", chat=False)):  # the other row continues meanwhile, or rests
             found = session.feed([third, more]).copy()
             np.testing.assert_allclose(found[0], fresh, atol=0.05, rtol=0)
             assert found[0].argmax() == fresh.argmax()

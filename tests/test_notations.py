@@ -180,7 +180,7 @@ ANYTHING = {"python": gr.json_schema(True, notation="python"), "yaml": gr.json_s
 
 
 def as_yaml(value: Any, place: int = 0) -> str:
-    """A value in block style, strings in quotes: written independently of what is tested."""
+    """A value in block style, strings in quotes: written independently of the code under test."""
     import json
 
     space, line = " " if place else "", "\n" + "  " * (place >> 1)

@@ -24,7 +24,7 @@ PATTERNS = ["(a|b){3,9}", "a*b", "(hello ?)+", "€{2}a?", "[ab€]*hello", "(ab
 
 
 class AtLast:
-    """Fills when the model is done: what a thread that never gets a turn comes to."""
+    """Fills when the model is done, like a thread that never gets a turn."""
 
     def __init__(self, *arguments):
         self.arguments = arguments

@@ -18,7 +18,7 @@ NOTHING = object()
 
 # -- the reference: recursive, quadratic, and written only to be obviously right ---------------------------------
 def slow(text: str, growing: bool) -> object:
-    """The largest sensible value of a prefix of a JSON text; NOTHING where there is none."""
+    """The largest sensible value of a prefix of a JSON text; NOTHING if there is none."""
     value, _, _ = slow_value(text, skip(text, 0), growing)
     return value
 

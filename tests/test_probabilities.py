@@ -369,7 +369,7 @@ def steady(embedded):  # noqa: F811
 @needs_demo
 @pytest.mark.parametrize("ending", ["any", "stop"])
 def test_texts_and_everything_else_sum_to_one(embedded, steady, ending):  # noqa: F811
-    """Every token of the vocabulary after every beginning of a text, each looked at by its bytes alone."""
+    """Every token of the vocabulary after every prefix of a text, judged by its bytes alone."""
     prompt = embedded.encode("Is the sky blue at night? Answer yes or no, or with a sentence. " * 2, chat=True)
     texts = ["Yes", "No"]
     wanted = {text.encode(): text for text in texts}

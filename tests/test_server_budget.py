@@ -142,7 +142,7 @@ def toy_without_x():
 
 
 def test_a_text_that_may_end_anywhere_is_cut():
-    """That tokens ran out is told; characters are whole, in free text too."""
+    """The answer says that tokens ran out; characters are whole, in free text, too."""
     with client_of(ToyModel("€€€€")) as client:
         for more in ({}, {"tools": [WEATHER]}):
             (choice,) = client.chat(max_tokens=4, temperature=0, **more)["choices"]

@@ -1,4 +1,4 @@
-"""What arrives in very many small parts is read in turn with everybody else's, and nothing of it is lost."""
+"""Requests that arrive in very many small parts are read in turn with all others, and completely."""
 
 from __future__ import annotations
 

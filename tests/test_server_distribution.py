@@ -133,7 +133,7 @@ def test_draws_of_chats(client, how):
 
 
 class CutSession(ToySession):
-    """Rows can be cut and copied; logits are told of the rows that are asked, and only until the next pass."""
+    """Rows can be cut and copied; logits are valid only for requested rows, and only until the next pass."""
 
     answers_some = True
 

@@ -111,7 +111,7 @@ SLOW_PLACES = ["matcher", "least_tokens", "accept_token", "fill", "fits", "force
 
 @pytest.mark.parametrize("place", SLOW_PLACES)
 def test_whatever_is_slow_about_a_text_holds_up_nobody_else(monkeypatch, place):
-    """One call takes five seconds: the others are written meanwhile, and its client is told so after a second."""
+    """One call takes five seconds: the others are written meanwhile, and its client gets an error after a second."""
     hard = gr.compile(gr.regex("[ab]{400}"), VOCABULARY, cache=False)
     released = threading.Event()
 

@@ -13,7 +13,7 @@ import pytest
 from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.errors import ApiError
 from guiderail.server.nursery import Nursery
-from guiderail.server.reading import LARGE, Manner, Said, read_light, read_said, show
+from guiderail.server.reading import LARGE, Contents, Manner, read_contents, read_light, show
 from guiderail.server.written import Raw, json_text, sse
 from server_support import ToyModel, client_of
 
@@ -47,8 +47,8 @@ def manner(template: bool = True) -> Manner:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_what_another_process_reads_is_what_this_one_would(name):
     kind, body = REQUESTS[name]
-    here = read_said(kind, json.dumps(body).encode(), manner())
-    there: Said = pickle.loads(
+    here = read_contents(kind, json.dumps(body).encode(), manner())
+    there: Contents = pickle.loads(
         pickle.dumps(read_light(kind, json.dumps(body).encode(), pickle.loads(pickle.dumps(manner()))))
     )
     assert (there.ask, there.tools) == (here.ask, here.tools)
@@ -157,7 +157,7 @@ def test_large_bodies_that_are_no_json(name):
 
 def test_a_conversation_that_no_template_shows_is_refused_by_its_reader():
     body = json.dumps({"messages": [*HELLO, *HELLO]}).encode()
-    said = read_said("chat", body, manner(template=False))
+    said = read_contents("chat", body, manner(template=False))
     for read in (lambda: show(said, manner(template=False).renderer), lambda: read_light("chat", body, manner(False))):
         with pytest.raises(Exception) as caught:
             read()

@@ -23,7 +23,7 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 
 def idle(model, service):
-    """Waits until nothing is left of what ran."""
+    """Waits until everything that ran has ended."""
     wait_for(lambda: model.open == 0 and service.engine.load == (0, 0))
     assert model.reserved == 0
 

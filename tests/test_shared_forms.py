@@ -16,7 +16,7 @@ from core_support import mask_of, plain
 SOME = 1500  # tokens that are asked about besides those with punctuation
 
 CASES: list[tuple[Any, list[str]]] = [
-    (  # a name is complete, or goes on; a key was written before; an object may end or not
+    (  # a name is complete, or continues; a key was written before; an object may end or not
         {"properties": {"id": {"type": "integer"}, "ids": {}, "_": {}}, "required": ["id"]},
         ["{", '{"', '{"id', '{"ids', '{"_', '{"x": 1, "x', '{"id": 1', '{"id": 1, ', '{"id": 1, "id', '{"": 0, "'],
     ),
@@ -101,7 +101,7 @@ def test_every_token_by_its_own_derivative(case: int, name: str, request: pytest
 
 @pytest.mark.parametrize("without", ["ba", "aab", "b+a"])
 def test_tokens_that_are_spelled_alike(without: str) -> None:
-    """A mask that is another one's but for some tokens says the same of all tokens with one text."""
+    """A mask that is derived from another one treats all tokens with the same text alike."""
     texts = [b"a", b"b", b"ab", b"ba", b"aa", b"aab", b"c", b"cb", b"\xc3", b"\xa9"]
     vocabulary = plain(texts + texts)
     guide = gr.compile(~gr.regex(f"(?s).*({without}).*"), vocabulary, cache=False)

@@ -31,7 +31,7 @@ Draft = Callable[[gr.Matcher, list[int], int], list[int]]
 
 
 class Reader:
-    """A model that is asked for the logits after each of the last tokens of some texts, in one pass.
+    """A model that returns the logits after each of the last tokens of some texts, in one pass.
 
     Each text has a row of the cache. What it does not share with the text that the row held before is forgotten.
     """

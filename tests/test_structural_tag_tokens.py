@@ -262,7 +262,7 @@ def test_counts_are_those_of_xgrammar(name: str) -> None:
         ours, theirs = guide.matcher(), xgrammar.GrammarMatcher(compiled)
         read: list[str] = []
         for _ in range(7):
-            theirs.fill_next_token_bitmask(their_mask)  # it counts where masks are asked for
+            theirs.fill_next_token_bitmask(their_mask)  # it counts where masks are requested
             allowed = np.flatnonzero(mask_of(ours)).tolist()
             token = rng.choice(allowed) if rng.random() < 0.8 else rng.randrange(len(WORDS))
             read.append(WORDS[token])

@@ -330,8 +330,22 @@ def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
         lambda: matcher.rollback(1),
         matcher.reset,
     ]
-    worker = threading.Thread(target=lambda: matcher.fill_draft(draft, bitmask))
+
+    begin = threading.Event()
+
+    def fill() -> None:
+        begin.wait()
+        while True:
+            try:
+                matcher.fill_draft(draft, bitmask)
+            except gr.MatcherError as error:  # without an interpreter lock, the other thread may come first
+                assert error.code == "matcher-shared"
+            else:
+                return
+
+    worker = threading.Thread(target=fill)
     worker.start()
+    begin.set()  # this thread runs by then; starting another may take as long as its work
     refused = False
     while worker.is_alive() and not refused:
         try:

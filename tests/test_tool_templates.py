@@ -32,7 +32,7 @@ DS = "<｜Assistant｜>"
 TURN = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
 LLAMA = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
-# template → format, what stands before that which the model writes, what ends the turn
+# template → format, the text before the model's part, what ends the turn
 TEMPLATES = {
     "Apertus-8B-Instruct": ("apertus", "<|assistant_start|>", ""),
     "Apriel-1.6-15b-Thinker-fixed": ("apriel", "[BEGIN FINAL RESPONSE]\n", ""),

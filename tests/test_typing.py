@@ -47,7 +47,7 @@ RIGHT = [  # an expression, and its type
     ('await gr.agenerate(None, "x", Person)', "Person"),
     ('await gr.agenerations(None, ["x"], Person)', "list[Generation]"),
 ]
-WRONG = [  # a line, and what it is told
+WRONG = [  # a line, and its error
     ('y: int = gr.generate(None, "x", gr.regex("a"))', "Incompatible types in assignment"),
     ('y: str = gr.generate(None, "x", int)', "Incompatible types in assignment"),
     ('y: str = gr.generate(None, ["x"], gr.regex("a"))', "Incompatible types in assignment"),

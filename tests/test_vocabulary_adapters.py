@@ -99,7 +99,7 @@ def test_other_decoders(tokenizers, decoder: str | None) -> None:
     elif decoder == "bpe":
         tok.decoder = tokenizers.decoders.BPEDecoder(suffix="</w>")
         expected = [b"a", b"b", b"a ", b"b__", "é".encode()]
-    elif decoder == "ctc":  # drops repeated tokens: between two anchors nothing can be told
+    elif decoder == "ctc":  # drops repeated tokens: between two anchors, nothing is certain
         tok.decoder = tokenizers.decoders.CTC()
         assert code_of(lambda: Vocabulary.from_huggingface(tok)) == "empty-vocabulary"
         return

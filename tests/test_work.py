@@ -1,4 +1,4 @@
-"""Work is counted: what costs too much is refused, everywhere and always, with its place."""
+"""Work is counted: what costs too much is rejected, everywhere and always, with its location."""
 
 from __future__ import annotations
 

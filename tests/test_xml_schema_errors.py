@@ -1,4 +1,4 @@
-"""XML Schemas that are refused, what is said of them, and the values of documents."""
+"""XML Schemas that are rejected, the messages, and the values of documents."""
 
 from __future__ import annotations
 

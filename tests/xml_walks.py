@@ -54,7 +54,7 @@ def walks(constraint: gr.XmlSchema, count: int = 20, seed: int = 1) -> list[str]
 
 
 def byte_walk(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
-    """Random bytes (ASCII four times out of five where there is some) for ``steps`` of them, then those that close
+    """Random bytes (ASCII four times out of five if there is any) for ``steps`` of them, then those that close
     something, where some do, until it may end."""
     core = constraint.program().core
     state, out = core.root, bytearray()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import sysconfig
 from importlib import resources
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def main() -> None:
     matcher.fill_next_token_bitmask(bitmask, 0)
     assert np.array_equal(gr.bitmask_to_bool(bitmask, vocabulary.size)[0], [True, True, True, False, False])
 
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "importing guiderail brought the interpreter lock back"
     assert gr.__version__ in command("--version")
     command("match", "--regex", "[0-9]+", "42")
     for name in ("py.typed", "__init__.pyi", "_core.pyi"):

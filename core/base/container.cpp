@@ -5,7 +5,7 @@
 namespace guiderail {
 namespace {
 
-// As of PNG: shows what a transfer as text, or by 7 bits, would change.
+// Like the first bytes of PNG, it shows whether a transfer as text or as 7-bit data changed the file.
 constexpr std::string_view kMagic("\x89RAIL\r\n\x1a", 8);
 constexpr u32 kVersion = 1;
 constexpr std::size_t kHeader = 24, kEnd = 4;

@@ -1,4 +1,4 @@
-// The outside of a saved file: what it is, its version, and a checksum (docs/program_format.md).
+// The envelope of a saved file: its type, its version and a checksum (docs/program_format.md).
 #pragma once
 
 #include "base/support.hpp"
@@ -7,11 +7,11 @@ namespace guiderail {
 
 enum class Saved : u32 { Program = 1, Vocabulary = 2 };
 
-u32 crc32(std::string_view bytes);  // of zlib and PNG
+u32 crc32(std::string_view bytes);  // the CRC-32 of zlib and PNG
 
-// The bytes of a file that holds these.
+// The bytes of a file with these contents.
 std::string contained(Saved kind, std::string_view contents);
-// What a file holds, which must be of that kind; Error("saved-file") says what is wrong with it.
+// The contents of a file of this kind; Error("saved-file") says what is wrong with it.
 std::string_view contents_of(std::string_view file, Saved kind);
 
 }  // namespace guiderail

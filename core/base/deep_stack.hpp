@@ -1,9 +1,9 @@
-// A large stack, for expressions that are nested deeper than the stack of any thread holds.
+// A large stack, for expressions that are nested too deeply for the stack of an ordinary thread.
 //
-// Almost everything here recurs over the structure of expressions, whose depth grows with the text where a grammar is
-// ambiguous. Work that reaches an expression of more than Limits::max_depth levels runs on a thread of its own, which
-// only lends its stack: the caller waits, its count of work moves along, and errors come back. The system provides the
-// pages of that stack when they are used.
+// Almost everything here recurses over the structure of expressions. Where a grammar is ambiguous, their depth grows
+// with the text. Work on an expression deeper than Limits::max_depth levels runs on a thread of its own, which only
+// lends its stack: the caller waits, the count of work moves over and back, and errors reach the caller. The system
+// commits the pages of that stack when they are first used.
 #pragma once
 
 #include <exception>
@@ -16,9 +16,9 @@ namespace guiderail {
 
 class DeepStack {
  public:
-  // Is this such a stack?
+  // Does this thread run on such a stack?
   static bool here() { return here_; }
-  // Levels that it holds: each takes at most 5 kB, as on the stacks of other threads.
+  // How many levels the stack holds: each takes at most 5 kB, as on the stacks of other threads.
   static constexpr u32 kLevels = 80'000;
 
   template <class F>

@@ -1,7 +1,7 @@
-// Numbers and texts as bytes: what saved files are made of (docs/program_format.md).
+// Numbers and texts as bytes, as saved files hold them (docs/program_format.md).
 //
-// A number takes 7 bits a byte, the low ones first; the high bit says that more follow (LEB128). A signed one is folded
-// first: 0, -1, 1, -2 … are 0, 1, 2, 3 … A text is the number of its bytes, then these.
+// A number takes 7 bits per byte, low bits first; a set high bit says that more bytes follow (LEB128). A signed number
+// is folded first: 0, -1, 1, -2 … become 0, 1, 2, 3 … A text is its length in bytes, then the bytes.
 #pragma once
 
 #include "base/support.hpp"
@@ -32,7 +32,7 @@ class ByteWriter {
   std::string out_;
 };
 
-// Reads what may be anything: it never looks past the end, and Error("saved-file") says what is wrong.
+// Reads bytes that may be anything. It never reads past the end; Error("saved-file") says what is wrong.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -59,7 +59,7 @@ class ByteReader {
     const u64 folded = number();
     return static_cast<std::int64_t>((folded >> 1) ^ (u64{0} - (folded & 1)));
   }
-  // Of things that take a byte or more each, so that a length cannot be larger than its file.
+  // Reads the length of a list whose elements take at least a byte each: it cannot exceed what is left of the file.
   std::size_t count() {
     const u64 out = number();
     if (out > left()) refuse("a list is longer than the file");

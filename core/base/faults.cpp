@@ -15,10 +15,10 @@ std::atomic<u64> seen{0}, blocks{0}, bytes{0};
 u64 fatal = 0;
 bool lasts = false, of_all = false;
 thread_local bool mine = false;
-u64* places = nullptr;  // of malloc
+u64* places = nullptr;  // from malloc
 u64 most_places = 0;
 
-u64 place() {  // who calls whom
+u64 place() {  // a hash of the call stack
   constexpr int kFrames = 14;
   void* frames[kFrames];
   u64 hash = 0;
@@ -75,10 +75,10 @@ void* taken(std::size_t size) {
 }
 }  // namespace
 
-// For nanobind, which ends the process where its tables cannot grow: see CMakeLists.txt.
+// For nanobind, which ends the process when its tables cannot grow: see CMakeLists.txt.
 extern "C" void* guiderail_take(std::size_t size) { return taken(size); }
 
-// Of this module only: it is linked with a C++ library of its own, so that what one side takes no other gives back.
+// Of this module only: it is linked with a C++ library of its own, so neither side frees what the other allocated.
 void* operator new(std::size_t size) {
   guiderail::faults::on_allocation();
   return taken(size);

@@ -1,5 +1,5 @@
-// Failures on purpose, for tests: with the CMake option GUIDERAIL_FAULTS, the n-th allocation or the n-th look at a
-// limit fails, and what the module holds of the heap is counted. Without it nothing of this is there.
+// Deliberate failures, for tests. With the CMake option GUIDERAIL_FAULTS, the n-th allocation or the n-th check of a
+// limit fails, and the heap memory of this module is counted. Without it, none of this is compiled.
 #pragma once
 
 #include "base/support.hpp"
@@ -9,10 +9,10 @@ namespace guiderail::faults {
 enum class What { Nothing, Allocation, Limit };
 
 #ifdef GUIDERAIL_FAULTS
-// The n-th such event from now on fails, and with `lasting` all that follow (0: none does, but they are counted). Of
-// this thread, or of all. How many there were since the call before.
+// Makes the n-th such event from now on fail; with `lasting`, all later ones too. With n = 0 none fails, but events are
+// counted: those of this thread or, with `everywhere`, of all. Returns how many there were since the last call.
 u64 arm(What what, u64 n, bool lasting, bool everywhere);
-// From now on tells where the first events happen: a number for who calls whom.
+// Records where the first `most` events from now on happen: place_of(i) is a hash of the call stack of event i.
 void watch(u64 most);
 u64 place_of(u64 number);
 struct Held {
@@ -21,7 +21,7 @@ struct Held {
 Held held();           // of the heap, by this module
 void on_allocation();  // may throw std::bad_alloc
 bool on_limit();       // true: behave as if it were met
-bool limit_failed();   // did it say so, since arm()?
+bool limit_failed();   // has on_limit() returned true since arm()?
 #else
 inline void on_allocation() {}
 inline bool on_limit() { return false; }

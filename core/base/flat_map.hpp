@@ -1,4 +1,4 @@
-// Small values by integers, in one array without links: for memos that are asked at every byte.
+// A map from integers to small values in one array without links, for memos that are looked up at every byte.
 #pragma once
 
 #include "base/hashing.hpp"
@@ -11,7 +11,7 @@ namespace guiderail {
 template <class Value = u32>
 class FlatMap {
  public:
-  // Null: there is none. Valid until the next change.
+  // Null: the key is missing. Valid until the next change.
   const Value* find(u64 key) const {
     const u64 hash = hash_of(key);
     const Part& part = parts_.of(hash >> (64 - kPartBits));
@@ -49,7 +49,7 @@ class FlatMap {
       return i;
     }
     void set(u64 key, u64 hash, Value value) {
-      if (8 * (count + 1) > 5 * keys.size()) grow();  // fuller, and what is not there is looked for twice as long
+      if (8 * (count + 1) > 5 * keys.size()) grow();  // a fuller table doubles the cost of a miss
       const std::size_t i = place(key, hash);
       count += keys[i] == kNone;
       keys[i] = key;
@@ -85,8 +85,8 @@ class FlatMap {
   std::size_t size_ = 0;
 };
 
-// A bounded memo that forgets by age: of two such maps the older one goes when the younger is full. So what was asked
-// for among the last `most` entries is always known, and no work is lost all at once.
+// A bounded memo that forgets by age. It holds two maps: when the younger is full, it replaces the older. So the last
+// `most` entries that were used are always known, and no work is lost all at once.
 template <class Value = u32>
 class AgingMap {
  public:

@@ -11,7 +11,7 @@ Secrets draw() {
   return {{word(), word()}, word(), word()};
 }
 
-// The vectors of the reference implementation: the bytes 0, 1, 2, … under the key of the bytes 0 to 15.
+// The test vectors of the reference implementation: the bytes 0, 1, 2, … under a key of the bytes 0 to 15.
 template <int C, int D, class Out>
 constexpr Out of_counting(unsigned count) {
   SipHash<C, D, Out> hash(0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL);

@@ -1,14 +1,14 @@
 // Hashes under keys that are drawn when the library is loaded and never leave the process.
 //
-//   BucketHash  cheap; finds the place in a table (interned.hpp) where what is found is compared in full
-//   Identity    128 bits; stands for a structure where there is nothing left to compare it with: between arenas
+//   BucketHash  cheap; finds a bucket of a table (interned.hpp), whose entries are then compared in full
+//   Identity    128 bits; stands for a structure where there is nothing to compare it with: between arenas
 //
-// Why masks may be shared by identity alone. What is hashed says all there is to say of a structure, and in one way
-// only: every list and text has its length in front, every kind its number. SipHash under a secret key is a
-// pseudo-random function (Aumasson & Bernstein 2012; SipHash-1-3 as in the tables of Rust and Python). Nobody outside
-// sees an identity, nor anything that depends on one but the time that a shared mask saves, and that tells only
-// whether two structures are equal. So who chooses the structures does no better than chance: among q of them two
-// share an identity with a probability of q² / 2^129 at most; for 2^40 of them that is 2^-49.
+// Why masks may be shared by identity alone. The hash covers everything that defines a structure, and encodes it in one
+// way only: every list and text is preceded by its length, every expression by its kind. SipHash under a secret key is
+// a pseudo-random function (Aumasson & Bernstein 2012; the tables of Rust and Python use SipHash-1-3, too). Nobody
+// outside sees an identity, nor anything that depends on one, except for the time that a shared mask saves, which tells
+// only whether two structures are equal. So an attacker who chooses the structures does no better than chance: among q
+// structures, two share an identity with a probability of at most q² / 2^129; for q = 2^40 that is 2^-49.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace guiderail {
 
-// C rounds for each word, D at the end. Out: u64, or Hash for 128 bits.
+// C rounds for each word, D at the end. Out is u64, or Hash for 128 bits.
 template <int C, int D, class Out>
 class SipHash {
   static constexpr bool kWide = sizeof(Out) == 16;
@@ -47,7 +47,7 @@ class SipHash {
     }
     return *this;
   }
-  // In whatever order they come.
+  // The result does not depend on the order of the parts.
   SipHash& add_unordered(std::span<Hash> parts) {
     std::sort(parts.begin(), parts.end(),
               [](const Hash& a, const Hash& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
@@ -55,7 +55,7 @@ class SipHash {
     for (const Hash& part : parts) add(part);
     return *this;
   }
-  // `tail`: the last bytes of a text that is no whole number of words.
+  // `tail`: the last bytes of a text whose length is not a multiple of eight.
   constexpr Out done(u64 tail = 0, unsigned tail_bytes = 0) const {
     SipHash end = *this;
     end.add((bytes_ + tail_bytes) << 56 | tail);
@@ -94,7 +94,7 @@ struct Secrets {
 };
 extern const Secrets secrets;
 
-// What an identity is of, so that two kinds of things never share one. Expressions add their kind.
+// What an identity is of, so that identities of two kinds of things never coincide. Expressions add their kind.
 enum class Of : u64 { Expression, Shared, Rule, CharSet, Atom, StringSummary, Head };
 
 class Identity : public SipHash<1, 3, Hash> {

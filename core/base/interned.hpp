@@ -1,5 +1,4 @@
-// Tables that give equal values one small id. The hash finds the bucket, and no more: what is found there is compared
-// in full.
+// Tables that give equal values one small id. The hash only finds the bucket; its entries are compared in full.
 #pragma once
 
 #include <atomic>
@@ -12,8 +11,8 @@
 
 namespace guiderail {
 
-// Which bits of a hash tables look at that are made from here on. All, but in tests: with a few of them nearly every
-// look-up meets other values first.
+// Which bits of a hash new tables use. All of them, except in tests: with few bits, almost every lookup meets other
+// values first.
 inline std::atomic<u32> bucket_bits{0xFFFFFFFF};
 
 class IdTable {
@@ -22,7 +21,7 @@ class IdTable {
 
   IdTable() : bits_(bucket_bits.load(std::memory_order_relaxed)) {}
 
-  // The id that was added with this hash and of which `same` says that it is the one; kNone: there is none.
+  // The id that was added with this hash and that `same` accepts; kNone: there is none.
   template <class Same>
   u32 find(u64 hash, Same same) const {
     const u32 tag = static_cast<u32>(hash) & bits_;
@@ -43,7 +42,7 @@ class IdTable {
     place(part->slots, {id, tag});
     ++part->count;
   }
-  // So that the next one with this hash can be added, and nothing fails.
+  // Makes sure that the next add() with this hash cannot fail.
   void make_room(u64 hash) {
     const u32 tag = static_cast<u32>(hash) & bits_;
     if (parts_.whole() && parts_.of(0).count >= kMostWhole) {
@@ -51,7 +50,7 @@ class IdTable {
       for (const Slot& slot : parts_.of(0).slots)
         if (slot.id != kNone) {
           Part& part = split.of(slot.tag >> (32 - kPartBits));
-          part.make_room(std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // it grows at once, or seldom
+          part.make_room(std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // it will rarely grow
           place(part.slots, slot);
           ++part.count;
         }
@@ -120,13 +119,13 @@ template <class T>
 struct Interned {
   std::deque<T> values;  // references stay valid
   IdTable ids;
-  std::size_t bytes = 0;  // of what the values own
+  std::size_t bytes = 0;  // that the values own
   Interned first(u32 count) const {
     Interned out;
     for (u32 i = 0; i < count; ++i) out.id(values[i]);
     return out;
   }
-  u32 find(const T& value) const {  // IdTable::kNone: it has no id yet
+  u32 find(const T& value) const {  // IdTable::kNone: the value has no id yet
     return ids.find(bucket_hash(value), [&](u32 i) { return values[i] == value; });
   }
   u32 id(T value) {
@@ -134,7 +133,7 @@ struct Interned {
     if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)
       return known;
     const u32 id = static_cast<u32>(values.size());
-    ids.make_room(hash);  // so that nothing fails once it is there
+    ids.make_room(hash);  // so that nothing fails once the value is stored
     const std::size_t more = bytes_of(value);
     values.push_back(std::move(value));
     ids.add(hash, id);

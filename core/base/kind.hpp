@@ -1,5 +1,5 @@
-// The kinds of expressions, numbered in one row. A kind is no more than a number here: what it means stands in its own
-// layer, and what expr/ must know of one that is not its own it asks the kind's Family (see expr/kinds.hpp).
+// The kinds of expressions of all layers, in one enumeration. Here a kind is only a number: its own layer says what it
+// means, and where expr/ must know more of a foreign kind, it asks that kind's Family (see expr/kinds.hpp).
 #pragma once
 
 #include "base/support.hpp"
@@ -21,19 +21,19 @@ enum class Kind : u8 {
   Repeat,     // counted; never unrolled
   Ref,        // a rule of a grammar, expanded when it is first read
   Token,      // one token as a unit, a special one or one of a set of any tokens; not made of bytes
-  Counted,    // an expression within n tokens: their ends are told to the state (token_end)
+  Counted,    // an expression within n tokens; token_end tells the state where a token ends
   Ahead,      // zero-width look-arounds; live inside a Scope only
   Behind,
-  Scope,  // the text that the look-arounds of an expression can see begins and ends with it
+  Scope,  // confines look-arounds: the text they can see begins and ends with the Scope
   // json/
   Escaped,   // the spellings of texts inside a JSON string
-  Members,   // what is left of a JSON object between its braces
-  Key,       // the same, with a key being read
+  Members,   // the rest of a JSON object between its braces
+  Key,       // the same, while a key is being read
   Distinct,  // items of a list no two of which are equal JSON values
-  Twice,     // the same where some two are equal
-  Tally,     // what is left of a list whose items are counted, or told apart by alternatives
-  Item,      // one of them
-  Decimal,   // what is left of a number
+  Twice,     // the same where at least two are equal
+  Tally,     // the rest of a list whose items are counted, or tell alternatives apart
+  Item,      // one item of such a list
+  Decimal,   // the rest of a number
   // lexed/
   Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes
   Binding,     // a grammar over terminals with variables, and the values that each may still have

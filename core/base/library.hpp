@@ -1,5 +1,5 @@
-// What the standard library lacks with some compilers (libc++ before 19: atomics over plain objects; before 16: arrays
-// that are not cleared). The functions are those of the library where it has them.
+// Parts of the standard library that some compilers lack (libc++ before 19: atomics over plain objects; before 16:
+// arrays that are not cleared). Where the library has them, its functions are used.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 
 namespace guiderail {
 
-// A plain number, or an enumeration, as an atomic one: read and written by several threads, elsewhere by one.
+// Reads and writes a plain number or enumeration atomically: several threads share it here, one elsewhere.
 template <class T>
 T load_atomic(const T& from, std::memory_order order) {
 #ifdef __cpp_lib_atomic_ref
-  return std::atomic_ref<T>(const_cast<T&>(from)).load(order);  // never written through
+  return std::atomic_ref<T>(const_cast<T&>(from)).load(order);  // never written through this reference
 #else
   T out;
   __atomic_load(&from, &out, static_cast<int>(order));
@@ -28,7 +28,7 @@ void store_atomic(T& to, T value, std::memory_order order) {
 #endif
 }
 
-// An array of plain numbers that hold anything.
+// An array of plain numbers, not initialised.
 template <class T>
 std::unique_ptr<T[]> make_uncleared(std::size_t count) {
 #if defined(__cpp_lib_smart_ptr_for_overwrite)

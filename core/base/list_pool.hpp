@@ -1,4 +1,4 @@
-// Lists that only come, one after the other, and never move: whoever reads one may add others meanwhile.
+// Lists that are only added, one after the other, and never move: whoever reads one may add others meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class ListPool {
   ListPool(const ListPool&) = delete;
   ListPool& operator=(const ListPool&) = delete;
 
-  // Its place. Nothing changes where there is no memory.
+  // Returns the place of the list. Where memory runs out, nothing changes.
   u32 add(std::span<const T> list) {
     if (blocks_.empty() || used_ + list.size() > end_) {
       const std::size_t wanted = std::clamp<std::size_t>(chunks_.size() / 2, 1, kMostChunks);
@@ -38,7 +38,7 @@ class ListPool {
     for (const Block& block : blocks_) elements += block.size;
     return elements * sizeof(T) + blocks_.capacity() * sizeof(Block) + chunks_.capacity() * sizeof(T*);
   }
-  // The first lists of another pool, at the same places.
+  // Copies the first lists of another pool to the same places.
   void copy_first(const ListPool& from, u32 size) {
     for (std::size_t i = 0; i < from.blocks_.size() && used_ < size; ++i) {
       const Block& block = from.blocks_[i];
@@ -51,8 +51,8 @@ class ListPool {
 
  private:
   static constexpr u32 kBits = 10, kMask = (1u << kBits) - 1;  // a chunk is a page of 4 KB
-  static constexpr std::size_t kMostChunks = 64;               // of a block, for small lists
-  struct Block {                                               // chunks in a row
+  static constexpr std::size_t kMostChunks = 64;               // chunks of one block, for small lists
+  struct Block {                                               // consecutive chunks
     T* at;
     std::size_t size;
   };

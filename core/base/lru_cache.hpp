@@ -1,6 +1,6 @@
-// Values by identity, of which those that were used last stay. One look into a table without links tells most often
-// that a value is not there; the order is kept by numbers. Keys of 128 bits stand for what they are of: see hashing.hpp
-// for why.
+// A cache by identity that keeps the values used most recently. One lookup in a table without links usually suffices to
+// tell that a value is missing; a list of entry numbers keeps the order. Keys of 128 bits stand for what they identify:
+// see hashing.hpp for why.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class LruCache {
  public:
   explicit LruCache(std::size_t count = 512) : slots_(std::bit_ceil(2 * count)) {}
   bool has(const Hash& key) const { return slots_[place(key)].entry != kNone; }
-  // Null: there is none. Valid until the next change.
+  // Null: the key is missing. Valid until the next change.
   Value* find(const Hash& key) {
     const u32 entry = slots_[place(key)].entry;
     if (entry == kNone) return nullptr;
@@ -28,9 +28,9 @@ class LruCache {
     }
     return &at(entry).value;
   }
-  void add(const Hash& key, Value value, std::size_t bytes) {  // of a key that is not there
+  void add(const Hash& key, Value value, std::size_t bytes) {  // the key must be missing
     u32 entry = made_;
-    if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing may fail later
+    if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing can fail later
     if (free_.empty()) {
       if (free_.capacity() <= made_) free_.reserve(2 * made_ + 8);  // for forget()
       if (made_ % kBlock == 0) blocks_.push_back(std::make_unique<std::array<Entry, kBlock>>());
@@ -54,7 +54,7 @@ class LruCache {
       bytes_ += bytes;
     }
   }
-  void forget(std::size_t most_bytes) {  // what was not used for longest; one stays
+  void forget(std::size_t most_bytes) {  // drops the values unused for longest, but keeps one
     while (bytes_ > most_bytes && count_ > 1) {
       const u32 entry = oldest_;
       unlink(entry);
@@ -68,7 +68,7 @@ class LruCache {
   }
   void clear() { *this = LruCache(slots_.size() / 2); }
   std::size_t bytes() const { return bytes_; }  // of the values
-  std::size_t memory() const {                  // and of what finds them
+  std::size_t memory() const {                  // of the values, and of what finds them
     return bytes_ + bytes_of(blocks_) + blocks_.size() * block_bytes(sizeof(*blocks_[0])) + bytes_of(free_) +
            bytes_of(slots_);
   }
@@ -88,7 +88,7 @@ class LruCache {
   Entry& at(u32 entry) { return (*blocks_[entry / kBlock])[entry % kBlock]; }
   const Entry& at(u32 entry) const { return (*blocks_[entry / kBlock])[entry % kBlock]; }
   static u32 tag_of(const Hash& key) { return static_cast<u32>(key.lo); }
-  std::size_t place(const Hash& key) const {  // where it is, or would be
+  std::size_t place(const Hash& key) const {  // where the key is, or would be
     const std::size_t mask = slots_.size() - 1;
     const u32 tag = tag_of(key);
     std::size_t at = tag & mask;
@@ -96,7 +96,7 @@ class LruCache {
       at = (at + 1) & mask;
     return at;
   }
-  void remove(std::size_t hole) {  // and moves up what had to lie after it
+  void remove(std::size_t hole) {  // and moves up the entries that it displaced
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t at = (hole + 1) & mask; slots_[at].entry != kNone; at = (at + 1) & mask) {
       if (((at - slots_[at].tag) & mask) < ((at - hole) & mask)) continue;
@@ -131,7 +131,7 @@ class LruCache {
 
   std::vector<std::unique_ptr<std::array<Entry, kBlock>>> blocks_;  // entries stay in place
   u32 made_ = 0;                                                    // entries
-  std::vector<u32> free_;                                           // the same that nobody uses
+  std::vector<u32> free_;                                           // entries that are free again
   PagedVector<Slot> slots_;                                         // a power of two; half of it stays free
   u32 newest_ = kNone, oldest_ = kNone;
   std::size_t count_ = 0, bytes_ = 0;

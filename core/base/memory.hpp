@@ -1,5 +1,5 @@
-// How many bytes a container has taken from the heap or from the pages, what the allocator adds included. Not those of
-// what its elements own: who keeps such elements adds them up as they come.
+// How many bytes a container has taken from the heap or the pages, including what the allocator adds. Not included is
+// what its elements own: whoever keeps such elements adds that up as they come.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace guiderail {
 
-// A block of the heap, as glibc rounds it: 8 bytes of its own, multiples of 16, 32 at least.
+// The size of a heap block, as glibc rounds it: 8 bytes of its own, a multiple of 16, at least 32.
 constexpr std::size_t block_bytes(std::size_t bytes) {
   return bytes == 0 ? 0 : std::max<std::size_t>(32, (bytes + 8 + 15) / 16 * 16);
 }
@@ -50,7 +50,7 @@ std::size_t bytes_of(const std::deque<T>& of) {
   const std::size_t blocks = of.size() / kEach + 1;
   return blocks * block_bytes(kEach * sizeof(T)) + block_bytes(std::max<std::size_t>(8, blocks + 2) * sizeof(void*));
 }
-// Elements of hash tables have a link and their hash, those of trees three links and a colour.
+// An element of a hash table has a link and its hash, one of a tree three links and a colour.
 template <class K, class V, class H, class E>
 std::size_t bytes_of(const std::unordered_map<K, V, H, E>& of) {
   return of.size() * block_bytes(sizeof(std::pair<const K, V>) + 2 * sizeof(void*)) +
@@ -66,7 +66,7 @@ std::size_t bytes_of(const std::map<K, V, C>& of) {
   return of.size() * block_bytes(sizeof(std::pair<const K, V>) + 4 * sizeof(void*));
 }
 
-// A sum, and its parts where somebody wants to see them.
+// A sum, and its parts if someone wants to see them.
 struct Tally {
   std::vector<std::pair<const char*, std::size_t>>* parts = nullptr;
   std::size_t total = 0;
@@ -76,7 +76,7 @@ struct Tally {
   }
 };
 
-// Bytes of one object that are counted at one place for as long as it lives, whoever holds it. A copy is not counted.
+// Counts the bytes of one object in one account as long as the object lives, whoever holds it. Copies are not counted.
 class Charge {
  public:
   using Account = std::shared_ptr<std::atomic<std::size_t>>;

@@ -24,14 +24,14 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit 
 
 #ifdef __linux__
 char* map(std::size_t size, bool large) {
-  const std::size_t all = size + kLarge;  // some of it lies before a large page begins
+  const std::size_t all = size + kLarge;  // a large page may begin anywhere in the first part
   void* got = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) throw std::bad_alloc();
   char* from = static_cast<char*>(got);
   char* at = reinterpret_cast<char*>(rounded(reinterpret_cast<std::size_t>(from), kLarge));
   if (at != from) munmap(from, static_cast<std::size_t>(at - from));
   if (char* end = at + size; end != from + all) munmap(end, static_cast<std::size_t>(from + all - end));
-  if (large) madvise(at, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  if (large) madvise(at, size, MADV_HUGEPAGE);  // only a hint: without it, the pages are small
   return at;
 }
 void unmap(char* at, std::size_t size) { munmap(at, size); }
@@ -40,15 +40,17 @@ char* map(std::size_t size, bool) { return static_cast<char*>(::operator new(siz
 void unmap(char* at, std::size_t) { ::operator delete(at, std::align_val_t{kSmall}); }
 #endif
 
-// Blocks have sizes of a few kinds, four to each power of two: 4, 8, 12, 16, 20, 24, 28, 32, 40, 48 … KB. Who gives one
-// back leaves it to the next one of its kind. A region of them goes back to the system when nothing in it is in use.
+// Blocks come in size classes, four for each power of two: 4, 8, 12, 16, 20, 24, 28, 32, 40, 48 … KB. A freed block
+// serves the next request of its class. A region without used blocks returns to the system once such regions exceed
+// kMostIdle.
 class Regions {
  public:
   void* take(std::size_t bytes) {
     const std::size_t kind = kind_of(bytes);
     std::lock_guard lock(mutex_);
     if (!free_[kind]) {
-      // Nobody waits here for a large page of which little is used: see reserve().
+      // Large pages only for large blocks: otherwise a caller would wait for a page of which little is used (see
+      // reserve()).
       if (left(current_) < size_of(kind)) grow(size_of(kind), size_of(kind) >= kLarge);
       cut(kind);
     }
@@ -75,7 +77,7 @@ class Regions {
     std::lock_guard lock(mutex_);
     return in_use_;
   }
-  // Regions that nobody uses, and the pages of free blocks elsewhere, go back to the system.
+  // Returns unused regions, and the pages of free blocks in other regions, to the system.
   void trim() {
     std::lock_guard lock(mutex_);
     for (auto it = regions_.begin(); it != regions_.end();) {
@@ -97,13 +99,13 @@ class Regions {
   }
 
  private:
-  static constexpr std::size_t kMostIdle = 16u << 20;  // bytes of regions that nobody uses
+  static constexpr std::size_t kMostIdle = 16u << 20;  // bytes of unused regions that are kept
   static constexpr std::size_t kKinds = 192;
   struct Region {
-    std::size_t size, used, taken;  // bytes, bytes, blocks
+    std::size_t size, used, taken;  // bytes, bytes cut into blocks, blocks in use
   };
   using Map = std::map<char*, Region>;
-  struct Block {  // that nobody uses
+  struct Block {  // that is free
     Block* next;
   };
 
@@ -120,7 +122,7 @@ class Regions {
   std::size_t left(Map::iterator region) const {
     return region == regions_.end() ? 0 : region->second.size - region->second.used;
   }
-  void release(Map::iterator region) {  // of which no block is in use
+  void release(Map::iterator region) {  // none of its blocks is in use
     const std::size_t size = region->second.size;
     idle_ -= size;
     const char *from = region->first, *to = from + size;
@@ -142,7 +144,7 @@ class Regions {
     shelve(current_->first + region.used, kind);
     region.used += size_of(kind);
   }
-  // A region with room for so many bytes; what is left of the one before becomes blocks.
+  // A new region with room for so many bytes; the rest of the current one becomes free blocks.
   void grow(std::size_t bytes, bool large) {
     while (left(current_) >= kSmall) {
       std::size_t kind = kind_of(left(current_));
@@ -167,7 +169,7 @@ class Regions {
   std::size_t idle_ = 0, in_use_ = 0;  // bytes
 };
 
-Regions& regions() {  // lives on: what is static elsewhere may give back late
+Regions& regions() {  // never destroyed: static objects elsewhere may free blocks later
   static Regions& all = *new Regions;
   return all;
 }

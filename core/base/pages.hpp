@@ -1,7 +1,7 @@
-// Memory in large pages (transparent huge pages, where the system has them) for what is read at random all the time:
-// the trie of a vocabulary, masks, the nodes of arenas and the tables that find them are some megabytes, more than the
-// processor's translation buffers reach with pages of 4 KB. What is given back is kept for whoever comes next, so that
-// nobody waits for the system to clear it again. Elsewhere it is ordinary memory.
+// Memory in large pages (transparent huge pages, where the system has them) for data that is read at random all the
+// time: the trie of a vocabulary, masks, the nodes of arenas and the tables that find them. They take some megabytes,
+// more than the processor's translation buffers cover with pages of 4 KB. Freed memory is kept for the next request, so
+// that nobody waits for the system to clear it again. Elsewhere this is ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace guiderail {
 
-// Of any size, at the beginning of a page of 4 KB. From many threads at once.
+// A block of any size that begins at a page of 4 KB. Safe to call from many threads.
 void* take_pages(std::size_t bytes);
 void give_pages(void* at, std::size_t bytes) noexcept;
-// Makes room for so many bytes in large pages, where there is less. Who touches one first waits until all of it is
-// cleared: that should not be a mask, so what was not reserved lies in small pages, unless it is large itself.
+// Makes sure that so many bytes are free in large pages. Whoever touches a large page first waits until all of it is
+// cleared. A mask should not wait for that, so what was not reserved lies in small pages, unless it is large itself.
 void reserve_pages(std::size_t bytes);
-// What so many bytes take of them; what is taken now.
+// How much of the pages a block of so many bytes takes; and how much is taken now.
 std::size_t page_bytes(std::size_t bytes);
 std::size_t pages_in_use();
-// Of the heap of the whole process, large blocks included, where the C library tells it (glibc 2.33), else 0.
+// The heap memory that the whole process uses, including large blocks, if the C library tells it (glibc 2.33), else 0.
 std::size_t heap_in_use();
-// What is free in the pages and in the heap goes back to the system, where it can (glibc). Some milliseconds.
+// Returns free pages and free heap memory to the system, where it can (glibc). Takes some milliseconds.
 void trim_heap();
 
 template <class T>

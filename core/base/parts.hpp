@@ -1,5 +1,5 @@
-// A large table in parts, by some bits of the hash: a table that grows copies all that it holds, and one of a million
-// entries takes longer for that than a mask may. Its parts grow one by one.
+// A large table in parts, chosen by some bits of the hash. A growing table copies all its entries; for a million
+// entries, that takes longer than a mask may. The parts grow one by one.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace guiderail {
 
 constexpr unsigned kPartBits = 6;
-constexpr std::size_t kMostWhole = 4096;  // entries of a table that has one part
+constexpr std::size_t kMostWhole = 4096;  // entries above which a table is split
 
 template <class Part>
 class Parts {

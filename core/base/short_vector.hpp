@@ -1,4 +1,4 @@
-// A list that most often is short: its first elements lie in place, and only a longer one needs memory of its own.
+// A list that is usually short: its first elements lie in place, and only a longer list needs memory of its own.
 // Derivatives make such lists at every byte.
 #pragma once
 
@@ -58,7 +58,7 @@ class ShortVector {
     size_ = static_cast<u32>(size);
   }
   std::size_t memory() const { return more_ ? capacity_ * sizeof(T) : 0; }  // of its own
-  void append(std::span<const T> of) {                                      // no part of this list
+  void append(std::span<const T> of) {                                      // must not be part of this list
     if (of.empty()) return;
     if (capacity_ - size_ < of.size()) grow(size_ + of.size());
     std::memcpy(at_ + size_, of.data(), of.size_bytes());

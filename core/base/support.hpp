@@ -1,4 +1,4 @@
-// Shared small things: typed errors, byte sets, what hashes are made of.
+// Small things that everything shares: typed errors, byte sets, the basis of hashes.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-// For what hot loops read of their thread: at a fixed place of its, without a call. Small things only, for the C
-// library has not much room for such of modules that are loaded late; others than glibc have none.
+// For thread-local data that hot loops read: at a fixed place of the thread, without a call. Small data only, since the
+// C library reserves little such room for modules that are loaded late. C libraries other than glibc reserve none.
 #if defined(__GLIBC__) && (defined(__GNUC__) || defined(__clang__))
 #define GUIDERAIL_NEAR [[gnu::tls_model("initial-exec")]]
 #else
@@ -34,9 +34,9 @@ class Error : public std::runtime_error {
 };
 
 constexpr u32 kInf = 0xFFFFFFFF;   // no upper bound
-constexpr u32 kNone = 0xFFFFFFFF;  // the number of nothing
+constexpr u32 kNone = 0xFFFFFFFF;  // the index of nothing
 
-// Sums and products of counts that stick at "no bound".
+// Saturating sums and products of counts: "no bound" stays "no bound".
 inline u32 add_sat(u32 a, u32 b) { return a == kInf || b == kInf || a > kInf - 1 - b ? kInf : a + b; }
 inline u32 mul_sat(u32 a, u32 b) {
   if (a == 0 || b == 0) return 0;

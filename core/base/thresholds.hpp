@@ -1,8 +1,8 @@
-// Every number that decides how much, how far or which way, in one place. None changes what a mask holds.
+// All numbers that decide how much, how far or which way. None of them changes what a mask contains.
 //
-// Two kinds. A *limit* bounds time or memory where nothing else does: to loosen it costs memory or a slower worst case,
-// to tighten it costs masks that are not found in time. A *crossover* says from where on another way is cheaper. Both
-// were chosen on a 128 k vocabulary; whoever changes one compares, before and after,
+// There are two kinds. A *limit* bounds time or memory where nothing else does: loosening it costs memory or a slower
+// worst case, tightening it costs masks that are not found in time. A *crossover* says from where on another way is
+// cheaper. Both were chosen on a vocabulary of 128 k tokens. Before and after changing one, compare
 //
 //   masks      python benchmarks/ablation.py --data DATA; python benchmarks/schemas.py --data DATA --engines guiderail
 //   lexed      python benchmarks/grammar.py --no-rivals
@@ -17,23 +17,23 @@
 namespace guiderail {
 
 // -- expressions (masks; schemas.py --engines guiderail for compiling) --
-inline constexpr u16 kSharedDepth = 4;       // crossover: nesting from which a derivative is remembered by its parts
-inline constexpr u32 kManyOperands = 8;      // crossover: alternatives or conditions worth remembering together
-inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a group that masks need not cut short
-inline constexpr int kCharacterParts = 256;  // limit: parts looked at to tell whether whole characters can be read
-inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
-inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
-inline constexpr std::size_t kPortableRules = 6;  // limit: rules that one rule leads to, where it has an identity
+inline constexpr u16 kSharedDepth = 4;            // crossover: nesting from which on derivatives are memoised
+inline constexpr u32 kManyOperands = 8;           // crossover: alternatives or conditions worth memoising together
+inline constexpr u32 kFewGroups = 3;              // crossover: repetitions of a group that masks need not cut short
+inline constexpr int kCharacterParts = 256;       // limit: parts examined to tell whether whole characters can be read
+inline constexpr u32 kAtomRanges = 20'000;        // limit: ranges of atoms of characters, for masks by whole characters
+inline constexpr u32 kFewAtoms = 64;              // limit: the atoms themselves
+inline constexpr std::size_t kPortableRules = 6;  // limit: rules reachable from a rule that has an identity
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --
 inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for
-inline constexpr u32 kLiveWait = 16;             // crossover: characters by which the other bytes of a state wait
-inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search begins anew, thoroughly
+inline constexpr u32 kLiveWait = 16;             // crossover: characters by which a state's other bytes wait
+inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search starts over, thoroughly
 inline constexpr u32 kLiveParts = 256;           // limit: expressions that an estimate of what is left looks at
-inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a text that was forgotten
+inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a forgotten text
 
 // -- objects (masks) --
-inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, looked at one by one
+inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, examined one by one
 inline constexpr int kMostObligations = 10;            // limit: of an object; its states are sets of them
 inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other keys that are counted
 inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that are told apart by text
@@ -41,32 +41,32 @@ inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a
 // -- masks: crossovers (masks) --
 inline constexpr u32 kHeavy = 1500;         // trie nodes: subtrees from here on get class masks of their own
 inline constexpr u32 kWorthClass = 64;      // trie nodes: the same inside strings, whose classes all constraints share
-inline constexpr u32 kWorthSharing = 16;    // trie nodes of a piece that other pieces may share
+inline constexpr u32 kWorthSharing = 16;    // trie nodes of a piece that is worth sharing with other pieces
 inline constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a self loop worth a class mask
 inline constexpr u32 kShortLoop = 12;       // characters: inside the trie a walk is cheaper for a shorter loop
-inline constexpr std::size_t kManyExits = 3000;   // exits of a class: from here on a self loop may be cheaper
+inline constexpr std::size_t kManyExits = 3000;   // exits of a class from which on a self loop may be cheaper
 inline constexpr std::size_t kManyLong = 4000;    // tokens longer than a count that are traced one by one
 inline constexpr std::size_t kFewLonger = 1000;   // tokens past a count that are cleared one by one
-inline constexpr std::size_t kDenseSummary = 64;  // tokens of a summary: from here on a bitset
-inline constexpr u32 kSmallWalk = 4096;           // trie nodes: a summary that was asked for twice is worth so many
-inline constexpr u32 kAskedOften = 32;            // times: from here on a summary is worth a walk over all
-inline constexpr int kFewFirstBytes = 40;         // bytes that begin a summary; with more the walk is not small
-inline constexpr std::size_t kMostAnew = 4;       // first bytes below which two states may differ altogether
+inline constexpr std::size_t kDenseSummary = 64;  // tokens from which on a summary is a bitset
+inline constexpr u32 kSmallWalk = 4096;           // trie nodes that a summary asked for twice is worth
+inline constexpr u32 kAskedOften = 32;            // requests from which on a summary is worth a walk over all
+inline constexpr int kFewFirstBytes = 40;         // first bytes of a summary; with more, the walk is not small
+inline constexpr std::size_t kMostAnew = 4;       // large subtrees to walk anew where two states differ
 inline constexpr u16 kLeastObjectDepth = 1;       // nesting below which an expression holds no object
 
 // -- masks: limits (masks) --
-inline constexpr std::size_t kMostLoops = 12;              // alternatives of a state that are taken apart
-inline constexpr int kMostTextNesting = 8;                 // of a text that is looked through
-inline constexpr std::size_t kMostTexts = 24;              // that a text leads to, and places inside of characters
-inline constexpr std::size_t kMostStrings = 6;             // alternatives of a string that is compared with another
-inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states
-inline constexpr u32 kMostPairsInAll = 12'000;             // the same, below all of them
-inline constexpr std::size_t kMostApart = 16;              // masks drawn for others, one within the other
-inline constexpr u32 kMostSummaryParts = 8;                // parts of a concatenation that a summary may have
+inline constexpr std::size_t kMostLoops = 12;   // alternatives of a state that are examined one by one
+inline constexpr int kMostTextNesting = 8;      // of a text that is examined
+inline constexpr std::size_t kMostTexts = 24;   // states that a text leads to, those within characters included
+inline constexpr std::size_t kMostStrings = 6;  // alternatives of a string that is compared with another
+inline constexpr u32 kMostPairs = 3000;         // trie nodes compared below one first byte of two states
+inline constexpr u32 kMostPairsInAll = 12'000;  // the same, below all of them
+inline constexpr std::size_t kMostApart = 16;   // masks derived from each other, nested
+inline constexpr u32 kMostSummaryParts = 8;     // parts of a concatenation that a summary may have
 inline constexpr std::size_t kMostSummaryRest = 1u << 15;  // trie nodes after the ends of a summary
-inline constexpr std::size_t kMostOwnSummaries = 4096;     // of one arena; then it forgets them
+inline constexpr std::size_t kMostOwnSummaries = 4096;     // of one arena, which then forgets all
 inline constexpr int kEndlessProbes = 2;                   // characters read to find an endless text
-inline constexpr std::size_t kFewSeen = 16;                // keys written, of which finitely many texts need more
+inline constexpr std::size_t kFewSeen = 16;                // other keys written; more need too many texts
 
 // -- lexed texts (lexed) --
 inline constexpr std::size_t kMostPieceBytes = 64u << 20;  // limit: of pieces and outcomes; then all are forgotten
@@ -75,7 +75,7 @@ inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words o
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set, from here on a bitset
 inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
-inline constexpr u32 kLeastProbed = 64;          // halved down to here at each search of a lexer that gives up;
+inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;
 inline constexpr u32 kProbesPerCharacter = 2;    // or visits, for each character that this end is away at least,
 inline constexpr u32 kMostProbes = 50'000;       // up to so many
 inline constexpr u32 kMostSampled = 80;          // limit: lexer states that a search for samples of all terminals finds
@@ -86,69 +86,74 @@ inline constexpr u32 kPartsOfPlace = 2;          // crossover: parts of the gram
 inline constexpr std::size_t kFewTokensOfSet = 384;     // tokens set bit by bit; with more a bitset is cheaper
 inline constexpr std::size_t kWorthDenseClass = 1500;   // tokens of a class that is kept as a bitset
 inline constexpr u32 kWorthCutting = 1500;              // trie nodes: a class mask is cut from a larger one
-inline constexpr std::size_t kMostCutShare = 8;         // one in so many trie nodes may begin what is cut
+inline constexpr std::size_t kMostCutShare = 8;         // at most one trie node in so many may begin what is cut
 inline constexpr std::size_t kWorthWarming = 20'000;    // trie nodes: class masks and summaries are made when loading
 inline constexpr u32 kWideNode = 12;                    // children from which on a node has a table of them
-inline constexpr u32 kWorthBytesBelow = 16;             // trie nodes below a node whose bytes are known
+inline constexpr u32 kWorthBytesBelow = 16;             // trie nodes below a node from which on its bytes are recorded
 inline constexpr std::size_t kManyIndexExits = 12'000;  // exits by one byte: with more a scan is cheaper
 
 // -- vocabularies: limits (memory) --
 inline constexpr u32 kLongestToken = 4096;                     // bytes; a longer token is never allowed as text
 inline constexpr std::size_t kCacheLimit = 80u << 20;          // bytes of class masks and masks together
-inline constexpr std::size_t kSummaryLimit = 16u << 20;        // bytes of summaries: asked for seldom, worth many masks
+inline constexpr std::size_t kSummaryLimit = 16u << 20;        // bytes of summaries: seldom used, each worth many masks
 inline constexpr std::size_t kMostCachedSummaries = 1u << 17;  // entries
 inline constexpr std::size_t kMostScratches = 16;              // unused ones that are kept
-inline constexpr std::size_t kMostClasses = 256;               // classes known by the spelling of tokens
-inline constexpr std::size_t kAsked = 1u << 15;  // summaries of which it is known how often they were asked for
-inline constexpr std::size_t kTokenBytes = 64;   // bytes a token takes of smaller arrays, about
-inline constexpr std::size_t kVocabularyPages = 4u << 20;  // bytes reserved for the first masks and arenas
+inline constexpr std::size_t kMostClasses = 256;               // classes found through the character index
+inline constexpr std::size_t kAsked = 1u << 15;                // summaries whose requests are counted
+inline constexpr std::size_t kTokenBytes = 64;                 // bytes that the smaller arrays take per token, about
+inline constexpr std::size_t kVocabularyPages = 4u << 20;      // bytes reserved for the first masks and arenas
 
 // -- searches for an end: limits (distances) --
 inline constexpr std::size_t kMostSearchStates = 20'000;  // states that one search for a short completion visits
-inline constexpr std::size_t kFewSearchStates = 2'000;    // the same, tried first where it sufficed before
+inline constexpr std::size_t kFewSearchStates = 2'000;    // the same, tried first where it was enough before
 inline constexpr std::size_t kMostSearchWork = 100'000;   // states that all searches for one state visit
 inline constexpr std::size_t kMaskSearchWork = 12'000;    // states that all searches for one mask visit
 inline constexpr std::size_t kSearchShare = 2'000;        // states that one of these visits
-inline constexpr std::size_t kFewParts = 32;              // of a union, each of which is looked at
-inline constexpr std::size_t kMostByTokens = 400;         // states whose tokens are looked at, breadth first
+inline constexpr std::size_t kFewParts = 32;              // parts of a union that are examined one by one
+inline constexpr std::size_t kMostByTokens = 400;         // states whose tokens are examined, breadth first
 inline constexpr std::size_t kFewByTokens = 40;           // the same, where there may be many searches
-inline constexpr std::size_t kMostSteps = 4'000'000;      // tokens read for that, and for one refinement
+inline constexpr std::size_t kMostSteps = 4'000'000;      // tokens read for these states, and for one refinement
 inline constexpr std::size_t kFewSteps = 1'000;           // the same, for one mask
-inline constexpr std::size_t kFewLost = 1'000;            // tokens that are read again with texts, for one mask
-inline constexpr u32 kNodesShare = 16;                    // one in so many of the arena's nodes may be a search's
-inline constexpr u32 kFewNodes = 1'000;                   // nodes that any call may add
-inline constexpr std::size_t kMostProfiles = 1 << 22;     // tokens remembered with what is needed after them
-inline constexpr int kMostRounds = 4;                     // refinements of a distance
-inline constexpr int kMostSearchDepth = 16;               // of searches for parts of parts
-inline constexpr u32 kDistanceHaste = 8;         // how much more than what was read counts what is missing, in haste
-inline constexpr u32 kShortestHaste = 32;        // the same, for any completion at all
-inline constexpr int kMostRuleDepth = 64;        // of rules within rules of a likely text
-inline constexpr std::size_t kLikelyWork = 64;   // expressions for a byte of a likely text
-inline constexpr std::size_t kBytesOfMask = 32;  // bytes of a likely text for each mask that is prepared
+inline constexpr std::size_t kFewLost = 1'000;            // tokens read again with their texts, for one mask
+inline constexpr u32 kNodesShare = 16;                 // at most one in so many of the arena's nodes may be a search's
+inline constexpr u32 kFewNodes = 1'000;                // nodes that any call may add
+inline constexpr std::size_t kMostProfiles = 1 << 22;  // tokens stored with what is needed after them
+inline constexpr int kMostRounds = 4;                  // refinements of a distance
+inline constexpr int kMostSearchDepth = 16;            // nesting of searches for parts
+inline constexpr u32 kDistanceHaste = 8;               // weight of missing characters against those read, in haste
+inline constexpr u32 kShortestHaste = 32;              // the same, for any completion at all
+inline constexpr int kMostRuleDepth = 64;              // nesting of rules in a likely text
+inline constexpr std::size_t kLikelyWork = 64;         // expressions per byte of a likely text
+inline constexpr std::size_t kBytesOfMask = 32;        // bytes of a likely text per mask prepared
 
 // -- programs and guides: limits (memory) --
 inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by whole tokens within keys
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks remembered as too much work
-inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for what its first texts take
+inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
-inline constexpr u64 kSearchWork = 20;           // a search for an end may take so many times the work of a mask
-inline constexpr std::chrono::milliseconds kLongMask{20};  // until others make theirs with builders of their own
-inline constexpr std::size_t kMostSpares = 6;              // of these builders
+inline constexpr u64 kSearchWork = 40;           // a search for an end may take so many times a mask's work
+inline constexpr std::chrono::milliseconds kLongMask{20};  // then other threads use builders of their own
+inline constexpr std::size_t kMostSpares = 6;              // such builders in use at once
 
 // -- everywhere --
 inline constexpr u32 kNodesBetweenBreaks =
     256;  // nodes of a walk (of the trie, or of an arena), until others may be let in: some 25 µs
-inline constexpr u32 kNodesPerStep = 16;  // trie nodes only looked at that count as a step of work
+inline constexpr u32 kNodesPerStep = 16;  // trie nodes merely looked at that count as a step of work
 
 // -- canonical spelling: limits (python benchmarks/canonical.py --data DATA; memory: the last line of its output) --
-inline constexpr std::size_t kMostSpelled = 1u << 18;    // places of which a completion is known; then all go
+inline constexpr std::size_t kMostSpelled = 1u << 18;    // places with a known completion; then all are forgotten
 inline constexpr std::size_t kSpelledBytes = 1u << 16;   // bytes of a completion that is spelled
 inline constexpr std::size_t kSpelledPlaces = 256;       // bytes of it that know the rest
 inline constexpr u32 kSpelledFuel = 4096;                // tokens looked at by one search for a completion
+inline constexpr u32 kFewSpelled = 64;                   // the same before a text is looked for and spelled
+inline constexpr std::size_t kSpelledTexts = 64;         // texts that are spelled after tokens of such a search
 inline constexpr std::size_t kSpelledDepth = 512;        // tokens of a completion that is searched for
+inline constexpr std::size_t kKeptMaskBytes = 4u << 20;  // bytes of masks that a program keeps, 16 KB each
 inline constexpr std::size_t kMostRows = 1024;           // tokens of which the pairs are kept, 16 KB each
+inline constexpr std::size_t kMostWays = 1u << 16;       // places with tokens of which the next is known, 40 bytes each
+inline constexpr std::size_t kKnownPairs = 1u << 16;     // pairs of tokens that are known, 20 bytes each
 inline constexpr std::size_t kOutlookBytes = 16u << 20;  // bytes of what may follow the tokens of forms of states
-inline constexpr std::size_t kProofBytes = 32u << 20;    // bytes of sets of proved tokens, 80 KB each
+inline constexpr std::size_t kProofBytes = 64u << 20;    // bytes of sets of proved tokens, 80 KB each
 inline constexpr std::size_t kExtentBytes = 8u << 20;    // bytes of the same of whole vocabularies, 32 KB each
 inline constexpr std::size_t kMostSpelledSteps = 2048;   // states whose steps are kept, 1 KB each
 inline constexpr std::size_t kMostFollows = 1u << 17;    // states of which it is known what may follow
@@ -164,6 +169,7 @@ inline constexpr std::size_t kMostReadable = 4096;       // states of a pre-toke
 inline constexpr u32 kLeadCharacters = 16;        // characters of ASCII that lead to one state
 inline constexpr std::size_t kManyOthers = 4096;  // tokens after which the same may follow that are worth a set
 inline constexpr std::size_t kManyOpen = 512;     // tokens whose completions within a budget are not looked for
-inline constexpr u32 kFewWitnesses = 64;          // tokens of which a short one is chosen as a witness
+inline constexpr std::size_t kFewPairs = 16;      // tokens asked one by one before a row of pairs is made
+inline constexpr u32 kFewWitnesses = 64;          // short tokens that are asked one by one whether they may follow
 
 }  // namespace guiderail

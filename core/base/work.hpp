@@ -1,9 +1,9 @@
-// Work counted in steps and not in seconds: what one call may cost. A step is an expression made, an operand handled or
-// a few nodes of a trie walked, some 0.1 µs; whoever loops over anything else counts that. The count is the thread's,
-// so it does not matter who else reads the same arena meanwhile.
+// Work counted in steps, not in seconds: it bounds the cost of one call. A step is an expression made, an operand
+// handled or a few trie nodes walked, about 0.1 µs. Other loops count their own rounds. The count belongs to the
+// thread, so it does not matter who else reads the same arena meanwhile.
 //
-// Two limits: that of a compilation, and that of one step of a text (a mask, a token read). What is found in a cache
-// costs a step nothing: it may take less because of others, but no more than where nothing is known.
+// There are two limits: that of a compilation, and that of one step of a text (a mask, or a token read). A cache hit
+// costs nothing. So a step may take less because of others, but never more than where nothing is cached.
 #pragma once
 
 #include "base/faults.hpp"
@@ -13,9 +13,9 @@ namespace guiderail {
 class Work {
  public:
   struct Allowed {
-    u64 until;                   // the count that may be reached
-    u64 steps;                   // how many that were when the limit was set
-    const char* what = nullptr;  // is being made, for one step of a text; null: a compilation
+    u64 until;                   // the count that must not be exceeded
+    u64 steps;                   // the limit in steps, as it was set
+    const char* what = nullptr;  // that is being made, for one step of a text; null: a compilation
   };
   class Step;
   class Compilation;
@@ -32,7 +32,7 @@ class Work {
     mine_.spent = spent;
     spend(0);
   }
-  // From now on this thread may spend so many steps, and no more than it might before. Returns what it might.
+  // From now on this thread may spend at most so many steps, and no more than before. Returns the previous limit.
   static Allowed limit(u64 steps, const char* what = nullptr) {
     const Allowed before = mine_.allowed;
     const u64 left = before.until > mine_.spent ? before.until - mine_.spent : 0;
@@ -43,17 +43,17 @@ class Work {
   static Account account() { return mine_; }
   static void take_over(const Account& of) { mine_ = of; }
 
-  [[noreturn]] static void refuse(const char* what, u64 steps);  // one step of a text that takes more
+  [[noreturn]] static void refuse(const char* what, u64 steps);  // one step of a text takes more
 
  private:
   [[noreturn]] static void stop();
   GUIDERAIL_NEAR static inline constinit thread_local Account mine_{0, {~u64{0}, 0, nullptr}};
 };
 
-// While it lives, this thread makes one thing for a text.
+// While it lives, this thread makes `what` for one step of a text.
 class Work::Step {
  public:
-  // `named`: the limit as the message tells it.
+  // `named`: the limit that the error message names.
   Step(u64 steps, const char* what, u64 named) : before_(limit(steps, what)) {
     if (decides()) mine_.allowed.steps = named;
   }
@@ -61,14 +61,14 @@ class Work::Step {
   ~Step() { restore(before_); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
-  // Is it this limit that is met first, and not one around it?
+  // Is this limit the first to be reached, and not one around it?
   bool decides() const { return mine_.allowed.until != before_.until; }
 
  private:
   const Allowed before_;
 };
 
-// While it lives, this thread reads a constraint.
+// While it lives, this thread compiles a constraint.
 class Work::Compilation {
  public:
   explicit Compilation(u64 steps) : before_(limit(steps)) {}

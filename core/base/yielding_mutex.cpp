@@ -4,12 +4,12 @@ namespace guiderail {
 
 std::atomic<std::int64_t> YieldingMutex::slice_{200'000};
 
-// Takes the mutex when it is free, or given.
+// Takes the mutex when it is free, or when it is handed over.
 void YieldingMutex::wait() {
   Patience::let_go();
   std::unique_lock lock(queue_mutex_);
   Waiter me;
-  waiting_.fetch_add(1);  // before the look at held_: who lets go sees either this, or leaves it free in time
+  waiting_.fetch_add(1);  // before the look at held_: an unlocking thread sees this, or frees the mutex in time
   for (bool again = false;; again = true) {
     bool held = false;
     if (held_.compare_exchange_strong(held, true)) break;
@@ -26,7 +26,7 @@ void YieldingMutex::wait() {
 
 void YieldingMutex::wake() {
   const std::lock_guard lock(queue_mutex_);
-  if (!queue_.first) return;  // the one that waits is about to try
+  if (!queue_.first) return;  // the waiter is about to try by itself
   Waiter& first = queue_.pop_front();
   first.called = true;
   first.woken.notify_one();

@@ -1,12 +1,12 @@
-// A mutex whose holder lets others in while it works on.
+// A mutex whose holder can let others in while it continues to work.
 //
-// An arena is read and grown under one mutex. Most of what is done there takes microseconds; a mask or a search may
-// take seconds. So long work calls due() now and then, and where others have waited for a slice of time, it makes room:
-// they get the mutex one after the other, in the order in which they came, and then it goes back to the one that made
-// room. A holder that makes room must expect that expressions and memos were added meanwhile (see Arena::make_room).
+// An arena is read and grown under one mutex. Most of this takes microseconds, but a mask or a search may take seconds.
+// So long work calls due() now and then. Once others have waited for a slice of time, it makes room: they get the mutex
+// one after the other, in the order in which they came, and then it returns to the holder that made room. Such a holder
+// must expect that expressions and memos were added meanwhile (see Arena::make_room).
 //
-// A thread may hold something else that others need, in practice the interpreter lock of Python. It says so by a
-// Patience, and is told to let go before it waits, or when its work takes longer than a moment.
+// A thread may hold something else that others need, in practice Python's interpreter lock. It declares this by a
+// Patience, and is told to let go of it before it waits, or when its work takes longer than a moment.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,21 @@
 
 namespace guiderail {
 
-// Lives on the stack of one thread. While it lives, code on this thread may let go of what the thread holds.
+// Lives on the stack of one thread. While it lives, code on this thread may release what the thread holds.
 class Patience {
  public:
   Patience() : outer_(mine) { mine = this; }
   virtual ~Patience() { mine = outer_; }
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
-  // The innermost one of this thread lets go, if it has not.
+  // The innermost Patience of this thread releases what it holds, unless it already has.
   static void let_go() {
     if (mine && !mine->gone_) {
       mine->gone_ = true;
       mine->release();
     }
   }
-  // Is there anything to let go of?
+  // Does this thread hold anything to release?
   static bool any() { return mine && !mine->gone_; }
 
  protected:
@@ -62,27 +62,27 @@ class YieldingMutex {
     held_.store(false);
     if (waiting_.load() != 0) wake();
   }
-  // The rest is for the holder. Is it time to call pause()? Nearly free: ask in every loop that may be long.
+  // The rest is for the holder. Is it time to call pause()? Almost free: ask in every loop that may be long.
   bool due() { return waiting_.load(std::memory_order_relaxed) != 0 || --credit_ == 0; }
-  // Lets go of what the thread holds, if its moment is over. True: others have waited for a slice, so make room.
+  // Releases what the thread holds if its moment is over. True: others have waited for a slice, so make room.
   bool pause();
-  // Lets those in who wait, and comes back when it is this thread's turn again.
+  // Lets in those who wait, and returns when it is this thread's turn again.
   void make_room();
 
-  // How long others wait before a holder makes room, of all such mutexes. 0: not at all (for tests).
+  // How long others wait before a holder makes room, for all such mutexes. 0: not at all (for tests).
   static void set_slice(std::chrono::nanoseconds slice) { slice_.store(slice.count(), std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr u32 kTicks = 8;  // calls of due() between two looks at the clock
+  static constexpr u32 kTicks = 8;  // calls of due() between two readings of the clock
   static constexpr auto kMoment = std::chrono::microseconds(100);
   struct Waiter {
     std::condition_variable woken;
-    bool given = false;   // the mutex is this one's
-    bool called = false;  // it is free: try again
+    bool given = false;   // this waiter has the mutex
+    bool called = false;  // the mutex is free: try again
     Waiter* next = nullptr;
   };
-  // Of waiters, which live on the stacks of their threads: whoever has to wait can, without memory for it.
+  // A list of waiters, which live on the stacks of their threads: waiting needs no memory.
   struct Queue {
     Waiter *first = nullptr, *last = nullptr;
     void push_back(Waiter& one) {
@@ -111,10 +111,10 @@ class YieldingMutex {
   static std::atomic<std::int64_t> slice_;  // nanoseconds
   std::atomic<bool> held_{false};
   std::atomic<u32> waiting_{0};
-  // of the holder
+  // Of the holder:
   u32 credit_ = kTicks;
-  Clock::time_point begun_{}, noticed_{};  // looks at the clock: the first; the first that saw somebody wait
-  std::mutex queue_mutex_;                 // of the queue; never held for long
+  Clock::time_point begun_{}, noticed_{};  // when it began; when it first saw others wait
+  std::mutex queue_mutex_;                 // for the queue; never held for long
   Queue queue_;
 };
 

@@ -5,10 +5,10 @@
 namespace guiderail {
 namespace {
 
-// Rows take this many bytes together before it pays to wake a thread for them.
+// Total size of rows from which on it pays to wake a thread.
 constexpr std::size_t kWorthThreads = 4u << 20;
 
-// A view of an array of one or two dimensions, for as long as it lives.
+// A view of an array with one or two dimensions, valid as long as it lives.
 class Array {
  public:
   Array(nb::handle array, bool writable, const char* what) {
@@ -44,7 +44,7 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
   const std::size_t covered = std::min(limit, numbers.columns());
   if ((covered + 31) / 32 > words.columns())
     throw Error("bitmask-size", "the bitmask has fewer bits than it must cover");
-  bool ascending = true;  // no row twice: two threads may not write the same
+  bool ascending = true;  // no duplicate rows: two threads must not write the same one
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] >= numbers.rows() || rows[i] >= words.rows())
       throw Error("bitmask-index", "row " + std::to_string(rows[i]) + " is out of range");

@@ -1,5 +1,5 @@
-// Arguments of other types than a function takes: an error of guiderail's with a code, not nanobind's TypeError. Every
-// function and method of the module is called through an object that looks only at the error.
+// Turns arguments of wrong types into an error of guiderail's, with a code, instead of nanobind's TypeError. Every
+// function and method of the module is called through an object that only looks at the error.
 #include "bind/bindings.hpp"
 
 #include <structmember.h>  // needs Python.h
@@ -101,7 +101,7 @@ nb::object checked(nb::handle function) {
 #if defined(Py_LIMITED_API) || defined(PYPY_VERSION)
   fields->inner = &PyObject_Vectorcall;
 #else
-  fields->inner = PyVectorcall_Function(function.ptr());  // every function of nanobind has one
+  fields->inner = PyVectorcall_Function(function.ptr());  // all functions of nanobind have one
 #endif
   return made;
 }

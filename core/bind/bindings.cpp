@@ -1,11 +1,11 @@
-// The module: a table of contents. One function a topic; see _core.pyi for the contract.
+// The module: a table of contents, one function per topic. See _core.pyi for the contract.
 #include "bind/bindings.hpp"
 #include "base/faults.hpp"
 #include "base/pages.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of guiderail.";
-  nanobind::set_leak_warnings(false);  // guides that live until the interpreter ends are no leak
+  nanobind::set_leak_warnings(false);  // guides that live until the interpreter ends are not leaks
   guiderail::bind_errors(m);
   guiderail::bind_expressions(m);
   guiderail::bind_vocabulary(m);

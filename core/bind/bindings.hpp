@@ -1,4 +1,4 @@
-// What the binding files share.
+// Shared by all binding files.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -20,12 +20,13 @@ void bind_apply(nb::module_& m);
 void bind_values(nb::module_& m);
 void check_arguments(nb::module_& m);  // after all others
 
-// Sets Python's error, made by the Python layer.
+// Sets Python's error, created by the Python layer.
 void raise_error(const std::string& code, const std::string& message);
 
 // While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
 // longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of
-// Python objects is made before and after.
+// Python objects is made before and after. Free-threaded Python has no such lock; there the thread detaches, for the
+// garbage collector waits until every thread that is attached stops.
 class LetGo final : public Patience {
  public:
   LetGo() = default;

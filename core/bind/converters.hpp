@@ -1,5 +1,5 @@
-// Arguments and results, between Python and C++. nanobind's own converters of texts, lists and what is made of them are
-// noexcept, so where memory runs out they end the process. These raise MemoryError, and convert the same.
+// Arguments and results, between Python and C++. nanobind's own converters of texts, lists and types composed of them
+// are noexcept, so they end the process when memory runs out. These raise MemoryError instead, and convert the same.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,7 +21,7 @@
 
 namespace guiderail {
 
-// The members of a sequence that is no text, held as long as they are looked at.
+// The members of a sequence other than text. Keeps them alive while they are used.
 class Items {
  public:
   explicit Items(nanobind::handle of) {
@@ -38,6 +38,7 @@ class Items {
     if (tuple_.is_valid()) size_ = static_cast<std::size_t>(PyTuple_Size(tuple_.ptr()));
   }
   bool is_valid() const { return tuple_.is_valid(); }
+  const nanobind::object& tuple() const { return tuple_; }
   std::size_t size() const { return size_; }
   nanobind::handle operator[](std::size_t i) const { return PyTuple_GetItem(tuple_.ptr(), static_cast<Py_ssize_t>(i)); }
 
@@ -46,7 +47,7 @@ class Items {
   std::size_t size_ = 0;
 };
 
-// Has f(value) called with what an object is; false: it is nothing of this type.
+// Converts an object and calls f(value); false: it is not of this type.
 template <typename T, typename F>
 bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list* cleanup, F f) {
   nanobind::detail::make_caster<T> caster;
@@ -56,6 +57,13 @@ bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list*
   f(caster.operator nanobind::detail::cast_t<T>());
   return true;
 }
+
+// Objects of a sequence, held: the sequence itself may lose them meanwhile.
+template <typename T>
+struct Held {
+  nanobind::object tuple;
+  std::vector<T*> objects;
+};
 
 template <typename T>
 concept NotANumber = !std::is_arithmetic_v<T>;
@@ -112,6 +120,17 @@ struct type_caster<std::vector<T>> : list_caster<std::vector<T>, T> {
                                    [&](auto&& one) { value.push_back(std::forward<decltype(one)>(one)); }))
         return false;
     return true;
+  }
+};
+
+template <typename T>
+struct type_caster<guiderail::Held<T>> {
+  NB_TYPE_CASTER(guiderail::Held<T>, make_caster<std::vector<T*>>::Name)
+  bool from_python(handle from, guiderail::u32 flags, cleanup_list* cleanup) {
+    const guiderail::Items items(from);
+    return items.is_valid() && guiderail::converted<std::vector<T*>>(
+                                   items.tuple(), flags, cleanup,
+                                   [&](std::vector<T*>&& objects) { value = {items.tuple(), std::move(objects)}; });
   }
 };
 
@@ -221,7 +240,7 @@ struct type_caster<std::shared_ptr<T>> {
     value = to ? std::shared_ptr<T>(to, py_deleter{from.inc_ref().ptr()}) : nullptr;
     return true;
   }
-  // An object that holds what it refers to.
+  // An object that keeps alive what it refers to.
   static handle from_cpp(const std::shared_ptr<T>& from, rv_policy, cleanup_list* cleanup) {
     if (!from) return none().release();
     if (const handle known = Caster::from_cpp(from.get(), rv_policy::none, cleanup); known.is_valid()) return known;

@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "base/work.hpp"
 #include "bind/bindings.hpp"
 #include "build/builder.hpp"
@@ -9,57 +11,67 @@ using CharSetRef = std::shared_ptr<CharSet>;  // nanobind holders are not const
 
 CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSet>(p); }
 
-// A builder whose long operations let other threads run, and which refuses those meanwhile.
+// A builder for one thread at a time: others are refused meanwhile. Its long operations let other threads run.
 class SharedBuilder {
  public:
   SharedBuilder(u32 max_nodes, u32 fuel, u64 step_work, bool records)
       : builder_(Limits{max_nodes, fuel, Limits{}.max_depth, step_work}, records) {}
 
-  Builder& operator*() {
-    check_unused();
-    return builder_;
+  // f(the builder), which is short.
+  template <class F>
+  auto with(F f) {
+    const Mark mark(*this);
+    return f(builder_);
   }
-  Builder* operator->() { return &**this; }
-  // While it lives, the core may let go of the interpreter lock, and other threads are refused.
-  class Use {
-   public:
-    explicit Use(SharedBuilder& of) : mark_{of} {}
-
-   private:
-    struct Mark {
-      explicit Mark(SharedBuilder& of) : of(of) {
-        of.check_unused();
-        of.in_use_ = true;
-      }
-      ~Mark() { of.in_use_ = false; }
-      SharedBuilder& of;
-    } mark_;  // ends last: it changes under the interpreter lock
-    LetGo let_go_;
-  };
+  // The same, and the core may let go of the interpreter lock.
+  template <class F>
+  auto with_patience(F f) {
+    const Mark mark(*this);
+    LetGo let_go;
+    return f(builder_);
+  }
   template <class Op>
   auto add(Op operation) {
-    const Use use(*this);
-    return builder_.add(std::move(operation));
+    return with([&](Builder& b) { return b.add(std::move(operation)); });
+  }
+  template <class Op>
+  auto add_patiently(Op operation) {
+    return with_patience([&](Builder& b) { return b.add(std::move(operation)); });
   }
   std::shared_ptr<Program> finish(Id root) {
-    const Use use(*this);
-    return std::make_shared<Program>(builder_.finish(root), root);
+    return with_patience([&](Builder& b) { return std::make_shared<Program>(b.finish(root), root); });
   }
-  Id replay(std::string_view file) { return Replay(builder_).all(contents_of(file, Saved::Program)); }
-  std::string recorded(Id root) const { return contained(Saved::Program, builder_.recorded(root)); }
-  // An expression of this builder, to be looked at.
-  Id check(Id e) {
-    (**this).arena();
-    return builder_.check(e);
+  Id replay(std::string_view file) {
+    return with_patience([&](Builder& b) { return Replay(b).all(contents_of(file, Saved::Program)); });
+  }
+  std::string recorded(Id root) {
+    return with_patience([&](Builder& b) { return contained(Saved::Program, b.recorded(root)); });
   }
 
  private:
-  void check_unused() const {
-    if (in_use_) throw Error("builder-shared", "another thread is using this builder; give each thread its own");
-  }
+  class Mark {
+   public:
+    explicit Mark(SharedBuilder& of) : of_(of) {
+      if (of_.in_use_.exchange(true, std::memory_order_acquire))
+        throw Error("builder-shared", "another thread is using this builder; give each thread its own");
+    }
+    ~Mark() { of_.in_use_.store(false, std::memory_order_release); }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+
+   private:
+    SharedBuilder& of_;
+  };
   Builder builder_;
-  bool in_use_ = false;
+  std::atomic<bool> in_use_{false};
 };
+
+// An expression of a builder that contains no rule, to be looked at.
+Id regular(Builder& b, Id e, const char* asked) {
+  if (b.arena().has(b.check(e), kHasRef))
+    throw Error("not-regular", std::string(asked) + " takes an expression without rules");
+  return e;
+}
 
 namespace ops = operations;
 using ops::Numbers, ops::Strings;
@@ -93,15 +105,15 @@ ops::Table table_of(const std::vector<nb::bytes>& names, const Values& values, c
 Id make_members(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
                 const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered,
                 std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
-  return b.add(
+  return b.add_patiently(
       ops::Members{table_of(names, values, required, others, comma, colon, ordered, escapes), min, max, pending});
 }
 
-// A function of a builder that takes just the arguments of an operation, as Python gives them.
+// A builder function that takes just the arguments of an operation, as Python passes them.
 template <class Op>
 auto added() {
   return []<class... T>(std::type_identity<std::tuple<T&...>>) {
-    return [](SharedBuilder& b, T... arguments) { return b->add(Op{std::move(arguments)...}); };
+    return [](SharedBuilder& b, T... arguments) { return b.add(Op{std::move(arguments)...}); };
   }(std::type_identity<decltype(std::declval<Op&>().fields())>());
 }
 
@@ -111,7 +123,7 @@ std::vector<ops::Part> parts_of(const Parts& parts) {
   return out;
 }
 
-// Objects whose alternatives are read side by side, see votes.cpp.
+// Objects whose alternatives are read in parallel: see votes.cpp.
 Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
              const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered, u32 escapes,
              const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells, const Parts& parts,
@@ -120,7 +132,7 @@ Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values
       table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts), effects, {}};
   for (const auto& [needed, min, max] : cells) vote.cells.push_back({needed, min, max});
   for (const auto& [set, start] : settled) vote.settled.push_back({set, start});
-  return b.add(std::move(vote));
+  return b.add_patiently(std::move(vote));
 }
 
 Id make_tally(SharedBuilder& b, const std::vector<std::vector<std::tuple<Id, Numbers, Numbers>>>& places, Id comma,
@@ -133,7 +145,7 @@ Id make_tally(SharedBuilder& b, const std::vector<std::vector<std::tuple<Id, Num
   }
   for (const auto& [min, max] : cells) tally.cells.push_back({min, max});
   for (const auto& [cell, min, max] : counters) tally.counters.push_back({cell, min, max});
-  return b.add(std::move(tally));
+  return b.add_patiently(std::move(tally));
 }
 
 using DecimalCuts = std::vector<std::tuple<std::string, std::string, u32, u32, std::string>>;
@@ -147,7 +159,7 @@ Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels&
     auto& label = decimals.labels.emplace_back(ops::Decimals::Label{dotted, {}});
     for (const auto& [step, gaps] : parts) label.parts.push_back({step, gaps});
   }
-  return b.add(std::move(decimals));
+  return b.add_patiently(std::move(decimals));
 }
 
 using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
@@ -168,7 +180,7 @@ ops::Lexer lexer_of(const Terminals& terminals, const Numbers& ignore, const std
 
 LexerId make_lexer(SharedBuilder& b, const Terminals& terminals, const Numbers& ignore,
                    const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
-  return b.add(lexer_of(terminals, ignore, indentation, before, traps));
+  return b.add_patiently(lexer_of(terminals, ignore, indentation, before, traps));
 }
 
 LexerId make_identifier_lexer(SharedBuilder& b, const Terminals& terminals, const Numbers& ignore, const Numbers& traps,
@@ -178,7 +190,7 @@ LexerId make_identifier_lexer(SharedBuilder& b, const Terminals& terminals, cons
   for (const auto& [relation, values] : identifiers) lexer.identifiers.push_back({relation, values});
   for (const auto& [terminal, variable, relation] : placeholders)
     lexer.placeholders.push_back({terminal, variable, relation});
-  return b.add(std::move(lexer));
+  return b.add_patiently(std::move(lexer));
 }
 
 Id check_state(Program& p, Id e) {
@@ -193,7 +205,7 @@ nb::object to_python(const Symbol& symbol) {
     const auto* text = std::get_if<std::string>(&symbol);
     return text ? nb::cast(*text) : nb::cast(std::get<u32>(symbol));
   }
-  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may be thrown
+  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may throw
   new (nb::inst_ptr<TokenSet>(made)) TokenSet(*set);
   nb::inst_mark_ready(made);
   return made;
@@ -263,26 +275,28 @@ void bind_expressions(nb::module_& m) {
             }(std::make_index_sequence<std::variant_size_v<Operation>>());
             return out;
           })
-      .def("literal", [](SharedBuilder& b, nb::bytes data) { return b->add(ops::Literal{std::string(view(data))}); })
-      .def("char_class", [](SharedBuilder& b, const CharSetRef& chars) { return b->add(ops::CharClass{chars}); })
+      .def("literal", [](SharedBuilder& b, nb::bytes data) { return b.add(ops::Literal{std::string(view(data))}); })
+      .def("char_class", [](SharedBuilder& b, const CharSetRef& chars) { return b.add(ops::CharClass{chars}); })
       .def("byte_class",
            [](SharedBuilder& b, nb::bytes values) {
              ByteSet set;
              for (char c : view(values)) set.add(static_cast<u8>(c));
-             return b->add(ops::ByteClass{set});
+             return b.add(ops::ByteClass{set});
            })
       .def("concat", added<ops::Concat>())
       .def("union", added<ops::Union>())
       .def("intersection", added<ops::Intersection>())
       .def("complement", added<ops::Complement>())
       .def("repeat", added<ops::Repeat>(), nb::arg(), nb::arg(), nb::arg() = -1)
-      .def("choice",
-           [](SharedBuilder& b, const std::vector<nb::bytes>& texts) { return b.add(ops::Choice{strings(texts)}); })
-      .def("substring_of", [](SharedBuilder& b,
-                              const std::vector<nb::bytes>& texts) { return b.add(ops::SubstringOf{strings(texts)}); })
+      .def("choice", [](SharedBuilder& b,
+                        const std::vector<nb::bytes>& texts) { return b.add_patiently(ops::Choice{strings(texts)}); })
+      .def("substring_of",
+           [](SharedBuilder& b, const std::vector<nb::bytes>& texts) {
+             return b.add_patiently(ops::SubstringOf{strings(texts)});
+           })
       .def("substring_of_chunks",
            [](SharedBuilder& b, const std::vector<nb::bytes>& chunks) {
-             return b->add(ops::SubstringOfChunks{strings(chunks)});
+             return b.add(ops::SubstringOfChunks{strings(chunks)});
            })
       .def("look_ahead", added<ops::LookAhead>(), nb::arg(), nb::arg() = false)
       .def("look_behind", added<ops::LookBehind>(), nb::arg(), nb::arg() = false)
@@ -313,37 +327,21 @@ void bind_expressions(nb::module_& m) {
       .def("terminal", added<ops::Terminal>())
       .def("never", added<ops::Never>())
       .def("lexed", added<ops::Lexed>())
-      .def("define", [](SharedBuilder& b, Id rule, Id body) { b->add(ops::Define{rule, body}); })
-      .def("replay",
-           [](SharedBuilder& b, nb::bytes file) {
-             const SharedBuilder::Use use(b);
-             return b.replay(view(file));
-           })
-      .def("recorded",
-           [](SharedBuilder& b, Id root) {
-             std::string file;
-             {
-               const SharedBuilder::Use use(b);
-               file = b.recorded(root);
-             }
-             return to_bytes(file);
-           })
-      .def("is_nullable", [](SharedBuilder& b, Id e) { return b->arena().nullable(b.check(e)); })
+      .def("define", [](SharedBuilder& b, Id rule, Id body) { b.add(ops::Define{rule, body}); })
+      .def("replay", [](SharedBuilder& b, nb::bytes file) { return b.replay(view(file)); })
+      .def("recorded", [](SharedBuilder& b, Id root) { return to_bytes(b.recorded(root)); })
+      .def("is_nullable",
+           [](SharedBuilder& b, Id e) { return b.with([&](Builder& of) { return of.arena().nullable(of.check(e)); }); })
       .def("is_empty",
            [](SharedBuilder& b, Id e) {
-             Arena& a = b->arena();
-             if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "is_empty takes an expression without rules");
-             const SharedBuilder::Use use(b);
-             return !a.live(e);
+             return b.with_patience([&](Builder& of) { return !of.arena().live(regular(of, e, "is_empty")); });
            })
       .def("first_bytes",
            [](SharedBuilder& b, Id e) {
-             Arena& a = b->arena();
-             if (a.has(b.check(e), kHasRef))
-               throw Error("not-regular", "first_bytes takes an expression without rules");
-             return to_bytes(a.first(e));
+             return to_bytes(b.with([&](Builder& of) { return of.arena().first(regular(of, e, "first_bytes")); }));
            })
-      .def("dump", [](SharedBuilder& b, Id e) { return b->arena().dump(b.check(e)); })
+      .def("dump",
+           [](SharedBuilder& b, Id e) { return b.with([&](Builder& of) { return of.arena().dump(of.check(e)); }); })
       .def("finish", &SharedBuilder::finish);
 
   nb::class_<TokenSet>(m, "TokenSet")
@@ -356,7 +354,7 @@ void bind_expressions(nb::module_& m) {
            [](Program& p, Id s, nb::bytes data) {
              check_state(p, s);
              LetGo let_go;
-             // Whether this was read before is no matter of the constraint that asks: it counts by the byte.
+             // The cost counts bytes: it must not depend on what others have read before.
              const u64 before = Work::spent();
              const Id out = p.advance(s, view(data));
              Work::recount(before + data.size());

@@ -1,14 +1,16 @@
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <deque>
+#include <mutex>
 
 #include "bind/bindings.hpp"
 
 namespace guiderail {
 namespace {
 
-// An array of NumPy as its ABI has it since NumPy 1.7 (pybind11 reads it so, too): the buffer protocol takes longer
-// than all the rest of a known mask, for it writes the type down as a text, and compares it.
+// A NumPy array by its ABI since NumPy 1.7 (pybind11 does the same): the buffer protocol takes longer than all the rest
+// of a known mask, because it formats the type as text and compares it.
 struct NumpyArray {
   PyObject_HEAD char* data;
   int dimensions;
@@ -21,21 +23,22 @@ struct NumpyType {
   char kind, letter, byte_order, features;
   int number;
 };
-constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // NumPy's
+constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // of NumPy
 
-// numpy.ndarray; null: nobody has imported it yet.
+// numpy.ndarray; null: not imported yet.
 PyTypeObject* numpy_arrays() {
-  static PyTypeObject* known = nullptr;  // under the interpreter lock
-  if (!known) {
-    const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
-    nb::object type = nb::getattr(module, "ndarray", nb::none());
-    if (PyType_Check(type.ptr())) known = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-  }
-  return known;
+  static std::atomic<PyTypeObject*> known{nullptr};  // held for as long as the process lives
+  if (PyTypeObject* type = known.load(std::memory_order_acquire)) return type;
+  const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
+  nb::object type = nb::getattr(module, "ndarray", nb::none());
+  PyTypeObject* nothing = nullptr;
+  if (PyType_Check(type.ptr()) && known.compare_exchange_strong(nothing, reinterpret_cast<PyTypeObject*>(type.ptr())))
+    type.release();
+  return known.load(std::memory_order_acquire);
 }
 
-// A writable int32 array of shape (words,) or (batch, words): NumPy as it is, or through the buffer protocol, which
-// costs a fraction of DLPack's hand-shake; anything else (torch) through DLPack.
+// A writable int32 array of shape (words,) or (batch, words). NumPy arrays are read directly, or through the buffer
+// protocol, which costs a fraction of DLPack's handshake. Everything else (torch) goes through DLPack.
 class Rows {
  public:
   explicit Rows(nb::handle array) {
@@ -81,12 +84,12 @@ class Rows {
                                        "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
     return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
   }
-  void pad(u32* row, std::size_t words) const {  // logits wider than the vocabulary: never allowed
+  void pad(u32* row, std::size_t words) const {  // logits beyond the vocabulary are never allowed
     if (width_ > words) std::memset(row + words, 0, (width_ - words) * 4);
   }
 
  private:
-  // False: it is no plain one, and what is wrong with it is for others to say.
+  // False: the array is not a plain one; the caller reports what is wrong with it.
   bool numpy(nb::handle array) {
     const auto& as = *reinterpret_cast<const NumpyArray*>(array.ptr());
     const auto& type = *reinterpret_cast<const NumpyType*>(as.type);
@@ -95,7 +98,7 @@ class Rows {
     if ((as.flags & (kAligned | kWriteable)) != (kAligned | kWriteable) || as.dimensions < 1 || as.dimensions > 2)
       return false;
     if (as.shape[as.dimensions - 1] > 1 && as.strides[as.dimensions - 1] != 4) return false;
-    kept_ = nb::borrow(array);  // as a buffer does: so it cannot be resized meanwhile
+    kept_ = nb::borrow(array);  // like a buffer: it prevents resizing meanwhile
     shape(as.dimensions, as.shape, [&](int i) { return as.strides[i]; }, as.data);
     return true;
   }
@@ -129,11 +132,11 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::i
   Rows rows(bitmask);
   const std::size_t words = m.guide().vocabulary().words();
   u32* out = rows.row(row, words);
+  const Matcher::Reading reading(m);
   bool restricts;
-  if (!budget && m.check_unchanging().ready()) {
+  if (!budget && m.ready()) {
     restricts = m.fill(out);
   } else {
-    const Matcher::Reading reading(m);
     nb::gil_scoped_release release;
     restricts = budget ? m.fill(out, *budget) : m.fill(out);
   }
@@ -141,7 +144,7 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::i
   return restricts;
 }
 
-// The rows that matchers write, checked.
+// The rows that matchers write, validated.
 std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& rows,
                           const std::optional<std::vector<std::int64_t>>& rows_at) {
   if (rows_at && rows_at->size() != matchers.size())
@@ -151,13 +154,14 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
     if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
     const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
-    if (matchers[i]->check_unchanging().terminated())
+    const Matcher::Reading reading(*matchers[i]);
+    if (matchers[i]->terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
   }
   return out;
 }
 
-unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a core
+unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one per core
   if (!asked) return 0;
   if (*asked < 1)
     throw Error("matcher-threads",
@@ -168,11 +172,11 @@ unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a cor
 // Masks that native threads fill while Python continues.
 class Filling {
  public:
-  Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
+  Filling(const Held<Matcher>& matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
           const std::optional<std::int64_t>& threads)
-      : kept_(matchers),
+      : kept_(matchers.tuple),
         rows_(bitmask),
-        matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
+        matchers_(matchers.objects),
         out_(rows_of(matchers_, rows_, rows_at)),
         seconds_(matchers_.size(), 0.0),
         readings_(matchers_.size()) {
@@ -182,7 +186,7 @@ class Filling {
       readings_[i].emplace(*matchers_[i]);
       all_ready = all_ready && matchers_[i]->ready();
     }
-    if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
+    if (all_ready && matchers_.size() < 64) {  // copies take microseconds: waking a thread takes longer
       for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
     } else {
       work_.emplace(matchers_.size(), most, [this](std::size_t i) { fill(i); });
@@ -191,6 +195,7 @@ class Filling {
   void wait() {
     if (!work_) return;
     nb::gil_scoped_release release;
+    const std::lock_guard lock(waiting_);
     work_->wait();
   }
   bool done() const { return !work_ || work_->done(); }
@@ -207,17 +212,19 @@ class Filling {
     rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
     seconds_[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
-  nb::list kept_;
+  nb::object kept_;
   Rows rows_;
   std::vector<Matcher*> matchers_;
   std::vector<u32*> out_;
   std::vector<double> seconds_;  // each written by the thread that fills the row
   std::vector<std::optional<Matcher::Reading>> readings_;
+  std::mutex waiting_;              // of the thread that waits, and does what no other has begun
   std::optional<Background> work_;  // destroyed first: it uses the others
 };
 
-void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
-               std::optional<std::vector<std::int64_t>> rows_at, std::optional<std::int64_t> asked) {
+void fill_many(const Held<Matcher>& held, nb::handle bitmask, std::optional<std::vector<std::int64_t>> rows_at,
+               std::optional<std::int64_t> asked) {
+  const std::vector<Matcher*>& matchers = held.objects;
   unsigned threads = threads_of(asked);
   Rows rows(bitmask);
   const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
@@ -228,7 +235,7 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
     all_ready = all_ready && m->ready();
   }
   nb::gil_scoped_release release;
-  // Known masks are copies of microseconds: threads pay only for many of them.
+  // Known masks are copies of microseconds: threads only pay for many of them.
   if (all_ready && matchers.size() < 64) threads = 1;
   parallel(matchers.size(), threads, [&](std::size_t i) {
     matchers[i]->fill(out[i]);
@@ -257,6 +264,13 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
   return accepted;
 }
 
+// A function of Python's that only looks at a matcher.
+template <auto Of>
+auto reads(const Matcher& m) {
+  const Matcher::Reading reading(m);
+  return (m.*Of)();
+}
+
 void check_state(Program& program, Id state, Id least) {
   if (state < least || index_of(state) >= program.arena().node_count()) throw Error("bad-handle", "no such state");
 }
@@ -272,7 +286,7 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 }  // namespace
 
 void bind_matching(nb::module_& m) {
-  // How long, in microseconds, others wait before long work makes room for them; for tests.
+  // How many microseconds others wait before long work makes room for them; for tests.
   m.def("set_lock_slice", [](u32 slice) { YieldingMutex::set_slice(std::chrono::microseconds(slice)); });
   nb::class_<Guide>(m, "Guide")
       .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
@@ -338,13 +352,17 @@ void bind_matching(nb::module_& m) {
                 ids.push_back(static_cast<u32>(s));
               }
             std::optional<nb::gil_scoped_release> release;
-            if (g->outgrown()) release.emplace();  // a fresh program takes its time
+            if (g->outgrown()) release.emplace();  // a fresh program takes a while
             new (self) Matcher(g, std::move(ids));
           },
           nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
-      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other.check_unchanging()); })
-      .def_prop_ro("state", [](const Matcher& m) { return m.check_unchanging().state(); })
-      .def_prop_ro("program", [](const Matcher& m) { return m.check_unchanging().program(); })
+      .def("__init__",
+           [](Matcher* self, const Matcher& other) {
+             const Matcher::Reading reading(other);
+             new (self) Matcher(other);
+           })
+      .def_prop_ro("state", &reads<&Matcher::state>)
+      .def_prop_ro("program", &reads<&Matcher::program>)
       .def("accept_token",
            [](Matcher& m, std::int64_t token) {
              const Matcher::Changing changing(m);
@@ -390,7 +408,7 @@ void bind_matching(nb::module_& m) {
            [](Matcher& m) {
              const Matcher::Changing changing(m);
              const Program* current = m.guide().program().get();
-             std::optional<nb::gil_scoped_release> release;  // as for a new one; and the old program may end here
+             std::optional<nb::gil_scoped_release> release;  // as for a new one; may free the old program
              if (current != m.program().get() || m.program()->outgrown()) release.emplace();
              m.reset();
            })
@@ -404,29 +422,29 @@ void bind_matching(nb::module_& m) {
              }
              return to_bytes(forced);
            })
-      .def("is_accepting", [](const Matcher& m) { return m.check_unchanging().accepting(); })
+      .def("is_accepting", &reads<&Matcher::accepting>)
       .def("is_complete",
            [](const Matcher& m) {
              const Matcher::Reading reading(m);
              LetGo let_go;
              return m.complete();
            })
-      .def("is_terminated", [](const Matcher& m) { return m.check_unchanging().terminated(); })
+      .def("is_terminated", &reads<&Matcher::terminated>)
       .def("stop_token_ids", &Matcher::stops)
-      .def_prop_ro("step_count", [](const Matcher& m) { return m.check_unchanging().step_count(); })
+      .def_prop_ro("step_count", &reads<&Matcher::step_count>)
       .def(
           "history",
           [](const Matcher& m, std::optional<std::int64_t> last) {
             if (last && *last < 0)
               throw Error("matcher-history",
                           "history takes a number of steps, 0 or more, not " + std::to_string(*last));
-            m.check_unchanging();
+            const Matcher::Reading reading(m);
             return m.history(last ? static_cast<std::size_t>(*last) : m.step_count());
           },
           nb::arg("last") = nb::none());
 
   nb::class_<Filling>(m, "Filling")
-      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&,
+      .def(nb::init<const Held<Matcher>&, nb::handle, const std::optional<std::vector<std::int64_t>>&,
                     const std::optional<std::int64_t>&>(),
            nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = nb::none())
       .def("wait", &Filling::wait)

@@ -1,4 +1,4 @@
-// Values of Python's, looked through where Python itself would take most of the time that reading a schema takes.
+// Checks of Python values for which Python itself would take most of the time of reading a schema.
 #include <unordered_set>
 #include <vector>
 
@@ -7,66 +7,85 @@
 namespace guiderail {
 namespace {
 
+// Dicts, lists and tuples that are still to be looked at. They are held: another thread may take one out of what
+// contains it.
+using Found = std::vector<nb::object>;
+
+nb::object pop(Found& found) {
+  nb::object one = std::move(found.back());
+  found.pop_back();
+  return one;
+}
+
 bool is_scalar(PyObject* value) {
   return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
          value == Py_None;
 }
 
+std::size_t size_of(PyObject* container) {
+  return static_cast<std::size_t>(PyDict_Check(container)   ? PyDict_Size(container)
+                                  : PyList_Check(container) ? PyList_Size(container)
+                                                            : PyTuple_Size(container));
+}
+
+// f(key, part) for each part of a dict, f(nullptr, part) of a list or tuple, until one returns false. Free-threaded
+// Python has the container locked meanwhile, so f must not run anything of Python's.
+template <class F>
+bool each_part(const nb::object& container, F f) {
+  const nb::ft_object_guard lock(container);
+  PyObject* const of = container.ptr();
+  if (PyDict_Check(of)) {
+    PyObject *key = nullptr, *part = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(of, &at, &key, &part);)
+      if (!f(key, part)) return false;
+    return true;
+  }
+  const bool list = PyList_Check(of);
+  for (std::size_t i = 0, size = size_of(of); i < size; ++i) {
+    const auto at = static_cast<Py_ssize_t>(i);
+    if (!f(nullptr, list ? PyList_GetItem(of, at) : PyTuple_GetItem(of, at))) return false;
+  }
+  return true;
+}
+
 // Whether it holds only what JSON reads into, and no more parts than `most` where it is written out: what is shared
 // counts each time, and what holds itself has too many.
 bool is_plain_json(nb::handle value, std::size_t most) {
-  std::vector<PyObject*> found;  // they live as long as `value`, for nothing of Python runs meanwhile
+  Found found;
   auto take = [&](PyObject* part) {
     const bool holds = PyDict_CheckExact(part) || PyList_CheckExact(part);
-    if (holds) found.push_back(part);
+    if (holds) found.push_back(nb::borrow(part));
     return holds || is_scalar(part);
   };
   if (!take(value.ptr())) return false;
   std::size_t count = 0;
   while (!found.empty()) {
-    PyObject* const one = found.back();
-    found.pop_back();
-    const bool dict = PyDict_CheckExact(one);
-    count += 1 + static_cast<std::size_t>(dict ? PyDict_Size(one) : PyList_Size(one));
+    const nb::object one = pop(found);
+    count += 1 + size_of(one.ptr());
     if (count > most) return false;
-    if (dict) {
-      PyObject *key = nullptr, *part = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(one, &at, &key, &part);)
-        if (!PyUnicode_CheckExact(key) || !take(part)) return false;
-    } else {
-      for (Py_ssize_t at = 0, size = PyList_Size(one); at < size; ++at)
-        if (!take(PyList_GetItem(one, at))) return false;
-    }
+    if (!each_part(one,
+                   [&](PyObject* key, PyObject* part) { return (!key || PyUnicode_CheckExact(key)) && take(part); }))
+      return false;
   }
   return true;
 }
 
-// Parts of a value of dicts, lists and tuples where it is written out; counting ends beyond `most`. -1: something is in
-// it twice.
+// The number of parts of a value of dicts, lists and tuples; counting stops beyond `most`. -1: some container occurs
+// twice.
 std::int64_t unshared_parts(nb::handle value, std::int64_t most) {
-  std::vector<PyObject*> found;
+  Found found;
   std::unordered_set<PyObject*> seen;
   auto take = [&](PyObject* part) {
     const bool holds = PyDict_Check(part) || PyList_Check(part) || PyTuple_Check(part);
-    if (holds) found.push_back(part);
+    if (holds) found.push_back(nb::borrow(part));
     return !holds || seen.insert(part).second;
   };
   take(value.ptr());
   std::int64_t count = 0;
   while (!found.empty() && count <= most) {
-    PyObject* const one = found.back();
-    found.pop_back();
-    const bool dict = PyDict_Check(one), list = PyList_Check(one);
-    const Py_ssize_t size = dict ? PyDict_Size(one) : list ? PyList_Size(one) : PyTuple_Size(one);
-    count += 1 + size;
-    if (dict) {
-      PyObject *key = nullptr, *part = nullptr;
-      for (Py_ssize_t at = 0; PyDict_Next(one, &at, &key, &part);)
-        if (!take(part)) return -1;
-    } else {
-      for (Py_ssize_t at = 0; at < size; ++at)
-        if (!take(list ? PyList_GetItem(one, at) : PyTuple_GetItem(one, at))) return -1;
-    }
+    const nb::object one = pop(found);
+    count += 1 + static_cast<std::int64_t>(size_of(one.ptr()));
+    if (!each_part(one, [&](PyObject*, PyObject* part) { return take(part); })) return -1;
   }
   return count;
 }

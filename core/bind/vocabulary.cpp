@@ -6,12 +6,27 @@ namespace guiderail {
 
 namespace {
 PyObject* core_error = nullptr;
-PyObject* factory = nullptr;  // (code, message) -> exception, of the Python layer: so hot calls need no wrapper there
+
+// (code, message) -> exception, of the Python layer: so hot calls need no wrapper there.
+struct Factory {
+  nb::ft_mutex mutex;
+  PyObject* callable = nullptr;
+  nb::object get() {
+    const nb::ft_lock_guard lock(mutex);
+    return nb::borrow(callable);
+  }
+  void set(nb::object callable_now) {  // the one before lives as long as the process
+    const nb::ft_lock_guard lock(mutex);
+    callable = callable_now.release().ptr();
+  }
+};
+Factory factory;
 }  // namespace
 
 void raise_error(const std::string& code, const std::string& message) {
   nb::object args = nb::make_tuple(code, message);
-  PyObject* made = factory ? PyObject_Call(factory, args.ptr(), nullptr) : nullptr;
+  const nb::object make = factory.get();
+  PyObject* made = make.is_valid() ? PyObject_Call(make.ptr(), args.ptr(), nullptr) : nullptr;
   if (made) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
     Py_DECREF(made);
@@ -23,10 +38,7 @@ void raise_error(const std::string& code, const std::string& message) {
 void bind_errors(nb::module_& m) {
   core_error = PyErr_NewException("guiderail._core.CoreError", PyExc_Exception, nullptr);
   m.attr("CoreError") = nb::handle(core_error);
-  m.def("set_error_factory", [](nb::object f) {
-    Py_XDECREF(factory);
-    factory = f.release().ptr();
-  });
+  m.def("set_error_factory", [](nb::object f) { factory.set(std::move(f)); });
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -112,7 +124,7 @@ void bind_vocabulary(nb::module_& m) {
       .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
 }
 
-// A level of a pre-tokenizer: (operation, atoms, where it continues, where else) each.
+// A level of a pre-tokenizer; for each instruction: operation, atoms, where it continues, where otherwise.
 using Instructions = std::vector<std::tuple<u32, u64, u32, u32>>;
 
 void bind_spelling(nb::module_& m) {

@@ -1,5 +1,5 @@
-// Texts and grammars over terminals are put together by the same operations, and must not be mixed: elsewhere than in
-// a lexed text a terminal would be a byte that stands for nothing, and a lexer never reads a text as one.
+// Texts and grammars over terminals are composed by the same operations, but must not be mixed. Outside a lexed text, a
+// terminal would be a byte that stands for nothing; and a lexer never reads a text as a terminal.
 #include "build/builder.hpp"
 
 #include "lexed/lexing.hpp"
@@ -7,14 +7,14 @@
 namespace guiderail {
 namespace {
 
-// Whether something put together, also by rules, has a part of a kind.
+// Does a composition, also through rules, contain a part of a certain kind?
 template <class IsIt>
 bool has_part(const Arena& arena, std::vector<Id> open, IsIt&& is_it) {
   std::vector<bool> seen(arena.node_count());
   while (!open.empty()) {
     const Id e = open.back();
     open.pop_back();
-    if (e == kUnknown || seen[index_of(e)]) continue;  // unknown: a rule that was never defined
+    if (e == kUnknown || seen[index_of(e)]) continue;  // kUnknown: the rule was never defined
     seen[index_of(e)] = true;
     const Node& n = arena.node(e);
     switch (n.kind) {

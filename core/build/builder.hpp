@@ -1,4 +1,4 @@
-// Makes the expressions of one program, operation by operation, and writes down what it was asked for.
+// Makes the expressions of one program, operation by operation, and records the operations.
 #pragma once
 
 #include <memory>
@@ -36,9 +36,9 @@ class Builder {
     if (recording_) recording_->note(operation, result);
     return result;
   }
-  // The operations that make this expression, as the contents of a program file. Requires: it records.
+  // The operations that make this expression, as the contents of a program file. Requires: the builder records.
   std::string recorded(Id root) const { return recording_->of(check(root)); }
-  // The expressions, for a program of which this is the root; nothing can be added afterwards.
+  // The expressions of a program with this root; nothing can be added afterwards.
   std::shared_ptr<Arena> finish(Id root) {
     arena();
     texts_.push_back(check(root));
@@ -54,7 +54,7 @@ class Builder {
     explicit CheckHandles(const Builder& of) : of(of) {}
     void take(Id& e) { given.push_back(of.check(e)); }
   };
-  // Whether it makes a text of texts, and a grammar over terminals of grammars. Others are given texts, all but Lexed.
+  // Does it compose texts to a text, and grammars to a grammar? The other operations take texts, except for Lexed.
   template <class Op>
   static constexpr bool puts_together() {
     using std::is_same_v;
@@ -63,22 +63,22 @@ class Builder {
            is_same_v<Op, operations::Binding>;
   }
   void check_grammars() const;
-  std::vector<Id> texts_, grammars_;  // what operations were given as such
+  std::vector<Id> texts_, grammars_;  // operands that operations use as such
   std::shared_ptr<Arena> arena_;
   std::optional<Recording> recording_;
   bool finished_ = false;
 };
 
-// Adds operations that were written down, one after the other.
+// Repeats recorded operations, one after the other.
 class Replay {
  public:
   explicit Replay(Builder& builder) : builder_(builder) {}
-  // The next operation. What it gave: the number of the expression or lexer, as later operations name it; or 0.
+  // Repeats the next operation. Returns the number by which later operations name the expression or lexer; or 0.
   u32 step(ByteReader& from);
-  // All of a program file's contents: its root.
+  // Repeats all contents of a program file and returns the root.
   Id all(std::string_view contents);
   Id expression(u32 number) const;
-  u32 number_of(Id e);  // that later operations can name it by
+  u32 number_of(Id e);  // by which later operations can name it
 
  private:
   Builder& builder_;
@@ -86,7 +86,7 @@ class Replay {
   std::vector<LexerId> lexers_;
 };
 
-// Reads a program file: its expressions, and their root.
+// Reads a program file: its expressions and their root.
 std::pair<std::shared_ptr<Arena>, Id> read_program(std::string_view file, Limits limits);
 
 }  // namespace guiderail

@@ -49,7 +49,7 @@ MemberTable table_of(const Table& from, std::int64_t min, std::int64_t max, u32 
   return table;
 }
 
-// Of a vote whose cells are there.
+// Adds the parts to a vote that already has its cells.
 void add_parts(guiderail::Vote& vote, const std::vector<Part>& parts) {
   using Op = guiderail::Vote::Op;
   for (const Part& part : parts) {
@@ -72,8 +72,8 @@ u128 decimal_digits(const std::string& digits) {
   return out;
 }
 
-// What the arithmetic of decimals relies on: with 128 bits, it divides by what it is given.
-constexpr u32 kMostScale = 30;            // 10^scale fits beside a digit and a divisor
+// The arithmetic of decimals relies on these: it has 128 bits, and divides by its arguments.
+constexpr u32 kMostScale = 30;            // room for 10^scale, a digit and a divisor
 constexpr std::size_t kMostDigits = 512;  // of a bound
 
 bool digits(const std::string& text) {
@@ -113,7 +113,7 @@ void check_divisors(const DecimalTable& table) {
 
 }  // namespace
 
-// Literals among the alternatives become one acyclic automaton.
+// The literals among the alternatives become one acyclic automaton.
 Id Union::make(Arena& arena) {
   Strings strings;
   std::vector<Id> others;

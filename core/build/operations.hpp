@@ -1,13 +1,12 @@
-// The operations by which expressions are made from outside: one struct each, with what it is given.
+// The operations that make expressions from outside: one struct for each, which holds its arguments.
 //
-// This is the one table of them. Python's Builder, the C interface and program files all construct by these, so
-// whatever a program holds can be written down as the operations that made it, and is checked alike wherever it comes
-// from.
+// This is the only table of operations. Python's Builder, the C interface and program files all construct through it.
+// So whatever a program contains can be recorded as the operations that made it, and goes through the same checks
+// wherever it comes from.
 //
-// An operation lists its arguments in `fields`, for visitors that check handles, write and read (see recording.hpp);
-// their types say what they are. `make` makes the expression in an arena. Arguments may be anything: `make` refuses
-// with an Error what makes no sense, all but handles, which Builder::add has checked. Codes stand in files
-// (docs/program_format.md): they never change.
+// An operation lists its arguments in `fields`, for visitors that check handles, write or read (see recording.hpp).
+// `make` makes the expression in an arena. Arguments may be anything: `make` rejects invalid ones with an Error, except
+// for handles, which Builder::add has checked. Codes are stored in files (docs/program_format.md): they never change.
 #pragma once
 
 #include <optional>
@@ -21,8 +20,8 @@
 
 namespace guiderail {
 
-enum class LexerId : u32 {};  // a lexer, by its place in its arena
-enum class Nothing : u32 {};  // what an operation gives that makes neither
+enum class LexerId : u32 {};  // a lexer, by its index in the arena
+enum class Nothing : u32 {};  // the result of an operation that makes neither
 
 struct Lexer;  // of lexed/
 
@@ -93,7 +92,7 @@ struct Repeat {
   static constexpr u8 kCode = 8;
   static constexpr const char* kName = "repeat";
   Id of;
-  std::int64_t min, max;  // max < 0: no bound, here as everywhere below
+  std::int64_t min, max;  // max < 0: no bound, here and below
   auto fields() { return std::tie(of, min, max); }
   Id make(Arena& arena);
 };
@@ -200,7 +199,7 @@ struct Escaped {
   Id make(Arena& arena);
 };
 
-// What objects and votes have in common.
+// The common part of objects and votes.
 struct Table {
   struct Value {
     Id value;
@@ -233,7 +232,7 @@ struct Members {
   Id make(Arena& arena);
 };
 
-struct Part {  // of a formula over cells, see json/formula.hpp
+struct Part {  // of a formula over cells: see json/formula.hpp
   u32 op;
   Numbers of;
   auto fields() { return std::tie(op, of); }
@@ -437,7 +436,7 @@ using Operation =
                  operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed,
                  operations::IdentifierLexer, operations::Binding>;
 
-// What an operation gives: an Id, a LexerId or Nothing.
+// The result of an operation: an Id, a LexerId or Nothing.
 template <class Op>
 using Given = decltype(std::declval<Op&>().make(std::declval<Arena&>()));
 

@@ -1,6 +1,6 @@
-// A program file lists the operations that make its expression, in the order in which they were asked for. Whoever
-// reads it runs them again, through the same checks and limits that a constraint in Python goes through: there is no
-// second way to make an expression, and nothing in a file is trusted.
+// A program file lists the operations that make its expression, in order. A reader runs them again, with the same
+// checks and limits as a constraint in Python: there is no second way to make an expression, and nothing in a file is
+// trusted.
 #include "build/builder.hpp"
 
 #include "base/work.hpp"
@@ -21,7 +21,7 @@ Operation read_as(u8 code, ByteReader& from, ReadArguments& arguments) {
   }
 }
 
-// Which expressions and lexers an operation is given.
+// Which expressions and lexers an operation uses.
 struct Uses : Visitor<Uses> {
   std::vector<Id> expressions;
   std::vector<LexerId> lexers;
@@ -49,7 +49,7 @@ Operation read_operation(ByteReader& from, ReadArguments& arguments) {
   return read_as(from.byte(), from, arguments);
 }
 
-// Found from the root backwards.
+// The operations needed, found from the root backwards.
 struct Recording::Needed {
   explicit Needed(const Recording& recording) : of(recording), entries(recording.entries_.size(), false) {
     for (u32 i = 0; i < of.entries_.size(); ++i) {
@@ -99,7 +99,7 @@ struct Recording::Needed {
     entries[entry] = true;
     open.push_back(entry);
   }
-  std::unordered_map<Id, u32> makes;  // the first that made it
+  std::unordered_map<Id, u32> makes;  // the first operation that made it
   std::unordered_map<LexerId, u32> lexers;
   std::unordered_map<Id, std::vector<u32>> defines;  // by rule
   std::vector<u32> open;

@@ -7,8 +7,8 @@
 
 namespace guiderail {
 
-// Visits the arguments of an operation, in their order: has `take` of the visitor called with those of a type that it
-// takes, and looks into lists and parts.
+// Visits the arguments of an operation in order: calls the visitor's `take` with each argument of a type that it takes,
+// and otherwise descends into lists and parts.
 template <class Self>
 class Visitor {
  public:
@@ -36,7 +36,7 @@ class WriteArguments : public Visitor<WriteArguments> {
   explicit WriteArguments(ByteWriter& to) : to_(to) {}
   using Expressions = std::unordered_map<Id, u32>;
   using Lexers = std::unordered_map<LexerId, u32>;
-  // From here on, handles are written as the numbers that they have in a file.
+  // From here on, writes handles as their numbers in a file.
   void number_by(const Expressions& expressions, const Lexers& lexers) {
     expressions_ = &expressions;
     lexers_ = &lexers;
@@ -50,7 +50,7 @@ class WriteArguments : public Visitor<WriteArguments> {
   }
   void take(CharSet::Ptr& set) {
     to_.number(set->ranges().size());
-    u32 last = 0;  // ranges rise, so that differences are small
+    u32 last = 0;  // ranges ascend, so differences are small
     for (auto [low, high] : set->ranges()) {
       to_.number(low - last);
       to_.number(high - low);
@@ -87,7 +87,7 @@ class WriteArguments : public Visitor<WriteArguments> {
 class ReadArguments : public Visitor<ReadArguments> {
  public:
   explicit ReadArguments(ByteReader& from) : from_(from) {}
-  // From here on, handles are read as the numbers that they have in a file.
+  // From here on, reads handles as their numbers in a file.
   void number_by(const std::vector<Id>& expressions, const std::vector<LexerId>& lexers) {
     expressions_ = &expressions;
     lexers_ = &lexers;
@@ -141,10 +141,10 @@ class ReadArguments : public Visitor<ReadArguments> {
   const std::vector<LexerId>* lexers_ = nullptr;
 };
 
-// The operation that stands there.
+// Reads the next operation.
 Operation read_operation(ByteReader& from, ReadArguments& arguments);
 
-// What was asked of a builder, in order.
+// The operations that a builder has run, in order.
 class Recording {
  public:
   template <class Op>
@@ -155,7 +155,7 @@ class Recording {
     writer.visit(operation);
     entries_.push_back({at, result});
   }
-  // What makes this expression, as the contents of a program file: the rest is left out.
+  // The operations that make this expression, as the contents of a program file; all others are left out.
   std::string of(Id root) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace guiderail::capi {
 namespace {
 
-// Room of its own: where memory has run out, a message must not need any.
+// Preallocated: when memory has run out, a message must not need any.
 thread_local char last_code[64] = "", last_message[1024] = "";
 
 template <std::size_t size>
@@ -19,7 +19,7 @@ void keep(char (&to)[size], const char* text) noexcept {
   std::size_t length = std::strlen(text);
   if (length > size - 1) {
     length = size - 1;
-    while (length > 0 && (static_cast<u8>(text[length]) & 0xC0) == 0x80) --length;  // characters stay whole
+    while (length > 0 && (static_cast<u8>(text[length]) & 0xC0) == 0x80) --length;  // never splits a character
   }
   std::memcpy(to, text, length);
   to[length] = '\0';

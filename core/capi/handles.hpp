@@ -1,5 +1,5 @@
-// What stands for the opaque types of guiderail.h, and what all its functions do: refuse null pointers, and turn errors
-// into a status and a message of the thread.
+// The opaque types of guiderail.h, and what all its functions do: reject null pointers, and turn exceptions into a
+// status and a message of the thread.
 #pragma once
 
 #include <guiderail.h>
@@ -39,7 +39,7 @@ struct gr_builder {
 
 namespace guiderail::capi {
 
-gr_status note(const char* code, const char* message) noexcept;  // of what was thrown
+gr_status note(const char* code, const char* message) noexcept;  // records what was thrown
 gr_status note_current() noexcept;
 
 template <class F>
@@ -56,7 +56,7 @@ inline void need(const void* pointer, const char* what) {
   if (!pointer) throw Error("argument", std::string(what) + " is a null pointer");
 }
 
-// Of a list that may be NULL where it is empty.
+// Copies a list that may be NULL if it is empty.
 template <class T>
 std::vector<T> list(const T* from, std::size_t count, const char* what) {
   if (count > 0) need(from, what);
@@ -68,7 +68,7 @@ inline std::string_view text(const void* from, std::size_t size, const char* wha
   return size > 0 ? std::string_view(static_cast<const char*>(from), size) : std::string_view();
 }
 
-// As much as there is room for; *count: how much there is.
+// Writes as much as fits; *count: the full length.
 inline void write(std::string_view text, std::uint8_t* out, std::size_t room, std::size_t* count) {
   const std::size_t fits = std::min(text.size(), room);
   if (fits > 0) std::memcpy(out, text.data(), fits);
@@ -79,7 +79,7 @@ inline void need_room(const std::uint8_t* out, std::size_t room, const std::size
   need(count, "count");
 }
 
-// The options of a caller who may have been compiled with an earlier header: what it does not know has its default.
+// The options of a caller who may have been compiled with an earlier header: fields that it does not know get defaults.
 template <class T>
 T known(const T* given, void (*init)(T*)) {
   T out;

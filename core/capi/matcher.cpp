@@ -10,9 +10,9 @@ namespace {
 
 constexpr u32 kPrepare = 12;                    // as in Python
 constexpr std::size_t kMaxMemory = 128u << 20;  // the same
-constexpr std::size_t kFewMatchers = 64;        // whose masks are known: copies of microseconds, no work for threads
+constexpr std::size_t kFewMatchers = 64;  // known masks of fewer matchers are copied without threads, in microseconds
 
-// f(the matcher), which only reads it.
+// Calls f(matcher) to read it.
 template <class F>
 gr_status reading(const gr_matcher* matcher, const void* out, F f) noexcept {
   return guarded([&] {
@@ -49,7 +49,7 @@ std::vector<std::int64_t> signed_tokens(const u32* tokens, std::size_t count) {
   return count > 0 ? std::vector<std::int64_t>(tokens, tokens + count) : std::vector<std::int64_t>();
 }
 
-// The only token that a mask allows; -1: there is none, or several.
+// The only token that the mask allows; -1: none, or several.
 std::int64_t only_token(const std::vector<u32>& mask) {
   std::int64_t found = -1;
   for (std::size_t w = 0; w < mask.size(); ++w) {
@@ -60,7 +60,7 @@ std::int64_t only_token(const std::vector<u32>& mask) {
   return found;
 }
 
-// The row of each matcher, checked.
+// The row of each matcher, validated.
 std::vector<u32*> rows_of(const gr_matcher* const* matchers, std::size_t count, u32* bitmask, std::size_t words,
                           std::size_t row_count, const std::size_t* rows) {
   std::vector<u32*> out(count);
@@ -96,7 +96,7 @@ GR_API gr_status gr_guide_new(const gr_program* program, const gr_vocabulary* vo
     need(vocabulary, "vocabulary");
     need(out, "out");
     const gr_guide_options of = known(options, &gr_guide_options_init);
-    // A copy: a program serves one vocabulary, and this one may get several guides.
+    // A copy: a program serves one vocabulary, and this program may serve several guides.
     auto made = std::make_unique<gr_guide>(gr_guide{
         std::make_shared<Guide>(program->program->fresh(), vocabulary->tokens, vocabulary->names, of.max_memory)});
     if (of.prepare > 0) made->guide->prepare(of.prepare);
@@ -144,7 +144,7 @@ GR_API gr_status gr_matcher_fill_bitmask_within(const gr_matcher* matcher, uint6
                                                 size_t words, bool* restricts) {
   return reading(matcher, bitmask, [&](const Matcher& of) {
     need_words(of, words);
-    std::vector<u32> row(of.guide().vocabulary().words());  // a budget may turn out too small midway
+    std::vector<u32> row(of.guide().vocabulary().words());  // a budget may prove too small midway
     const bool some = of.fill(row.data(), static_cast<std::int64_t>(std::min<u64>(budget, kInf - 1)));
     std::copy(row.begin(), row.end(), bitmask);
     pad(of, bitmask, words);

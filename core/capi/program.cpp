@@ -29,7 +29,7 @@ void flags_of(const ByteSet& set, bool flags[256]) {
   for (unsigned b = 0; b < 256; ++b) flags[b] = set.has(static_cast<u8>(b));
 }
 
-// An expression of a builder by its number, to be looked at.
+// An expression of a builder by its number, read-only.
 Id looked_at(gr_builder* builder, u32 number) {
   need(builder, "builder");
   builder->builder.arena();

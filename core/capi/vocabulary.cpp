@@ -17,7 +17,7 @@ std::unique_ptr<gr_vocabulary> made(VocabularyParts parts) {
   return out;
 }
 
-// A text for a special token that has none.
+// A name for a special token without text.
 std::string name_of(const VocabularyParts& parts, u32 token) {
   if (token + 1 < parts.offsets.size()) {
     std::string text = parts.data.substr(parts.offsets[token], parts.offsets[token + 1] - parts.offsets[token]);

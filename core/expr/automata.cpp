@@ -1,4 +1,5 @@
-// Finite languages as acyclic automata: choices (minimal, by interning suffixes) and substrings (suffix automaton).
+// Finite languages as acyclic automata: choices (minimal, since suffixes are interned) and substrings (suffix
+// automata).
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -7,8 +8,8 @@
 
 namespace guiderail {
 
-// Sorted strings share prefixes by construction and suffixes because equal Switch nodes are one node: the result is
-// the minimal acyclic automaton (Daciuk et al. 2000), built from the longest common prefix upwards in linear time.
+// Sorted strings share prefixes by construction, and suffixes because equal Switch nodes are one node. So the result is
+// the minimal acyclic automaton (Daciuk et al. 2000), built in linear time.
 Id Arena::choice(std::vector<std::string> strings) {
   if (strings.empty()) return kEmpty;
   std::sort(strings.begin(), strings.end());
@@ -45,9 +46,9 @@ Id Arena::choice(std::vector<std::string> strings) {
   return make_switch(std::move(levels[0].edges), levels[0].accept);
 }
 
-// A generalised suffix automaton (Blumer et al. 1985) over bytes, whose states are visited from the longest to the
-// shortest so that every target is interned before it is needed. A substring begins and ends at a character boundary:
-// a state accepts if its strings end one, and the root has no edge by a continuation byte.
+// A generalised suffix automaton (Blumer et al. 1985) over bytes. Its states are visited from the longest to the
+// shortest, so that every target is interned before it is needed. A substring begins and ends at a character boundary:
+// a state accepts if its strings end a character, and the root has no edge by a continuation byte.
 Id Arena::substring_of(const std::vector<std::string>& texts) {
   struct State {
     int length = 0, link = -1;
@@ -111,7 +112,7 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
       last = cur;
     }
   }
-  // Which states end a character: all strings of a state end at the same places, so any one occurrence decides.
+  // Finds the states that end a character. All strings of a state end at the same places, so one occurrence decides.
   states[0].accept = true;
   for (const std::string& text : texts) {
     int at = 0;
@@ -135,8 +136,9 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
   return made[0];
 }
 
-// Runs of consecutive chunks, by the sets of places where such a run may have been read up to (Rabin & Scott 1959). All
-// places of a set move on together, so the set after a byte begins further right: it is made first.
+// Runs of consecutive chunks, by a subset construction (Rabin & Scott 1959) over the places that such a run may have
+// reached. All places of a set advance together, so the set after a byte begins further right. The loop makes that one
+// first.
 Id Arena::substring_of_chunks(const std::vector<std::string>& chunks) {
   constexpr std::size_t kMostPlaces = 8'000'000;
   std::string text;

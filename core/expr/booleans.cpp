@@ -1,4 +1,4 @@
-// Smart constructors of intersections and complements: conditions on single characters are met one by one, before
+// Smart constructors of intersections and complements. Conditions on single characters are intersected at once, before
 // anything is read.
 #include <algorithm>
 
@@ -7,10 +7,10 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kAndRoot = ~u32{0};  // of paths that stand for lists of conditions
+constexpr u32 kAndRoot = ~u32{0};  // of paths for lists of conditions
 }  // namespace
 
-// e = C{min,max} for one character class C?
+// Is e = C{min,max} for one character class C?
 bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
   const Node& n = node(e);
   min = max = 1;
@@ -25,7 +25,7 @@ bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
   return true;
 }
 
-// e with every character class cut down to a set: the same texts over that set.
+// e with every character class cut down to a set: the texts of e over that set.
 Id Arena::narrow(Id e, u32 set) {
   const Node& n = node(e);
   if (n.kind == Kind::Class) {
@@ -74,7 +74,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
                   "intersection and complement work on regular constraints without recursive rules and special "
                   "tokens; move the recursive part out of the & or ~");
   parts.sort_unique();
-  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
+  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}; beside C{a,b}, other operands keep only their characters in C
   u32 chars = kNone;
   u32 lo = 0, hi = kInf;
   Ids rest = std::move(parts);
@@ -106,7 +106,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
     if (joined == kEmpty) return kEmpty;
     bool positive = false;
     for (Id e : rest) positive = positive || node(e).kind != Kind::Not;
-    // any text & X = X: every other positive operand is UTF-8 already
+    // any text & X = X: every other positive operand matches only UTF-8 already
     if (joined != any_text_ || !positive || has_raw_bytes()) rest.push_back(joined);
   }
   rest.sort_unique();
@@ -116,7 +116,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   for (Id e : rest) {
     const Node& n = node(e);
     if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.body())) return kEmpty;
-    if (n.kind == Kind::Not && n.body() == any_text_ && !has_raw_bytes()) return kEmpty;  // beside it stands some text
+    if (n.kind == Kind::Not && n.body() == any_text_ && !has_raw_bytes()) return kEmpty;  // others match only texts
     if (e == kEpsilon) epsilon = true;
     all_nullable = all_nullable && has(e, kNullable);
     shortest = std::max(shortest, n.shortest);
@@ -129,7 +129,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   return has(e, kDead) ? kEmpty : e;
 }
 
-// Of conditions that were grouped: see conditions().
+// Intersects grouped conditions: see conditions().
 Id Arena::intersect_memoised(Ids& parts) {
   parts.sort_unique();
   const u32 path = path_of(kAndRoot, parts);
@@ -155,7 +155,7 @@ Id Arena::nonempty(Id e) {
       return unite(concat(head, tail), nonempty(tail));
     }
     case Kind::Ref: return nonempty(rules_[n.a].body);
-    default: return intersect(std::array{e, negate(kEpsilon)}, true);  // which is gone with the first byte
+    default: return intersect(std::array{e, negate(kEpsilon)}, true);  // the complement is gone after the first byte
   }
 }
 

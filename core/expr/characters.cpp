@@ -1,11 +1,11 @@
 // Derivatives by whole characters. A byte inside a character leads to a state of its own, and an intersection of many
-// conditions has as many such states as there are beginnings of characters. Read as one, a character beyond ASCII costs
-// one derivative, and all characters of an atom cost one together. Each condition remembers its own: those of RFC 5892
-// are forty, with a few states each, while their product has thousands.
+// conditions has as many such states as there are prefixes of characters. Read as a whole, a character beyond ASCII
+// costs one derivative, and all characters of an atom share it. Each condition memoises its own derivatives: RFC 5892
+// has forty conditions with a few states each, while their product has thousands.
 //
-// derive(e, atom) is Arena::derive by the bytes of a character, one after the other: for Booleans by their laws; for a
-// concatenation because nothing is split inside a character where its tail cannot begin there. Where that is not
-// known, the bytes are read one by one.
+// derive(e, atom) equals Arena::derive by the bytes of a character, one after the other. For Booleans, this follows
+// from their laws. For a concatenation, it holds if the tail cannot begin inside a character, so that no match is split
+// there. Where that is unknown, the bytes are read one by one.
 #include "expr/characters.hpp"
 
 #include "base/thresholds.hpp"
@@ -41,7 +41,8 @@ const std::vector<CharSet::Ptr>& Characters::atoms() {
   return sets_.emplace(few ? atoms.sets() : std::vector<CharSet::Ptr>());
 }
 
-// Are all matches, or what they begin with, whole characters? `left`: parts that may still be looked at.
+// Do all matches, at least at their beginning, consist of whole characters? `left`: how many parts may still be
+// examined.
 bool Characters::reads_text(Id e, int& left) const {
   for (;;) {
     if (--left < 0) return false;
@@ -75,7 +76,7 @@ bool Characters::reads_text(Id e, int& left) const {
   }
 }
 
-// Is what is read next an intersection?
+// Is an intersection read next?
 bool Characters::meets_conditions(Id e, int& left) const {
   for (;;) {
     if (--left < 0 || !arena_.has(e, kSearch)) return false;
@@ -117,7 +118,7 @@ Id Characters::derive_bytes(Id e, std::string_view bytes) {
 Id Characters::derive(Id e, u32 atom, std::string_view bytes) {
   const Node& n = arena_.node(e);
   if (n.first != kNone && !arena_.firsts_[n.first].has(static_cast<u8>(bytes[0]))) return kEmpty;
-  if (n.kind == Kind::Class) {  // all characters of an atom are of the set, or none
+  if (n.kind == Kind::Class) {  // an atom lies within the set, or outside it
     Work::spend();
     return arena_.charset(n.a).contains(atoms_->sample(atom)) ? kEpsilon : kEmpty;
   }
@@ -193,7 +194,7 @@ Id Characters::step_atom(Id e, u32 atom) {
 
 // May one of these characters follow?
 bool Characters::may_follow(Id e, u32 low, u32 high) {
-  const std::vector<u32>& atoms = atoms_->within(low, high);  // stays, whoever asks meanwhile
+  const std::vector<u32>& atoms = atoms_->within(low, high);  // stays valid, whoever asks meanwhile
   for (u32 atom : atoms)
     if (step_atom(e, atom) != kEmpty) return true;
   return false;

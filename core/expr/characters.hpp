@@ -1,4 +1,4 @@
-// Reading by whole characters (see characters.cpp).
+// Derivatives by whole characters (see characters.cpp).
 #pragma once
 
 #include <optional>
@@ -10,18 +10,19 @@
 
 namespace guiderail {
 
-// requires: mutex held, once the arena is finalized
+// requires: mutex held; the arena is finalized
 class Characters {
  public:
   explicit Characters(Arena& arena) : arena_(arena) {}
-  bool read(Id e) {  // is that right and worthwhile, of a state between two characters?
+  bool read(Id e) {  // is this correct and worthwhile? e is a state between two characters
     const u32 flags = arena_.node(e).flags.load(std::memory_order_relaxed);
     if (!(flags & kSearch) || arena_.raw_bytes_ || !arena_.finalized_ || arena_.proofs_) return false;
     return flags & kCharactersKnown ? (flags & kByCharacters) != 0 : find_read(e);
   }
-  Id step(Id e, u32 character);  // beyond ASCII; kEmpty if nothing can follow. Of states that are read so
+  Id step(Id e, u32 character);  // beyond ASCII; kEmpty: nothing can follow. Only if read(e)
   bool may_follow(Id e, u32 low, u32 high);
-  // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
+  // The characters beyond ASCII, in sets whose characters every expression treats alike. Empty: there are too many
+  // sets.
   const std::vector<CharSet::Ptr>& atoms();
   std::size_t memory() const;
 
@@ -38,7 +39,7 @@ class Characters {
   Arena& arena_;
   std::optional<CharacterAtoms> atoms_;
   std::optional<std::vector<CharSet::Ptr>> sets_;  // see atoms()
-  AgingMap<Id> derived_, steps_;  // expression, atom -> derivative; the same of a state, kEmpty where that is dead
+  AgingMap<Id> derived_, steps_;  // (expression, atom) -> derivative; the same for states: kEmpty if dead
 };
 
 }  // namespace guiderail

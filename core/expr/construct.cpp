@@ -3,7 +3,7 @@
 // Normal forms keep the set of derivatives small. What matters most in practice (each rule keeps the language):
 //   X{a,b} X{c,d}  = X{a+c,b+d}          X | X{m,n}, X{a,b} | X{c,d}  = one Repeat where the counts touch
 //   e | X  = X{0,1}                      h t1 | h t2 = h (t1 | t2)     h1 t | h2 t = (h1 | h2) t
-// Heads are factored before tails: that turns C* x | C* y into C* (x | y), the shape that class masks read.
+// Heads are factored before tails: this turns C* x | C* y into C* (x | y), the shape that class masks read.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +15,7 @@ namespace guiderail {
 namespace {
 
 constexpr u32 kUnionRoot = 0;
-constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
+constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands; then numbering starts over
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Id Arena::raw_concat(Id head, Id tail) {
   return intern(d);
 }
 
-// head tail as one Repeat in front of what is left of the tail, if both repeat the same thing.
+// If head and tail repeat the same thing: one Repeat, then what is left of the tail.
 bool Arena::merge_repeat(Id head, Id tail, Id& out) {
   if (has(head, kHasLook)) return false;
   Id second = tail, rest = kEpsilon;
@@ -55,7 +55,7 @@ bool Arena::merge_repeat(Id head, Id tail, Id& out) {
   return true;
 }
 
-// Texts of characters only, by their shape.
+// Does e, by its shape, match only texts made of characters?
 bool Arena::is_text(Id e, int depth) const {
   const Node& n = node(e);
   if (depth > 8) return false;
@@ -72,7 +72,7 @@ bool Arena::is_text(Id e, int depth) const {
   }
 }
 
-// Beside any{k,} what may be missing says nothing: x? any{k,} = any{k,} = any{k,} x?, c{m,n} any{k,} = c{m} any{k,}.
+// Beside any{k,}, an optional part adds nothing: x? any{k,} = any{k,} = any{k,} x?, c{m,n} any{k,} = c{m} any{k,}.
 bool Arena::merge_any(Id head, Id tail, Id& out) {
   Id second = tail, rest = kEpsilon;
   if (node(tail).kind == Kind::Concat) {
@@ -131,7 +131,7 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
   if (min == 1 && max == 1) return e;
   const Node& n = node(e);
   if (n.kind == Kind::Repeat && !look && !n.b) {
-    // the counts [k*a, k*b] for k in min..max join without a gap?
+    // do the counts [k*a, k*b] for k in min..max join without a gap?
     u32 a = n.min, b = n.max;
     bool from_zero = min > 0 || a <= 1;
     u32 k = std::max<u32>(min, 1);
@@ -154,8 +154,8 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
   return intern(d);
 }
 
-// Kept apart from plain Repeats by every normal form; `max` counts down to a node that matches only the empty string
-// and says that more may follow.
+// Every normal form keeps it apart from plain Repeats. `max` counts down to a node that matches only the empty string
+// and marks that more may follow.
 Id Arena::capped_repeat(Id e, u32 min, u32 max) {
   Draft d = draft(Kind::Repeat);
   d.a = index_of(e);
@@ -202,7 +202,7 @@ Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
   return intern(d);
 }
 
-// Factors common heads, then common tails, out of a union's members. Returns whether anything changed.
+// Factors common heads, then common tails, out of the members of a union. Returns whether anything changed.
 bool Arena::factor(Ids& parts) {
   bool changed = false;
   for (int side = 0; side < 2; ++side) {
@@ -244,7 +244,7 @@ bool Arena::factor(Ids& parts) {
   return changed;
 }
 
-// The number of a list, as a path in a trie.
+// The number of a list: of its path in a trie.
 u32 Arena::path_of(u32 root, const Ids& parts) {
   if (union_path_ >= kMostPaths) {
     union_paths_.clear();
@@ -266,8 +266,8 @@ u32 Arena::path_of(u32 root, const Ids& parts) {
   return path;
 }
 
-// What stands after a common head is united again, and what stands after that: ambiguous texts share these tails, so
-// without a memo the work would double with every place where two readings meet.
+// What follows a common head is united again, and so is what follows that. Ambiguous texts share these tails, so
+// without a memo, the work would double wherever two readings meet.
 Id Arena::unite_memoised(Ids& parts) {
   parts.sort_unique();
   int stacks = 0;
@@ -277,7 +277,7 @@ Id Arena::unite_memoised(Ids& parts) {
   if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = unite(parts);
-  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // else the paths were begun anew
+  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
   return out;
 }
 
@@ -358,7 +358,7 @@ Id Arena::unite(std::span<const Id> list) {
       if (byte_sets > 1) parts.push_back(bytes(byte_union));
       changed = true;
     }
-    // of the same text counted twice, what may have more tokens
+    // of equal texts with different counts, the one that may have more tokens
     std::map<std::pair<Id, u32>, u32> counted;
     for (Id e : parts)
       if (const Node& n = node(e); n.kind == Kind::Counted) {
@@ -382,7 +382,7 @@ Id Arena::unite(std::span<const Id> list) {
       const bool bare =
           kinds >> static_cast<u32>(node(body).kind) & 1 && std::find(parts.begin(), parts.end(), body) != parts.end();
       if (j - i + bare + epsilon < 2) continue;
-      if (j - i == 1 && !bare) {  // beside the empty string alone, which may be a part of it already
+      if (j - i == 1 && !bare) {  // beside only the empty string, which it may absorb
         const auto at =
             std::find_if(parts.begin(), parts.end(), [&](Id e) { return plain_repeat(e) && node(e).body() == body; });
         if (node(*at).min != 1) continue;
@@ -498,7 +498,7 @@ u32 Arena::endless_class(Id text) const {
                                                                                                : kNone;
 }
 
-// A marker: whether anything follows here depends on a text that was forgotten.
+// A marker: a forgotten text decides whether anything follows here.
 Id Arena::unknown() {
   Draft d = draft(Kind::Token);
   d.flags = kUnknownText;

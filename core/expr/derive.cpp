@@ -1,16 +1,16 @@
 // Derivatives (Brzozowski 1964), first bytes, memoised transitions.
 //
-// Look-arounds. A look-ahead in front of the rest t of the text, (?=X) t, is the intersection X any* & t; since t must
-// be *all* that follows, a Scope pushes the continuation into heads that hold look-arounds before it derives
+// Look-arounds. A look-ahead in front of the rest t of the text, (?=X) t, is the intersection X any* & t. Since t must
+// be *all* that follows, a Scope pushes the continuation into heads with look-arounds before it derives
 // (derive_in_scope). A look-behind keeps the derivative of `any* X` by everything read so far, whether or not it has
-// been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
+// been reached (shift); it holds if that derivative is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 //
 // Counted tokens. The first byte that a Counted reads of a token takes one off its count. Further bytes of that token
 // are free; token_end says that the next byte belongs to another token. So a token counts if any of its bytes is read
-// here, wherever it begins and ends. When the count is spent, the text may only continue to the next place where it may
-// end (a character that was begun is finished). Hence what can be finished at all can be finished within any count, and
-// a count affects the next token only when it is spent (canonical).
+// here, wherever it begins and ends. Once the count is spent, the text may only continue to the next place where it may
+// end, so that a character in progress can be finished. Hence a text that can be finished at all can be finished within
+// any count, and a count affects the next token only when it is spent (canonical).
 #include <algorithm>
 #include <unordered_set>
 
@@ -20,8 +20,8 @@
 
 namespace guiderail {
 
-// Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
-// exponential in their depth.
+// Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo, the walk would
+// take time exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   if (n.first != kNone && !firsts_[n.first].has(byte)) return kEmpty;
@@ -92,7 +92,7 @@ Id Arena::derive_composed(Id e, u8 byte) {
   switch (n.kind) {
     case Kind::Concat: {
       Ids parts;
-      Id only = kEmpty;  // the common case has one part and needs no list
+      Id only = kEmpty;  // usually there is one part, which needs no list
       auto add = [&](Id d) {
         if (d == kEmpty) return;
         if (parts.empty() && only == kEmpty) {
@@ -134,8 +134,8 @@ Id Arena::derive_composed(Id e, u8 byte) {
   }
 }
 
-// Of many conditions, those that count nothing, as an And of their own; kEmpty: they are few, or all. Places that
-// differ in their counts alone have these in common.
+// Of many conditions, those without counts, as an And of their own; kEmpty: they are too few, or all. Expressions that
+// differ only in their counts share it.
 Id Arena::plain_parts(Id e) {
   const u64 key = index_of(e);
   if (const Id* known = plain_parts_.find(key)) return *known;
@@ -154,7 +154,7 @@ Ids Arena::conditions(Id e, bool& grouped) {
   if (members.size() <= kManyOperands || has(e, kHasRef | kHasToken | kHasLook)) return members;
   const Id plain = plain_parts(e);
   if (plain == kEmpty) return members;
-  const auto in_plain = operands(plain);  // sorted, as the members are
+  const auto in_plain = operands(plain);  // sorted, like the members
   members.erase_if([&](Id m) { return std::binary_search(in_plain.begin(), in_plain.end(), m); });
   members.push_back(plain);
   grouped = true;
@@ -176,7 +176,7 @@ Id Arena::shift(Id e, u8 byte) {
   }
 }
 
-// The derivative of e where everything up to the end of the scope is in e.
+// The derivative of e, which contains everything up to the end of its scope.
 Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   if (!has(e, kHasLook)) return derive(e, byte);
   const u64 key = u64{index_of(e)} << 9 | 256 | byte;
@@ -250,7 +250,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       Id d = derive_symbol(n.body(), symbol);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
-    case Kind::And: {  // of what holds tokens: see nonempty()
+    case Kind::And: {  // only nonempty() makes an And that contains tokens
       if (n.b != 2) return kEmpty;
       const Id not_empty = negate(kEpsilon);
       const Id a = operands(e)[0], b = operands(e)[1];
@@ -270,7 +270,7 @@ Id Arena::token_end(Id e) {
     case Kind::Counted: return counted_at(n.body(), n.min, false);
     case Kind::Concat: return mapped_parts(e, kCounting, [&](Id part) { return token_end(part); });
     case Kind::Union: return unite(mapped(e, [&](Id m) { return token_end(m); }));
-    case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
+    case Kind::Repeat:  // a token in progress stands at the front, so only e? can hold one
       if (n.max == 1 && !n.b) return repeat(token_end(n.body()), n.min, n.max);
       [[fallthrough]];
     default:
@@ -283,7 +283,7 @@ Id Arena::counts_spent(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.body(), 0, false);
-    case Kind::Concat: {  // what follows has counted nothing yet
+    case Kind::Concat: {  // the tail has not counted anything yet
       const Id tail = n.tail();
       return concat(counts_spent(n.head()), tail);
     }
@@ -296,7 +296,7 @@ Id Arena::counts_spent(Id e) {
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
   if (symbols_.empty()) return;
   std::vector<Id> open{e};
-  std::unordered_set<Id> seen;  // what expressions share is looked at once
+  std::unordered_set<Id> seen;  // shared parts are visited once
   while (!open.empty()) {
     e = open.back();
     open.pop_back();
@@ -405,19 +405,19 @@ Id* Arena::ensure_row(Id e) {
   return row;
 }
 
-// The successor as it is kept: kEmpty if it is dead; what may not be kept is kUnknown.
+// The successor as it is stored: kEmpty if it is dead, kUnknown if it must not be stored.
 Id Arena::settle_step(Id next) {
   if (next == kEmpty) return kEmpty;
   if (has(next, kCapHit)) {
     cap_hit_ = true;
-    return kUnknown;  // whoever comes here again must hit the cap again
+    return kUnknown;  // every visitor must hit the cap again
   }
   return live(next) ? next : kEmpty;
 }
 
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
-  if (!finalized_) {  // classes of bytes may still change: nothing is kept by them
+  if (!finalized_) {  // byte classes may still change: nothing is stored by class
     const Id next = settle_step(derive(e, byte));
     return next == kUnknown ? kEmpty : next;
   }
@@ -445,7 +445,7 @@ Id Arena::step_slow(Id e, u8 byte) {
   return next;
 }
 
-// The texts of strings and keys are states that many others hold.
+// One step of the text of a string or key: many states contain such texts.
 Id Arena::step_text(Id text, u8 byte) {
   if (!finalized_ || has(text, kExactStep)) {
     const Id next = derive(text, byte);

@@ -1,4 +1,4 @@
-// Expressions in words, for people and for golden tests.
+// Expressions as text, for people and for golden tests.
 #include "expr/kinds.hpp"
 
 namespace guiderail {
@@ -44,7 +44,7 @@ std::string Arena::dump(Id root) const {
   constexpr std::size_t kLongest = 20'000;
   std::string out;
   using Item = DumpItem;
-  std::vector<Item> stack{{"", root, false}};  // no recursion
+  std::vector<Item> stack{{"", root, false}};  // an explicit stack: no recursion
   auto push = [&](std::vector<Item> items) {
     for (std::size_t i = items.size(); i-- > 0;) stack.push_back(std::move(items[i]));
   };

@@ -1,11 +1,11 @@
 // The algebra: interned expressions over bytes. A state of a generation is the id of an expression; reading a byte
 // gives its derivative (Brzozowski 1964), another id.
 //
-// One Arena holds the expressions of one compiled constraint. It grows lazily while texts are read, under its mutex;
-// nodes never move and are never changed after they are published, except for memo fields, which are atomics or are
-// touched under the mutex only. Hence the hot reads (a known transition, a known mask) take no lock.
+// One Arena holds the expressions of one compiled constraint. It grows lazily while texts are read, under its mutex.
+// Nodes never move, and never change once they are published, except for memo fields, which are atomic or used under
+// the mutex only. Hence the hot reads (a known transition, a known mask) take no lock.
 //
-// The kinds of the algebra itself are treated here by name (see base/kind.hpp); others plug in (see expr/kinds.hpp).
+// This layer treats the kinds of the algebra by name (see base/kind.hpp); other kinds plug in (see expr/kinds.hpp).
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // -- construction (smart constructors: results are in normal form) --
+  // -- construction (smart constructors return normal forms) --
   // requires: mutex held, or no other thread knows the arena yet
   Id literal(std::string_view bytes);
   Id char_class(CharSet::Ptr set);
@@ -57,56 +57,55 @@ class Arena {
   Id substring_of(const std::vector<std::string>& texts);
   Id substring_of_chunks(const std::vector<std::string>& chunks);
   Id ahead(Id e, bool negative);
-  Id behind(Id e, bool negative);  // of what was read up to here, anywhere to its left: pass `any* e`
+  Id behind(Id e, bool negative);  // all that was read so far matches e: pass `any* e`
   Id scope(Id e);
   Id token(const std::vector<Symbol>& symbols);
-  Id counted(Id e, u32 most);  // e, of which at most so many tokens hold a byte (see derive.cpp)
+  Id counted(Id e, u32 most);  // e within `most` tokens (see derive.cpp)
   Id rule(std::string name, bool holds_items = false);
   void define(Id rule_ref, Id body);
   Id any_text() const { return any_text_; }
-  // Checks the rules (defined, productive, not left-recursive), fixes the byte classes. No construction from
-  // outside afterwards.
+  // Checks the rules (defined, productive, not left-recursive) and fixes the byte classes. Afterwards, nobody may
+  // construct expressions from outside.
   void finalize(Id root);
-  // The arena as it was when it was finalized, with the same ids and no memos: what was found by reading is left
-  // behind.
+  // A copy of the arena as it was when it was finalized: the same ids, no memos, nothing that was found while reading.
   std::shared_ptr<Arena> fresh();
 
   // -- kinds that plug in --
-  // The family of that type; requires the same, where it is not there yet.
+  // The family of type F. The first call makes it, and requires the same as construction.
   template <class F>
   F& family() {
     Family* known = by_kind_[static_cast<std::size_t>(F::kKinds[0])];
     return known ? static_cast<F&>(*known) : plug_in<F>();
   }
-  Family* family_of(Kind kind) const { return by_kind_[static_cast<std::size_t>(kind)]; }  // null: of the algebra
+  Family* family_of(Kind kind) const { return by_kind_[static_cast<std::size_t>(kind)]; }  // null: the algebra's own
 
   // -- reading --
   // requires: mutex held
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
-  Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
+  Id derive_symbol(Id e, u32 symbol);  // by a token as a symbol (index into symbols())
   Id token_end(Id e);                  // after the last byte of a token
-  Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
+  Id counts_spent(Id e);               // without tokens left to count: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
-  Id step_text(Id text, u8 byte);      // the same for states that many others hold
-  // A superset of the bytes e can begin with.
+  Id step_text(Id text, u8 byte);      // the same for states that many others contain
+  // A superset of the bytes that e can begin with.
   const ByteSet& first(Id e) {
     const u32 known = node(e).first;
     return firsts_[known != kNone ? known : find_first(e)];
   }
   void first_symbols(Id e, std::vector<u32>& out);
-  bool live(Id e);  // some string matches: exact, or Error("fuel")
-  // An identity (see hashing.hpp) that is the same in every arena, rules taken for what they stand for; none where they
-  // are too many, or where e is made of what is this arena's own, as with kHasToken and kExactKey.
+  bool live(Id e);  // does some string match? exact, or Error("fuel")
+  // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
+  // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
   std::optional<Hash> portable_hash(Id e);
-  // Whether the cap of a capped Repeat was met: then nothing that was found counts.
+  // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid.
   void clear_cap_hit() { cap_hit_ = false; }
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
   bool cap_hit() const { return cap_hit_; }
   Id repeat_less(Id repeat_node);                 // the Repeat after one iteration
-  u32 endless_class(Id text) const;               // C (an index of charset()), if the text is C{m,}; else kNone
+  u32 endless_class(Id text) const;               // C (an index of charset()) if the text is C{m,}; else kNone
   Id* ensure_row(Id e);                           // null: see kExactStep
   bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
-  Characters& characters();                       // reading by whole characters (see characters.hpp)
+  Characters& characters();                       // for reading by whole characters (see characters.hpp)
   std::string dump(Id e) const;
   std::string rules_ahead(Id e) const;  // the names of the next few rules, for messages; empty: there are none
   const CharSet& charset(u32 index) const { return *charsets_[index]; }
@@ -116,7 +115,7 @@ class Arena {
     const Node& n = node(e);
     return {pool_.at(n.a), n.b};
   }
-  struct Edge {  // of a Switch: where the bytes from low to high lead
+  struct Edge {  // of a Switch: the bytes from low to high lead to `to`
     u8 low, high;
     Id to;
   };
@@ -125,15 +124,15 @@ class Arena {
     return {static_cast<u8>(index_of(at[0])), static_cast<u8>(index_of(at[0]) >> 8), at[1]};
   }
   static u32 edge_count(const Node& n) { return n.b / 2; }
-  // f of each operand of a Union or And.
+  // Applies f to each operand of a Union or And.
   template <class F>
   Ids mapped(Id e, F f) const {
     Ids out(operands(e));
     for (Id& m : out) m = f(m);
     return out;
   }
-  // A Concat with f of each of its parts, from the last one on: no recursion along its tails, of which there are as
-  // many as something is nested. `flags`: what follows a part without any of them stays as it is.
+  // A Concat with f applied to each of its parts, from the last one on. It does not recurse along the tails, which are
+  // as many as the nesting is deep. A suffix without any of `flags` stays as it is.
   template <class F>
   Id mapped_parts(Id e, u32 flags, F f) {
     Ids heads;
@@ -146,7 +145,7 @@ class Arena {
   u32 rule_count() const { return static_cast<u32>(rules_.size()); }
 
   // -- without the mutex, once finalized --
-  // The successor, or kUnknown where it was never computed.
+  // The successor, or kUnknown if it was never computed.
   Id known_step(Id e, u32 byte_class) const {
     const Node& n = node(e);
     if (const Id* row = n.row.load(std::memory_order_acquire))
@@ -163,8 +162,8 @@ class Arena {
   u8 byte_class(u8 byte) const { return classes_[byte]; }
   const std::array<u8, 256>& byte_classes() const { return classes_; }
   u32 byte_class_count() const { return class_count_; }
-  // Calls f(byte) for bytes that stand for all: one of each class, or every one where that is not enough; until f says
-  // false.
+  // Calls f(byte) for representative bytes until f returns false: one byte of each class, or all bytes if e tells apart
+  // bytes of one class.
   template <class F>
   void each_byte(Id e, F f) const {
     if (has(e, kExactStep)) {
@@ -176,21 +175,21 @@ class Arena {
     }
   }
   const std::vector<Symbol>& symbols() const { return symbols_; }
-  bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
+  bool has_raw_bytes() const { return raw_bytes_; }  // some literal may not be UTF-8
   u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
   const Limits& limits() const { return limits_; }
 
-  // -- beside others --
+  // -- sharing with other threads --
   YieldingMutex mutex;
-  // For loops that may be long: others may read and grow the arena here, if they have waited for it. Every derivative
-  // that is not known and every union calls it. Afterwards expressions and memos may have been added, so no reference
-  // into what grows is kept across it; nothing that was there has changed.
+  // Call this in loops that may be long: threads that have waited for it may read and grow the arena here. Every
+  // unknown derivative and every union calls it. Afterwards, expressions and memos may have been added, so keep no
+  // reference into a growing container across it. Nothing that existed has changed.
   // requires: mutex held
   void make_room() {
     if (mutex.due()) [[unlikely]]
       if (mutex.pause()) let_others_in();
   }
-  class Aside;    // what a search keeps in the arena's company and others must not find
+  class Aside;    // what a search keeps with the arena, and others must not find
   class Outside;  // while it lives, the mutex is free (see outside.hpp)
   // requires: mutex held
   std::size_t memory() const;
@@ -227,7 +226,7 @@ class Arena {
   Id add_node(const Draft& d, u64 bucket);
   [[noreturn]] void refuse_depth() const;
   static Draft draft(Kind kind) { return {.kind = kind}; }
-  void absorb(Draft& d, Id operand, bool nests) const {  // inherits flags and depth
+  void absorb(Draft& d, Id operand, bool nests) const {  // of its operand: inherits flags and depth
     const Node& n = node(operand);
     d.flags |= n.flags.load(std::memory_order_relaxed) & kInherited;
     d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
@@ -244,7 +243,7 @@ class Arena {
   Id capped_repeat(Id e, u32 min, u32 max);
   Id class_of(u32 set);
   Id class_tail(u32 set, u16 state);
-  Id unknown();  // whether anything follows here depends on a text that was forgotten
+  Id unknown();  // a forgotten text decides whether anything follows here
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
@@ -265,7 +264,7 @@ class Arena {
   Id derive_composed(Id e, u8 byte);
   Id derive_in_scope(Id e, u8 byte, u32 depth);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
-  Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte
+  Id shift(Id e, u8 byte);  // feeds a byte to the look-behinds of an unread part
   Id settle_step(Id next);
   u32 find_first(Id e);
   // -- emptiness (liveness.cpp) --
@@ -284,12 +283,12 @@ class Arena {
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
   IdTable table_;
-  // Lists of operands, and in pairs the edges of Switches, of which the first is a range of bytes: low | high << 8.
-  ListPool<Id> pool_;  // read lock-free by nobody
+  // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
+  ListPool<Id> pool_;  // nobody reads it without the mutex
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
-  std::unordered_set<u32> odd_sets_;  // made while reading, of characters that the byte classes do not tell apart
-  FlatMap<> composed_sets_;           // set, set, operation -> set; once finalized
+  std::unordered_set<u32> odd_sets_;  // made while reading: the byte classes may not separate their characters
+  FlatMap<> composed_sets_;           // (set, set, operation) -> set; once finalized
   std::vector<ByteSet> byte_sets_, firsts_;
   IdTable byte_set_ids_, first_ids_;
   std::vector<Symbol> symbols_;
@@ -305,31 +304,31 @@ class Arena {
   std::array<Family*, kKinds> by_kind_{};
   u32 joined_kinds_ = 0;  // of all families
   bool proofs_ = false;   // some family has proofs of liveness
-  // As many as there are expressions: every byte looks up the deep parts of its state.
+  // At least one entry for each expression: every byte looks up the deep parts of its state.
   std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
-  AgingMap<Id> derive_memo_;  // of what shares parts; bounded
+  AgingMap<Id> derive_memo_;  // for expressions that share parts; bounded
   AgingMap<> union_paths_;
-  AgingMap<Id> union_memo_;             // lists of operands as paths; what they unite to; bounded
-  u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
-  FlatMap<Id> exact_memo_;              // transitions of states with kExactStep; bounded
-  FlatMap<> some_lengths_;              // of matches, by what they are of
-  FlatMap<Id> plain_parts_;             // And -> its parts that do not count, as one
+  AgingMap<Id> union_memo_;             // path of a list of operands -> union or intersection; bounded
+  u32 union_path_ = 0, union_era_ = 0;  // the last path; how often numbering started over
+  FlatMap<Id> exact_memo_;              // transitions of expressions with kExactStep; bounded
+  FlatMap<> some_lengths_;              // expression -> length of some match
+  FlatMap<Id> plain_parts_;             // And -> its operands without counts, as one And
   std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> narrow_memo_;
   std::unique_ptr<Identities> identities_;
   std::unique_ptr<Characters> characters_;
   bool cap_hit_ = false, raw_bytes_ = false;
-  // of the holder of the mutex
+  // Of the holder of the mutex:
   Aside* asides_ = nullptr;
-  u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
+  u64 work_ = 0;  // operands of unions and intersections handled so far: the cost of a search
   bool finalized_ = false;
-  u32 finalized_sets_ = 0;  // character sets that the byte classes know
-  struct Extent {           // how much there was of what only grows
+  u32 finalized_sets_ = 0;  // character sets that the byte classes separate
+  struct Extent {           // sizes of what only grows
     u32 nodes = 0, pool = 0, byte_sets = 0;
     bool raw_bytes = false;
   } extent_;  // when finalized
   Id any_text_ = kUnknown;
-  std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
+  std::vector<u32> literal_chars_;  // characters beyond ASCII in any literal
 };
 
 }  // namespace guiderail

@@ -1,10 +1,10 @@
-// The end of construction: byte classes, and what must hold of the rules of a grammar.
+// The end of construction: byte classes, and conditions on the rules of a grammar.
 #include "base/thresholds.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 
-// Bytes that every set in the arena treats alike share a class. Derivatives introduce no finer sets.
+// Bytes that all sets of the arena treat alike share a class. Derivatives introduce no finer sets.
 void Arena::ensure_classes() {
   if (finalized_) return;
   std::size_t version = charsets_.size() + byte_sets_.size() + count_;
@@ -48,7 +48,7 @@ void Arena::ensure_classes() {
     classes_[b] = static_cast<u8>(cls[b]);
     representatives_[cls[b]] = static_cast<u8>(b);
   }
-  // printable where the class has such a byte: searches for plain texts see representatives only
+  // A printable representative, where the class has one: searches for plain texts see only representatives.
   for (unsigned b = 0x7F; b-- > 0x20;)
     if (b != '\\') representatives_[cls[b]] = static_cast<u8>(b);
   class_count_ = n;
@@ -84,8 +84,8 @@ void Arena::check_rules() {
   if (rules_.empty()) return;
   for (const Rule& r : rules_)
     if (r.body == kUnknown) throw Error("undefined-rule", "rule '" + r.name + "' is used but never defined");
-  // Nullable and productive, as least fixpoints over all nodes made so far (ids rise from operands to operators,
-  // except through rules).
+  // Nullable and productive, as least fixed points over all nodes made so far (operands have smaller ids than
+  // operators, except through rules).
   std::vector<char> productive(count_, 0);
   for (bool changed = true; changed;) {
     changed = false;
@@ -166,7 +166,7 @@ void Arena::finalize(Id root) {
   check_rules();
   for (const auto& family : families_) family->prepare();
   ensure_classes();
-  // first sets were computed with what was known of the rules so far
+  // first sets were computed before all rules were known
   if (!rules_.empty())
     for (u32 i = 0; i < count_; ++i) node(Id{i}).first = kNone;
   finalized_sets_ = static_cast<u32>(charsets_.size());
@@ -185,7 +185,7 @@ std::shared_ptr<Arena> Arena::fresh() {
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
       to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
     const Node& from = node(Id{id});
-    Node& n = *new (&to.node(Id{id})) Node;  // memos start anew
+    Node& n = *new (&to.node(Id{id})) Node;  // memos start empty
     n.kind = from.kind;
     n.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
     n.depth = from.depth;

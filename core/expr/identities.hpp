@@ -16,10 +16,10 @@ class Identities {
   std::size_t memory() const;
 
  private:
-  struct Fold {                                           // by what is known of the rules
-    std::unordered_map<u32, std::optional<Hash>> rules;   // none: not portable
-    bool final = false;                                   // those of the rules are known: expressions keep their own
-    std::unordered_map<Id, std::optional<Hash>> nodes;    // else: above a rule
+  struct Fold {                                          // identities found, given those of the rules
+    std::unordered_map<u32, std::optional<Hash>> rules;  // by rule; none: not portable
+    bool final = false;                                  // the rules' identities are final: expressions store their own
+    std::unordered_map<Id, std::optional<Hash>> nodes;   // otherwise: of expressions that contain rules
     std::unordered_map<u64, std::optional<Hash>> shared;  // of families
   };
   static u64 key_of(Kind kind, u32 which) { return u64{static_cast<u8>(kind)} << 32 | which; }

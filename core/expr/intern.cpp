@@ -131,7 +131,7 @@ u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
   const bool odd = finalized_ && !composed;
-  if (odd) odd_sets_.insert(index);  // first: a set of which nobody knows that it is odd would be read by byte classes
+  if (odd) odd_sets_.insert(index);  // first: an odd set that is not marked would be read by byte classes
   try {
     charset_ids_.emplace(set.get(), index);
   } catch (...) {
@@ -142,8 +142,8 @@ u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   return index;
 }
 
-// The characters of both sets, or of either one. Bytes that neither set tells apart are the same to what is composed of
-// them, so the byte classes know it too.
+// The characters of both sets, or of either one. Bytes that neither set tells apart are alike to the result, so it fits
+// the byte classes if both do.
 u32 Arena::compose(SetOperation operation, u32 a, u32 b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
@@ -210,7 +210,7 @@ void Arena::note_literal(std::string_view text) {
     raw_bytes_ = true;
     return;
   }
-  if (finalized_) return;  // its states have the flag kExactStep
+  if (finalized_) return;  // expressions of the literal have the flag kExactStep
   for (std::size_t i = 0; i < text.size(); ++i) {
     const u8 lead = static_cast<u8>(text[i]);
     if (lead < 0x80) continue;
@@ -255,8 +255,8 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
     list.push_back(Id{range});
     list.push_back(target);
   }
-  d.depth = 0;                            // nothing recurs into the targets of a Switch
-  if (finalized_) d.flags |= kExactStep;  // a text met while reading: the byte classes do not know it
+  d.depth = 0;                            // nothing recurses into the targets of a Switch
+  if (finalized_) d.flags |= kExactStep;  // a text found while reading: the byte classes do not fit it
   if (accept) d.flags |= kNullable;
   d.list = list;
   d.has_list = true;
@@ -283,7 +283,7 @@ bool Arena::is_literal(Id e, std::string* out) const {
 }
 
 Id Arena::token(const std::vector<Symbol>& symbols) {
-  Ids list;  // the places of the symbols
+  Ids list;  // indices into symbols_
   Draft d = draft(Kind::Token);
   for (const Symbol& s : symbols) {
     auto it = std::find(symbols_.begin(), symbols_.end(), s);
@@ -294,7 +294,7 @@ Id Arena::token(const std::vector<Symbol>& symbols) {
   if (list.empty()) return kEmpty;
   d.flags = kHasToken;
   for (Id s : list)
-    if (std::holds_alternative<TokenSet>(symbols_[index_of(s)])) d.longest = kInf;  // of text, too
+    if (std::holds_alternative<TokenSet>(symbols_[index_of(s)])) d.longest = kInf;  // tokens of text are in it, too
   d.list = list;
   d.has_list = true;
   return intern(d);

@@ -1,8 +1,8 @@
 // Kinds of expressions that plug into the algebra.
 //
-// A Family is one kind, or a few that belong together, in a folder above expr/: it makes the nodes of its kinds, keeps
-// what they stand for (tables, states), and answers what the algebra asks of an expression that is not its own. Such a
-// node's numbers mean what its family says. The arena makes a family when it is first asked for it
+// A Family is one kind, or a few that belong together, in a folder above expr/. It makes the nodes of its kinds, keeps
+// what they refer to (tables, states), and answers what the algebra asks about an expression of a foreign kind. The
+// family defines what the numbers of such a node mean. The arena makes a family when it is first requested
 // (`arena.family<F>()`), so a family has a constructor that takes the arena, and a list `kKinds` of its kinds.
 //
 // All functions require: mutex held, or no other thread knows the arena yet.
@@ -13,24 +13,24 @@
 
 namespace guiderail {
 
-// What an expression is, told in full and in one way only: its words and texts, its parts by what they stand for.
+// Receives all that defines an expression, encoded in one way only: words, texts, and parts by what they mean.
 class Description {
  public:
   virtual void word(u64 word) = 0;
   virtual void hash(const Hash& hash) = 0;
   virtual void text(std::string_view text) = 0;
   virtual void part(Id e) = 0;
-  virtual void unordered(std::span<const Id> parts) = 0;                // in an order that is the arena's own
-  virtual void shared(const Family& family, Kind kind, u32 which) = 0;  // see describe_shared; by kind
+  virtual void unordered(std::span<const Id> parts) = 0;                // parts whose order depends on the arena
+  virtual void shared(const Family& family, Kind kind, u32 which) = 0;  // by kind: see describe_shared
 
  protected:
   ~Description() = default;
 };
 
-struct DumpItem {  // text to print, or (`id` is not kUnknown) an expression
+struct DumpItem {  // text to print, or an expression (if `id` is not kUnknown)
   std::string text;
   Id id = kUnknown;
-  bool tight = false;  // wants brackets around anything that is not an atom
+  bool tight = false;  // needs brackets around anything that is not an atom
 };
 
 class Family {
@@ -44,40 +44,42 @@ class Family {
   virtual Id derivative(Id e, u8 byte) = 0;
   virtual ByteSet first_bytes(Id e) = 0;  // a superset of the bytes that e can begin with
   virtual Id derivative_by_symbol(Id, u32) { return kEmpty; }
-  // The text that e spells, where each character beyond ASCII is spelled by itself (kUnknown: e is nothing of the
-  // kind); and another text, spelled in the same way.
+  // The text that e spells, if each character beyond ASCII represents itself; kUnknown: e spells no text. And the same
+  // spelling of another text.
   virtual Id spelled(Id) const { return kUnknown; }
   virtual Id respell(Id e, Id /*text*/) { return e; }
-  // The symbols that e can begin with; those of the expressions in `open` are found as well.
+  // Adds the symbols that e can begin with to `out`, and parts of e that are yet to be examined for such to `open`.
   virtual void symbols_at(Id, std::vector<u32>& /*out*/, std::vector<Id>& /*open*/) {}
-  // -- is there a match? (of what has kSearch) --
-  // An expression that has one if and only if e has; kEpsilon and kEmpty: it is known. e itself: a search must tell.
+  // -- emptiness (of expressions with kSearch) --
+  // An expression that has a match if and only if e has one. kEpsilon, kEmpty: the answer is known; e: it takes a
+  // search.
   virtual Id live_as(Id e) { return e; }
-  // False: perhaps. Asked only once prove_liveness() was called.
+  // False: unknown. Called only after prove_liveness().
   virtual bool surely_live(Id e) { return !has(e, kSearch); }
   // -- normal forms --
-  virtual u32 joined_kinds() const { return 0; }       // those of which a union's parts may be joined, as bits
-  virtual bool join(Ids& /*parts*/) { return false; }  // makes them fewer. False: it could not
+  virtual u32 joined_kinds() const { return 0; }       // kinds that join() may merge in a union, as bits
+  virtual bool join(Ids& /*parts*/) { return false; }  // merges parts. False: it could not
   // -- identity (see identities.hpp) --
-  // Nothing is told of what has no identity outside its arena.
+  // Describes nothing if e has no identity outside its arena.
   virtual void describe(Id, Description&) const {}
-  virtual void describe_shared(u32, Description&) const {}      // what many expressions share, told once
-  virtual bool portable_over_rules(Id) const { return false; }  // has an identity though it holds rules
-  virtual void parts(Id, std::vector<Id>&) const {}             // those that may hold rules, of such a one
-  // -- in words --
+  virtual void describe_shared(u32, Description&) const {}      // what many expressions share, described once
+  virtual bool portable_over_rules(Id) const { return false; }  // has an identity although it contains rules
+  virtual void parts(Id, std::vector<Id>&) const {}             // of such an e: its parts that may contain rules
+  // -- text --
   virtual std::vector<DumpItem> dump(Id e) const = 0;
   // -- the end of construction, in this order --
-  // One round of a least fixed point: whether e matches the empty text and matches at all, from what is known of parts.
+  // One round of a least fixed point: does e match the empty text, and does it match at all, given what is known of its
+  // parts?
   virtual void productive(Id, const std::vector<char>& /*known*/, bool& /*nullable*/, bool& productive) const {
     productive = true;
   }
   virtual Id left_edge(Id) const { return kEmpty; }       // a part that reads the first byte, if it may be a rule
   virtual void prepare() {}                               // before the byte classes are fixed
   virtual void split_bytes(ByteSet& /*starts*/) const {}  // adds bytes that begin a class of their own
-  virtual void finalize() {}                              // makes what copies of the arena shall have
-  virtual void note_extent() {}                           // how much there is of what only grows
-  virtual void survey() {}                                // finds what is true of all states
-  virtual void fresh(Arena& to) const = 0;                // gives a copy of the arena what there was then
+  virtual void finalize() {}                              // makes what copies of the arena need
+  virtual void note_extent() {}                           // records the sizes of what only grows
+  virtual void survey() {}                                // finds out what holds for all states
+  virtual void fresh(Arena& to) const = 0;                // gives a copy of the arena what existed then
   virtual void count(Tally& to) const = 0;
 
  protected:
@@ -109,7 +111,7 @@ class Family {
   Id concat_all(std::span<const Id> parts) { return arena_.concat_all(parts); }
   Id unite(std::span<const Id> parts) { return arena_.unite(parts); }
   Id unite(Id a, Id b) { return arena_.unite(a, b); }
-  Id union_of(std::span<const Id> sorted) { return arena_.make_list(Kind::Union, sorted); }  // as they stand
+  Id union_of(std::span<const Id> sorted) { return arena_.make_list(Kind::Union, sorted); }  // unchanged
   Id intersect(std::span<const Id> parts, bool allow_rules = false) { return arena_.intersect(parts, allow_rules); }
   Id intersect(Id a, Id b) { return arena_.intersect(a, b); }
   Id negate(Id e) { return arena_.negate(e); }
@@ -129,7 +131,7 @@ class Family {
   Id step_slow(Id e, u8 byte) { return arena_.step_slow(e, byte); }
   Id step_text(Id text, u8 byte) { return arena_.step_text(text, byte); }
   const ByteSet& first(Id e) { return arena_.first(e); }
-  u32 first_number(Id e) const { return arena_.node(e).first; }  // of the set, after first(e)
+  u32 first_number(Id e) const { return arena_.node(e).first; }  // the index of the set; call first(e) before
   u32 first_id(const ByteSet& set) { return arena_.first_id(set); }
   const ByteSet& first_set(u32 id) const { return arena_.firsts_[id]; }
   void first_symbols(Id e, std::vector<u32>& out) { arena_.first_symbols(e, out); }
@@ -143,7 +145,7 @@ class Family {
   u32 byte_class_count() const { return arena_.class_count_; }
   u8 representative(u32 byte_class) const { return arena_.representatives_[byte_class]; }
 
-  static void alone(ByteSet& starts, u8 byte) {  // see split_bytes: no other byte is of its class
+  static void alone(ByteSet& starts, u8 byte) {  // see split_bytes: the byte is the only one of its class
     starts.add(byte);
     if (byte < 255) starts.add(byte + 1u);
   }

@@ -13,7 +13,7 @@
 namespace guiderail {
 namespace {
 
-// How many conditions what is read next must meet at once: what a search pays for each state.
+// How many conditions the next byte must meet at once: an estimate of what a search pays for each state.
 u32 conditions_ahead(const Arena& arena, Id e) {
   for (;;) {
     const Node& n = arena.node(e);
@@ -31,9 +31,9 @@ u32 conditions_ahead(const Arena& arena, Id e) {
   }
 }
 
-// What is left to be read of e if each condition is met by characters of its own. Where `shortest` takes the longest of
-// several conditions, this counts them all, and so tells apart states that have met more of them. An estimate: it looks
-// at so many parts, and no further.
+// The characters that e still needs if each condition is met by characters of its own. `shortest` takes the longest of
+// several conditions; this adds them up, and so prefers states that have met more of them. An estimate: it examines at
+// most `parts` parts.
 u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
   u32 sum = 0;
   for (;;) {
@@ -63,10 +63,10 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
   }
 }
 
-// The states that a search has still to read on from. At first a state is pursued by the first byte that may lead
-// closer to an end, and its other bytes wait. Conditions that must hold together, of which a length is one, lead such a
-// search far astray. So it begins anew and is thorough: every byte of a state is tried, and what has met the most
-// conditions comes first, however long it is.
+// The states from which a search still has to read on. At first, it follows the first byte of a state that may lead
+// closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a length,
+// mislead it badly. So it starts over thoroughly: it tries every byte of a state, and ranks states by what they have
+// read plus what all their conditions still need.
 class Frontier {
  public:
   struct Item {
@@ -74,7 +74,7 @@ class Frontier {
     u32 order;
     Id id;
     u32 from;   // how many bytes were tried
-    u32 depth;  // bytes read up to here
+    u32 depth;  // bytes read so far
     bool operator<(const Item& o) const { return promise != o.promise ? promise > o.promise : order > o.order; }
   };
 
@@ -86,7 +86,7 @@ class Frontier {
     queue_.pop();
     return item;
   }
-  // Begins anew, thoroughly, if that can help and was not yet tried.
+  // Starts over thoroughly, if that can help and has not been tried.
   bool begin_thoroughly() {
     if (thorough_ || conditions_ahead(arena_, start_) < 2) return false;
     thorough_ = true;
@@ -99,11 +99,11 @@ class Frontier {
     const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
     queue_.push({promise, order_++, id, 0, depth});
   }
-  // Pushes what a byte leads to, the last of so many that were tried; false: the other bytes wait.
+  // Pushes the target of `byte`, after `tried` bytes of `from`. False: its other bytes wait.
   bool push(const Item& from, Id id, u8 byte, u32 tried) {
     push(from, id);
     const u32 shortest = arena_.node(from.id).shortest;
-    // One step closer, or inside a character, where one byte is mostly as good as another.
+    // They wait if this one is a step closer, or belongs to a character beyond ASCII: there, most bytes are alike.
     if (thorough_ || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
     queue_.push({add_sat(shortest, kLiveWait), order_++, from.id, tried, from.depth});
     return false;
@@ -142,7 +142,7 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Union: {
         Ids members(operands(e));
-        for (Id m : members)  // without a search, if that can be
+        for (Id m : members)  // without a search, if possible
           if (nullable(m) || (has(m, kLiveKnown) && !has(m, kDead)) || !has(m, kSearch)) return true;
         std::sort(members.begin(), members.end(), [&](Id a, Id b) {
           const std::pair one{node(a).shortest, conditions_ahead(*this, a)},
@@ -193,19 +193,19 @@ bool Arena::surely_live(Id e) {
   }
 }
 
-// The length in characters of a match of e that is found by what promises to be short, mostly the shortest; kInf: none
-// was found. What is left of that match is noted on the path, so the states that lead to each other ask for no search.
+// The length in characters of some match of e, usually a shortest one: the search prefers what promises to be short.
+// kInf: it found none. It stores the remaining length of each state on the path, so these need no search of their own.
 u32 Arena::some_length(Id start) {
   if (const u32* known = some_lengths_.find(index_of(start))) return *known;
   ensure_classes();
   struct Way {
     Id from;
-    u32 chars;  // up to here
+    u32 chars;  // read so far
   };
   Frontier frontier(*this, start);
   std::unordered_map<Id, Way> ways{{start, {start, 0}}};
   Id end = nullable(start) ? start : kEmpty;
-  u32 left = 0;  // of the match, after its end
+  u32 left = 0;  // of the match, after `end`
   while (!frontier.empty() && end == kEmpty) {
     if (ways.size() >= kLiveHaste || frontier.pushed() >= kLiveHaste) {
       if (!frontier.begin_thoroughly()) break;
@@ -243,12 +243,12 @@ u32 Arena::some_length(Id start) {
   }
 }
 
-// The length in characters of a shortest match of e, and whether matches of every greater length exist too (some state
-// on the way reads a character and stays). kInf: none within the fuel.
+// The length in characters of a shortest match of e; and do matches of every greater length exist (because some state
+// on the way reads a character and stays)? kInf: none within the fuel.
 Arena::Reach Arena::reach(Id start) {
   if (auto it = reach_memo_.find(start); it != reach_memo_.end()) return it->second;
   ensure_classes();
-  std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters, where from
+  std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters; predecessor
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
   Reach out{kInf, false};
@@ -287,7 +287,7 @@ Arena::Reach Arena::reach(Id start) {
   return out;
 }
 
-// R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
+// R & C{m,n}: mostly R & C* decides, which is the same for all counts.
 std::optional<bool> Arena::live_by_length(Id e) {
   if (node(e).kind != Kind::And || has(e, kHasLook | kHasRef)) return std::nullopt;
   Ids members(operands(e));
@@ -313,7 +313,7 @@ std::optional<bool> Arena::live_by_length(Id e) {
   return std::nullopt;
 }
 
-// Searches the derivatives of e, those that promise a short match first, for a nullable one.
+// Searches the derivatives of e for a nullable one, those that promise a short match first.
 bool Arena::live_search(Id start) {
   auto settle = [this](Id e, bool is_live) {
     node(e).flags.fetch_or(kLiveKnown | (is_live ? 0u : u32{kDead}), std::memory_order_relaxed);
@@ -332,7 +332,7 @@ bool Arena::live_search(Id start) {
   std::unordered_map<Id, Id> parent;
   parent.emplace(start, start);
   Id found = kEmpty;
-  bool depends = false;  // on a text that was forgotten
+  bool depends = false;  // the answer depends on a forgotten text
   std::vector<u32> symbols;
   while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kLiveDoubt)) {
     make_room();

@@ -1,4 +1,4 @@
-// While others use the arena in the midst of a search.
+// Letting others use the arena in the middle of a search.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace guiderail {
 
-// What a search keeps in the arena's company and others must not find: taken away while they are let in.
+// What a search keeps with the arena, and others must not find: it is taken away while they are let in.
 class Arena::Aside {
  public:
   explicit Aside(Arena& arena) : arena_(arena), outer_(std::exchange(arena.asides_, this)) {}
@@ -23,7 +23,7 @@ class Arena::Aside {
   Aside* const outer_;
 };
 
-// What belongs to the holder of the mutex is kept while others hold it.
+// Keeps the state of the holder of the mutex while others hold it.
 class Arena::Away {
  public:
   explicit Away(Arena& arena)
@@ -46,7 +46,7 @@ class Arena::Away {
   const bool cap_hit_;
 };
 
-// While it lives, the mutex is free; for long work that has nothing to do with the arena.
+// While it lives, the mutex is free, for long work that does not use the arena.
 // requires: mutex held
 class Arena::Outside {
  public:

@@ -1,6 +1,5 @@
-// Identities that mean the same in every arena, for what is kept with the vocabulary. An expression is hashed by what
-// it says of itself and by the identities of its parts, never by an id of its arena; a rule is hashed by what it
-// unfolds to.
+// Identities that are the same in every arena, for what is kept with the vocabulary. An expression is hashed by its own
+// properties and by the identities of its parts, never by an id of its arena. A rule is hashed by what it unfolds to.
 #include <algorithm>
 #include <unordered_set>
 
@@ -11,7 +10,7 @@ namespace guiderail {
 namespace {
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
 
-// Of an expression of which only the kind was told yet.
+// The beginning of an expression's identity: its kind.
 const Identity& begun(Kind kind) {
   static const std::vector<Identity> all = [] {
     std::vector<Identity> made(kKinds, Identity(Of::Expression));
@@ -22,7 +21,8 @@ const Identity& begun(Kind kind) {
 }
 }  // namespace
 
-// The kind was told. Not for expressions made of what is the arena's own; known() leaves them out.
+// Describes e except for its kind, which is already hashed. Not for expressions local to the arena, which known()
+// excludes.
 template <class To>
 void Identities::describe(Id e, To& to) const {
   const Node& n = arena_.node(e);
@@ -74,7 +74,8 @@ void Identities::describe(Id e, To& to) const {
   }
 }
 
-// The identity itself, where all parts are known; those that are not go to `unknown`, and nothing more is hashed.
+// Computes an identity if those of all parts are known. It pushes missing parts to `unknown`, and then hashes nothing
+// more.
 class Identities::Told final : public Description {
  public:
   Told(const Identities& identities, Fold& with, Ids& unknown, const Identity& begun)
@@ -106,7 +107,7 @@ class Identities::Told final : public Description {
     all_ = all_ && it->second;
     hash(it->second.value_or(Hash{}));
   }
-  bool open() const { return open_; }  // something is unknown
+  bool open() const { return open_; }  // some part is missing
   std::optional<Hash> done() const { return all_ ? std::optional(identity_.done()) : std::nullopt; }
   Hash alone() const { return identity_.done(); }
 
@@ -124,10 +125,10 @@ class Identities::Told final : public Description {
   Fold& with_;
   Ids& unknown_;
   Identity identity_;
-  bool open_ = false, all_ = true;  // all: every part has an identity
+  bool open_ = false, all_ = true;  // all_: every part has an identity
 };
 
-// False: not known yet. `out`: none where there is no identity that other arenas know.
+// False: not known yet. `out` stays empty if other arenas cannot know this identity.
 bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
   if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
@@ -161,7 +162,7 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
   return it != with.nodes.end();
 }
 
-// Parts first, on a stack of its own: lists of parts may be long.
+// Parts first, on an explicit stack: lists of parts may be long.
 std::optional<Hash> Identities::find(Id e, Fold& with) {
   std::optional<Hash> found;
   if (known(e, with, found)) return found;
@@ -185,12 +186,12 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
   return found;
 }
 
-// What most states are made of, without the ceremony: the same words as describe() tells. False: it is nothing of the
-// kind. True: it is known now and gone from `work`, or parts that have to come first were added.
+// A shortcut for the most frequent kinds; it hashes the same words as describe(). False: e is of another kind. True:
+// either its identity is now known and e is gone from `work`, or missing parts were pushed.
 bool Identities::find_plain(Id e, Ids& work) {
   Node& n = arena_.node(e);
   if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
-  auto missing = [&](Id part) {  // which has none of these flags either
+  auto missing = [&](Id part) {  // parts have none of these flags either
     if (arena_.node(part).hash != Hash{}) return false;
     work.push_back(part);
     return true;
@@ -237,15 +238,15 @@ void Identities::rules_below(Id e, std::vector<u32>& rules) const {
       case Kind::Repeat: work.push_back(n.body()); break;
       case Kind::Union:
       case Kind::And: work.insert(work.end(), arena_.operands(at).begin(), arena_.operands(at).end()); break;
-      default:  // known() knows no others
+      default:  // known() admits no others
         if (const Family* family = arena_.family_of(n.kind)) family->parts(at, work);
         break;
     }
   }
 }
 
-// Rules that look alike however often they are unfolded mean the same. Of two systems of n rules each, those that can
-// be told apart are told apart by unfolding 2n times (as states of an automaton are: Moore 1956).
+// Rules that look alike however often they are unfolded mean the same. Of two systems of n rules each, 2n unfoldings
+// tell apart all rules that can be told apart (as for states of automata: Moore 1956).
 std::optional<Hash> Identities::of_rule(u32 rule) {
   std::vector<u32> reached{rule};
   for (std::size_t i = 0; i < reached.size(); ++i) {

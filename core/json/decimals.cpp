@@ -1,14 +1,14 @@
-// Plain decimals of one sign: intervals, multiples, and what is no multiple, read digit by digit.
+// Plain decimals of one sign: intervals, multiples and their complements, read digit by digit.
 //
-// An automaton of the multiples of m has up to m states, and that many for each digit of a bound: too many to be made
-// in advance. Here a state is what was read: its value modulo the divisors, and where it lies between the cuts. The
-// cuts are kept as in number_digits.py: those whose digits begin so, separately for each length that the integer part
-// may have; a text that no cut begins with only keeps in which stretch it will end.
+// An automaton of the multiples of m has up to m states, and that many for each digit of a bound: too many to build in
+// advance. Here a state is computed from what was read: its value modulo the divisors, and where it lies between the
+// cuts. As in number_digits.py, the state keeps the cuts that begin with the digits read, separately for each length
+// that the integer part may have. A text that no cut begins with keeps only the stretch in which it will end.
 //
-// Whether something completes a state is not searched for but computed. The numbers that begin with some digits are,
-// for each length of the integer part, a block of consecutive units; cuts divide it into stretches; and the first
-// multiple of m in a stretch follows from where the stretch begins modulo m. Those that are multiples of some n are
-// passed over: there are never many in a row, for if m itself is none of n's, then k m is none for k = 1 modulo all n.
+// Whether a state can be completed is computed, not searched for. For each length of the integer part, the numbers that
+// begin with some digits form a block of consecutive units, and cuts divide it into stretches. The first multiple of m
+// in a stretch follows from the beginning of the stretch modulo m. Multiples of a gap n are skipped. There are never
+// many in a row: if m is a multiple of no n, then neither is k m for any k = 1 modulo all n.
 #include "json/decimals.hpp"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ u32 DecimalReader::label_of_whole(Range r) const {
   return r.low < r.high && t_.cuts[r.low].fraction.empty() ? t_.cuts[r.low].at : t_.cuts[r.low - 1].above;
 }
 
-// The cuts that begin with the integer part that was read.
+// The cuts that begin with the integer part read so far.
 DecimalReader::Range DecimalReader::here(const DecimalState& s) const {
   if (s.phase == DecimalState::Zero) return {s.list[0], s.list[1]};
   const DecimalTable::Size& size = t_.sizes[s.list[0]];
@@ -149,11 +149,11 @@ bool DecimalReader::accepts(const DecimalState& s) const {
   return false;
 }
 
-// Of cuts that are equal before a place, those with this digit there.
+// Among cuts that agree up to a place, those with this digit there.
 DecimalReader::Range DecimalReader::split(Range rows, bool whole, u32 place, u8 digit) const {
   auto of = [&](u32 i) { return digit_at(whole ? t_.cuts[i].whole : t_.cuts[i].fraction, place); };
   const u32 d = digit - u32{'0'};
-  auto find = [&](u32 lo, u32 hi, u32 least) {  // the first with at least this digit
+  auto find = [&](u32 lo, u32 hi, u32 least) {  // the first cut with at least this digit
     while (lo < hi) {
       const u32 mid = (lo + hi) / 2;
       if (of(mid) < least)
@@ -172,7 +172,8 @@ void DecimalReader::grow(Value& value, u32 digit) const {
     value[m] = (10 * value[m] + digit * t_.places[t_.scale][m]) % t_.moduli[m];
 }
 
-// After a digit of the integer part: `ranges` are the cuts that begin so, by size from `from` on.
+// After a digit of the integer part. `ranges` are the cuts that begin like the text: one range for each entry of
+// `sizes`, beginning at `from`.
 bool DecimalReader::number(DecimalState& s, u32 from, std::span<const Range> ranges) const {
   s.list = {};
   if (std::any_of(ranges.begin(), ranges.end(), [](Range r) { return r.low != r.high; })) {
@@ -205,7 +206,7 @@ bool DecimalReader::number(DecimalState& s, u32 from, std::span<const Range> ran
   return !s.list.empty() || last;
 }
 
-// The value, where no stretch that can still be reached asks for it.
+// Drops the value if no stretch that can still be reached depends on it.
 void DecimalReader::forget(DecimalState& s) const {
   auto asks = [&](u32 label) { return label && !t_.labels[label].all; };
   bool needed = asks(t_.cuts.back().above);
@@ -313,8 +314,8 @@ bool DecimalReader::next(const DecimalState& s, u8 byte, DecimalState& out) cons
   return false;
 }
 
-// -- is there a number? --
-// A member lo..hi units beyond the base that is a multiple of 10^e units.
+// -- emptiness --
+// Does the label contain a multiple of 10^e units that lies lo..hi units beyond the base?
 bool DecimalReader::exists(const DecimalLabel& label, const Value& base, u32 e, u128 lo, u128 hi) const {
   if (lo > hi) return false;
   for (const DecimalPart& part : label.parts) {
@@ -331,7 +332,8 @@ bool DecimalReader::exists(const DecimalLabel& label, const Value& base, u32 e, 
   return false;
 }
 
-// Digits after the point that a member lo..hi units beyond the base needs. `some`: there are decimals in between.
+// How many digits after the point a number of the label needs that lies lo..hi units beyond the base. `some`: this
+// interval contains decimals that are no whole number of units.
 u32 DecimalReader::least_in(u32 label, const Block& b, const Value& base, u128 lo, u128 hi, bool some) const {
   const DecimalLabel& l = t_.labels[label];
   if (!l.possible || (b.dotted && !l.dotted)) return kInf;
@@ -355,7 +357,7 @@ DecimalReader::Offset DecimalReader::offset(u32 i, const Block& b) const {
   return {units, exact, exact && units == 0};
 }
 
-// Units from a cut to the last number of the block.
+// The units from a cut to the last number of the block.
 u128 DecimalReader::rest(u32 i, const Block& b) const {
   const DecimalCut& cut = t_.cuts[i];
   u128 units = 0;
@@ -367,7 +369,7 @@ u128 DecimalReader::rest(u32 i, const Block& b) const {
   return units;
 }
 
-// Digits after the point that a number of the block needs; the cuts that lie in it are given.
+// How many digits after the point the numbers of a block need at least. `cuts` are the cuts within it.
 u32 DecimalReader::least_of(const Block& b, Range cuts) const {
   u32 best = kInf;
   auto take = [&](u32 f) { best = std::min(best, f); };
@@ -375,12 +377,12 @@ u32 DecimalReader::least_of(const Block& b, Range cuts) const {
   const u128 last = b.size ? b.size - 1 : 0;
   for (u32 i = cuts.low; i <= cuts.high && best > b.need; ++i) {
     Work::spend();
-    // from the cut before i (or the first number of the block) to cut i (or the last number)
+    // From the cut before i (or the first number of the block) to cut i (or the last number).
     const bool end = i == cuts.high;
     if (i == cuts.low) {
       if (end) {
         take(least_in(t_.cuts[i - 1].above, b, *b.value, 0, last, true));
-      } else if (const Offset to = at(i); !to.zero) {  // hence i > 0
+      } else if (const Offset to = at(i); !to.zero) {  // so i > 0
         const u128 hi = to.units - (to.exact ? 1 : 0);
         take(least_in(t_.cuts[i - 1].above, b, *b.value, 0, hi, true));
       }
@@ -477,7 +479,7 @@ Id Decimals::decimals(DecimalTable table) {
   return least == kInf ? kEmpty : decimal_node(std::move(start), least);
 }
 
-// Only made where something completes it: so it is live, and known to be.
+// A state is made only if it can be completed, so it is known to be live.
 Id Decimals::decimal_node(DecimalState state, u32 least) {
   const DecimalTable& table = *tables_[state.table];
   Draft d = draft(Kind::Decimal);

@@ -1,4 +1,4 @@
-// What is left of a plain decimal between cuts on the number line, with multiples counted (see decimals.cpp).
+// The rest of a plain decimal between cuts on the number line, with multiples (see decimals.cpp).
 #pragma once
 
 #include <memory>
@@ -15,43 +15,43 @@ namespace guiderail {
 
 __extension__ typedef unsigned __int128 u128;
 
-// All sizes are counted in units of 10^-scale.
+// Sizes are counted in units of 10^-scale.
 struct DecimalPart {  // multiples of `step` that are multiples of none of `gaps`
-  u128 step = 0;      // 0: every decimal
-  u32 modulus = 0;    // one that the step and the unit divide
+  u128 step = 0;      // 0: all decimals
+  u32 modulus = 0;    // index of a modulus that the step and the unit divide
   std::vector<u128> gaps;
   std::vector<u32> gap_moduli;
-  // [e]: the step of those that are multiples of 10^e units, too; 0: there are none
+  // [e]: the step of those that are also multiples of 10^e units; 0: there are none
   std::vector<u128> coarse{};
 };
 
 struct DecimalLabel {
   bool dotted = false;  // may be written with a point
   std::vector<DecimalPart> parts{};
-  bool possible = false, every = false;  // it has members; holds whatever is no multiple of anything
-  bool all = false;                      // everything
+  bool possible = false, every = false;  // it is not empty; some part has no step
+  bool all = false;                      // it contains every number
 };
 
 struct DecimalCut {
   std::string whole, fraction;  // digits; no trailing zeros after the point
-  u32 at = 0, above = 0;        // labels of the cut, and of what lies between it and the next
-  u128 gap = 0;                 // units to the next, both rounded down; kHuge at most
+  u32 at = 0, above = 0;        // label of the cut; of the numbers between it and the next
+  u128 gap = 0;                 // units up to the next cut, both rounded down; at most kHuge
 };
 
 struct DecimalTable {
   static constexpr u128 kHuge = u128{1'000'000'000'000'000'000} * 1'000'000'000'000'000'000;  // 10^36
-  std::vector<DecimalLabel> labels;                                                           // [0]: nothing
-  std::vector<DecimalCut> cuts;                                                               // rising, from 0
+  std::vector<DecimalLabel> labels;                                                           // [0]: the empty one
+  std::vector<DecimalCut> cuts;                                                               // ascending, from 0
   std::vector<u128> moduli;
-  u32 scale = 0, room = kInf;  // room: digits after the point
+  u32 scale = 0, room = kInf;  // room: how many digits may follow the point
   // Derived from the above.
-  struct Size {  // cuts whose integer parts have a length
+  struct Size {  // cuts whose integer parts have the same length
     u32 digits, low, high;
   };
-  std::vector<Size> sizes;                // rising
+  std::vector<Size> sizes;                // ascending
   std::vector<std::vector<u128>> places;  // [i]: 10^i modulo each modulus
   std::vector<std::vector<u128>> values;  // of each cut, rounded down, modulo each modulus
-  std::string told;                       // all there is to say of it
+  std::string told;                       // the complete description
   void derive();
 };
 
@@ -61,26 +61,27 @@ struct DecimalState {
   u32 table = 0;
   Phase phase = Start;
   bool fresh = false;  // just after the point
-  u32 count = 0;       // digits read: of the integer part; Tight: after the point. Loose: the label
-  u32 place = 0;       // digits after the point up to the scale; kPast: a multiple of nothing
+  u32 count = 0;       // digits of the integer part; Tight: after the point; Loose: the label
+  u32 place = 0;       // digits after the point, at most scale; kPast: a multiple of nothing
   u32 room = 0;
-  // Whole: a position in `sizes`, then for each from there on the cuts that begin so. Apart: runs (count, label) by
-  // final length, up to where the last label stands for all longer ones. Zero, Tight: the cuts that begin so.
+  // Whole: an index into `sizes`; then, for each entry from there on, the cuts that begin like the text. Apart: runs
+  // (count, label) by final length; the last label holds for all longer ones. Zero, Tight: the cuts that begin like the
+  // text.
   ShortVector<u32, 6> list;
-  ShortVector<u128, 2> value;  // what was read, modulo each modulus
+  ShortVector<u128, 2> value;  // of the text read, modulo each modulus
   bool operator==(const DecimalState&) const = default;
 };
 u64 bucket_hash(const DecimalState& s);
 inline std::size_t bytes_of(const DecimalState& of) { return bytes_of(of.list) + bytes_of(of.value); }
 
-// One state read off its table.
+// Reads one state with the help of its table.
 class DecimalReader {
  public:
   explicit DecimalReader(const DecimalTable& table) : t_(table) {}
   bool accepts(const DecimalState& s) const;
   bool next(const DecimalState& s, u8 byte, DecimalState& out) const;
-  // Characters that a shortest completion needs at least; kInf: there is none. Exact for what has no cut of more
-  // decimals than the divisors.
+  // At least how many characters complete the state; kInf: none do. Exact unless a cut has more decimals than the
+  // divisors.
   u32 least(const DecimalState& s) const;
 
  private:
@@ -88,18 +89,18 @@ class DecimalReader {
   struct Range {
     u32 low, high;
   };
-  struct Offset {  // of a cut from the first number of a block
-    u128 units;    // rounded down; kHuge at most
+  struct Offset {  // from the first number of a block to a cut
+    u128 units;    // rounded down; at most kHuge
     bool exact, zero;
   };
-  struct Block {         // all numbers that begin with some digits, of one length of the integer part
-    const Value* value;  // the first of them
-    u128 size;           // in units; kHuge at most; 0: nothing in it is a multiple
+  struct Block {         // numbers that begin with certain digits, for one length of the integer part
+    const Value* value;  // the first number
+    u128 size;           // in units; at most kHuge; 0: no multiple lies in it
     u32 whole;           // digits of the integer part read
-    u32 fraction;        // after the point
+    u32 fraction;        // digits after the point read
     bool dotted;         // past the point
-    u32 known;           // digits after the point that units count
-    u32 most, need;      // digits that may still come after the point, that must
+    u32 known;           // digits after the point that the units include
+    u32 most, need;      // digits that may, and that must, still follow the point
   };
   u32 label_of_whole(Range here) const;
   bool has(u32 label, u32 place, const Value& value) const;

@@ -1,8 +1,8 @@
-// Lists no two items of which are equal JSON values (uniqueItems).
+// Lists whose items are pairwise different JSON values (uniqueItems).
 //
-// Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
-// remembers its text while it is read. When it is complete, its text joins S. An item that begins is intersected with
-// the complement of all spellings of the values in S. So a value is refused as soon as it could only repeat another.
+// Distinct(b, S) matches b if the parts wrapped in Item differ from each other and from the values S. An Item stores
+// its text while it is read; once complete, the text joins S. A new item is intersected with the complement of all
+// spellings of the values in S. So a value is rejected as soon as it could only repeat another.
 #include <algorithm>
 
 #include "json/json.hpp"
@@ -10,14 +10,14 @@
 namespace guiderail {
 namespace {
 
-constexpr u32 kDense = 1;           // a string of any text
+constexpr u32 kDense = 1;           // a string with any text
 constexpr u32 kInfinite = 2;        // infinitely many values
-constexpr int kDeepest = 500;       // nesting of a value compared
-constexpr u32 kLongestPlain = 400;  // digits of a number written out
+constexpr int kDeepest = 500;       // nesting of values that are compared
+constexpr u32 kLongestPlain = 400;  // digits of a number that is written out
 
 struct Number {
   bool negative = false;
-  std::string digits;      // significant ones, neither leading nor trailing zeros; empty: zero
+  std::string digits;      // significant digits, no leading or trailing zeros; empty: zero
   long long exponent = 0;  // value = 0.digits * 10^exponent
 };
 
@@ -95,7 +95,7 @@ Id Json::distinct(Id body) {
   return distinct_node(body, seen_states_.id({}));
 }
 
-// Distinct(item(any text " ...) ...) while the item differs from all before it.
+// Is e = Distinct(item(any text " ...) ...), whose item still differs from all before it?
 bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
   Id first = distinct_body(node(e));
@@ -167,8 +167,8 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   return derive_distinct(first, rest, seen, byte);
 }
 
-// Of a first part, which is no concatenation, and the rest. They are not put together: x and x* would be a repetition
-// again.
+// Takes the first part, which is no concatenation, and the rest separately: as one expression, x and x* would merge
+// into a repetition again.
 Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
   const Node& f = node(first);
   if (!has(first, kHasItem)) {
@@ -210,13 +210,13 @@ Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
   }
 }
 
-// What may be empty could be repeated for ever before a byte is read. Lists put a separator before an item; a program
-// that was read from a file may hold anything.
+// A body that may be empty could be repeated forever before a byte is read. Lists put a separator before each item, but
+// a program read from a file may contain anything.
 void Json::check_repeated_items(Id e) const {
   if (nullable(e)) throw Error("item-outside", "an item cannot stand inside a repetition of what may be empty");
 }
 
-// e without the spellings of the values seen.
+// e without the spellings of the seen values.
 Id Json::other_than(Id e, u32 seen) {
   const SeenState& state = seen_states_.values[seen];
   if (state.texts.empty()) return e;
@@ -230,7 +230,7 @@ Id Json::other_than(Id e, u32 seen) {
   return intersect(std::array{e, known->second}, true);
 }
 
-// -- all spellings of one value --
+// -- the spellings of a value --
 Id Json::equal_values(u32 text) {
   if (auto it = equal_.find(text); it != equal_.end()) return it->second;
   const std::string whole = texts_.whole(text);
@@ -240,7 +240,7 @@ Id Json::equal_values(u32 text) {
   return e;
 }
 
-// White space and order are left free: what they may be is for the item itself to say.
+// White space and the order of members are left free here: the item itself constrains them.
 Id Json::equal_value(const std::string& text, std::size_t& at, int depth) {
   if (depth > kDeepest)
     throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");
@@ -311,7 +311,7 @@ Id Json::equal_value(const std::string& text, std::size_t& at, int depth) {
   return equal_number(word);
 }
 
-// Plain, and with an exponent after one digit before the point, or after an integer.
+// A plain decimal; or one with an exponent, with one digit before the point or none after it.
 Id Json::equal_number(std::string_view text) {
   const Number number = read_number(text);
   const Id digit = char_class(CharSet::make({{'0', '9'}})), zero = literal("0");

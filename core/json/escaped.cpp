@@ -1,5 +1,5 @@
-// Escaped(e, at): the inside of a JSON string whose decoded text matches e. Texts are constrained as decoded; that a
-// line feed is spelled \n is this file's business and nobody else's.
+// Escaped(e, at): the inside of a JSON string whose decoded text matches e. Constraints apply to decoded texts: only
+// this file knows that a line feed is spelled \n.
 #include "json/escaped.hpp"
 
 namespace guiderail {
@@ -46,7 +46,7 @@ Id Escaped::derivative(Id e, u8 byte) {
 bool Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
   if (at == kBetween) return live(e);
   if (!live(e)) return false;
-  ByteSet middle;  // a byte that continues a character: an escape would split it
+  ByteSet middle;  // bytes that continue a character: an escape cannot begin within one
   middle.add_range(0x80, 0xBF);
   ByteSet both = first(e);
   const int all = both.count();
@@ -68,7 +68,7 @@ Id Escaped::live_as(Id e) {
   return alive ? kEpsilon : kEmpty;
 }
 
-// Spellings of X | spellings of Y = spellings of (X | Y).
+// spellings of X | spellings of Y = spellings of X | Y
 bool Escaped::join(Ids& parts) {
   bool joined = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -103,7 +103,7 @@ std::vector<DumpItem> Escaped::dump(Id e) const {
 
 void Escaped::productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const {
   const Node& n = node(e);
-  if (!is_escaped(n)) {  // within an escape: made by a search, not by users
+  if (!is_escaped(n)) {  // inside an escape: made by a search, not by users
     productive = true;
     return;
   }
@@ -113,7 +113,7 @@ void Escaped::productive(Id e, const std::vector<char>& known, bool& nullable, b
 
 void Escaped::split_spellings(ByteSet& starts) {
   for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(starts, static_cast<u8>(c));
-  for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see lookahead.cpp
+  for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // ends of words: see lookahead.cpp
   for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
   starts.add(0x20);
   starts.add(0x80);

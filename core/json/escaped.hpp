@@ -6,8 +6,8 @@
 
 namespace guiderail {
 
-// What the numbers of an Escaped mean.
-inline Id escaped_text(const Node& n) { return n.body(); }  // what is left of the decoded text
+// The meaning of the numbers of an Escaped node:
+inline Id escaped_text(const Node& n) { return n.body(); }  // the rest of the decoded text
 inline EscapeAt escaped_place(const Node& n) { return n.b; }
 inline Escapes escapes_of(const Node& n) { return static_cast<Escapes>(n.min); }
 inline bool is_escaped(const Node& n) { return n.kind == Kind::Escaped && escaped_place(n) == kBetween; }
@@ -20,9 +20,9 @@ class Escaped final : public Family {
 
   Id escaped(Id text, Escapes mode);
   Id escaped_at(Id text, EscapeAt at, Escapes mode);
-  // Can the escape that was begun still become a character that the text can begin with?
+  // Can the escape in progress still become a character that the text can begin with?
   bool live_escaped(Id text, EscapeAt at, Escapes mode);
-  static void split_spellings(ByteSet& starts);  // bytes that spellings tell apart
+  static void split_spellings(ByteSet& starts);  // separates the bytes that spellings tell apart
 
   Id derivative(Id e, u8 byte) override;
   ByteSet first_bytes(Id e) override;
@@ -42,7 +42,7 @@ class Escaped final : public Family {
   void count(Tally&) const override {}
 
  private:
-  bool made_ = false;  // there are some
+  bool made_ = false;  // some node exists
 };
 
 }  // namespace guiderail

@@ -1,4 +1,4 @@
-// Formulas over cells (Vote): what is true of their parts while some cells have failed.
+// Formulas over cells (Vote): what is known of their parts once some cells have failed.
 #pragma once
 
 #include "expr/kinds.hpp"
@@ -10,7 +10,7 @@ void describe(const Vote& vote, Description& to);
 
 enum Truth : u8 { False, True, Open };
 
-// The truth of each part, from those of the cells.
+// The truth of each part, given that of the cells.
 template <class Cell>
 std::vector<u8> truths(const Vote& vote, Cell cell) {
   std::vector<u8> out(vote.parts.size());
@@ -37,13 +37,13 @@ std::vector<u8> truths(const Vote& vote, Cell cell) {
   return out;
 }
 
-// Marks the cells that an open formula still asks for. True: it is plainly that all of them hold.
+// Marks the cells that an open formula still depends on. True: the formula simply requires all of them.
 inline bool mark(const Vote& vote, const std::vector<u8>& known, Bits& cells) {
   bool plain = true;
   std::vector<std::pair<u32, bool>> stack{{static_cast<u32>(vote.parts.size() - 1), true}};
   std::vector<u8> seen(vote.parts.size());
   while (!stack.empty()) {
-    const auto [at, sure] = stack.back();  // sure: it must hold
+    const auto [at, sure] = stack.back();  // sure: this part must hold
     stack.pop_back();
     if (seen[at] & (sure ? 2 : 1)) continue;
     seen[at] |= sure ? 2 : 1;

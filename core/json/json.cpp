@@ -1,4 +1,4 @@
-// Objects and lists of distinct values, as the algebra sees them.
+// Objects and lists of distinct values, as families of the algebra.
 #include "json/json.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Id Json::live_as(Id e) {
       const Id body = distinct_body(node(e));
       return has(body, kFiniteItem) ? e : body;  // there is always another value
     }
-    case Kind::Twice: return distinct_body(node(e));  // some item can come twice, or it would not exist
+    case Kind::Twice: return distinct_body(node(e));  // a Twice exists only if some item can still come twice
     case Kind::Item: return item_rest(node(e));
     default: return e;
   }
@@ -59,7 +59,7 @@ void Json::describe(Id e, Description& to) const {
       const SeenState& seen = seen_states_.values[distinct_seen(n)];
       to.part(distinct_body(n));
       to.word(u64{twice_labels(n)} << 1 | seen.some);
-      std::vector<std::string> texts;  // in an order that is no arena's own
+      std::vector<std::string> texts;  // sorted as texts: ids depend on the arena
       for (u32 text : seen.texts) texts.push_back(texts_.whole(text));
       std::sort(texts.begin(), texts.end());
       to.word(texts.size());
@@ -142,7 +142,7 @@ void Json::parts(Id e, std::vector<Id>& to) const {
     for (const Vote::Settled& settled : table.vote->settled) to.push_back(settled.start);
 }
 
-// -- in words --
+// -- text --
 std::vector<DumpItem> Json::dump(Id e) const {
   const Node& n = node(e);
   if (n.kind == Kind::Item) return {{"item("}, {"", item_rest(n)}, {")"}};

@@ -9,14 +9,14 @@
 
 namespace guiderail {
 
-// What the numbers of the nodes mean.
+// The meaning of the numbers of the nodes:
 inline u32 members_state(const Node& n) { return n.a; }      // of Members
 inline u32 key_state(const Node& n) { return n.a; }          // of a Key
 inline Id distinct_body(const Node& n) { return n.body(); }  // of a Distinct or Twice
 inline u32 distinct_seen(const Node& n) { return n.b; }
-inline u32 twice_labels(const Node& n) { return n.min; }  // as bits
-inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: what is left of it
-inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
+inline u32 twice_labels(const Node& n) { return n.min; }  // a bit set
+inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: the rest of it
+inline u32 item_text(const Node& n) { return n.b; }       // the text read so far; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
 // requires: mutex held, or no other thread knows the arena yet
@@ -34,13 +34,13 @@ class Json final : public Family {
   Id item(Id e, bool infinite, u32 label = 0);
   Id distinct(Id body);
   Id twice(Id body);
-  std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
+  std::optional<u32> plain_members(Id e) const;  // the table of e, if e is an object without members yet
 
   // -- states --
   const MemberTable& table(u32 id) const { return tables_[id]; }
   const MemberState& state(u32 id) const { return member_states_.values[id]; }
   const SeenState& seen_state(u32 id) const { return seen_states_.values[id]; }
-  const std::string& text_of(u32 text);  // of another key that was written
+  const std::string& text_of(u32 text);  // of another key written before
   bool name_allowed(u32 state, u32 field) { return allowed_at(state, field); }
   bool others_allowed_at(u32 state);
   bool feasible(const MemberState& state);
@@ -52,17 +52,17 @@ class Json final : public Family {
   Id quoted(Id e) { return concat(quote_, e); }
 
   // -- keys --
-  // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
-  // continues with C*; kNone if it is none.
+  // The characters C (an index of charset()) of a Key that continues with C* and of which nothing else is known but
+  // that it differs from all names; otherwise kNone.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
-  // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
+  // Is e a key in progress whose text is not stored? `others`: the texts of other keys that it may become.
   bool key_in_progress(Id e, Ids& others) const;
-  // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
-  // them (kEmpty: only names are keys). False where the difference is not that simple.
+  // The names that the Key can still become, each spelled from here to the closing quote; and the same key without them
+  // (kEmpty: only names are keys). False if the key cannot be split so simply.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
-  // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
-  // reaches the states between them. How many that were; 0: it is no such state.
+  // Reads at once as many of the bytes as are plain characters of a key with a stored text: nobody else reaches the
+  // states in between. Returns their number; 0: e is no such state.
   std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
   KeyAlong others_along(const KeyApart& key, std::string_view rest, std::size_t& read);
@@ -73,15 +73,15 @@ class Json final : public Family {
   static MemberState without_keys(MemberState state);
 
   // -- lists of distinct values --
-  bool free_item(Id e) const;  // as free_key, of an item
+  bool free_item(Id e) const;  // like free_key, for an item
   Id item_at(Id e, u32 text, u32 facts);
   Id distinct_node(Id body, u32 seen);
   void check_repeated_items(Id e) const;
-  Id other_than(Id e, u32 seen);  // e without the spellings of the values seen
+  Id other_than(Id e, u32 seen);  // e without the spellings of the seen values
   u32 without_seen(u32 seen);
   Id twice_node(Id body, u32 seen, u32 labels);
 
-  // -- as the algebra asks --
+  // -- interface of Family --
   Id derivative(Id e, u8 byte) override;
   ByteSet first_bytes(Id e) override;
   Id live_as(Id e) override;
@@ -97,7 +97,7 @@ class Json final : public Family {
   void count(Tally& to) const override;
 
  private:
-  enum class Writing { Nothing, Due, Other };  // a member now: one that must come, or another
+  enum class Writing { Nothing, Due, Other };  // the member in progress, if any: is it one of those due?
   // objects
   template <class F>
   bool each_text(Id key, F f);
@@ -108,7 +108,7 @@ class Json final : public Family {
   bool counts_fit(const MemberState& state, u32 field) const;
   bool allowed(const MemberState& state, u32 field);
   bool others_allowed(const MemberState& state);
-  bool allowed_at(u32 state, u32 field);  // the same by id, remembered
+  bool allowed_at(u32 state, u32 field);  // the same by id, memoised
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
   Id derive_members(Id e, u8 byte);
   ByteSet first_member(Id e);
@@ -141,23 +141,23 @@ class Json final : public Family {
   void describe_members(const MemberState& state, Description& to) const;
 
   Escaped& escaped_;
-  bool used_ = false, made_ = false;  // there are objects
+  bool used_ = false, made_ = false;  // see used(); there are objects
   Id quote_ = kUnknown;
   std::deque<MemberFacts> facts_;
-  std::size_t facts_bytes_ = 0;  // of what they own
+  std::size_t facts_bytes_ = 0;  // that they own
   std::deque<MemberTable> tables_;
-  std::size_t table_bytes_ = 0;  // the same
+  std::size_t table_bytes_ = 0;  // that they own
   Interned<MemberState> member_states_;
   Interned<KeyState> key_states_;
   Interned<SeenState> seen_states_;
-  mutable Texts texts_;                  // keeps what it puts together
+  mutable Texts texts_;                  // caches the texts that it assembles
   std::unordered_map<u32, Id> equal_;    // text id -> equal_values
-  std::unordered_map<u32, Id> others_;   // id of a SeenState -> everything but its values
-  std::unordered_map<u32, Id> same_;     // the same -> just its values
+  std::unordered_map<u32, Id> others_;   // id of a SeenState -> all texts but its values
+  std::unordered_map<u32, Id> same_;     // id of a SeenState -> its values
   std::unordered_map<Id, Id> bare_;      // see without_items
   std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
   FlatMap<> endless_memo_;
-  struct Extent {  // when the arena was finalized
+  struct Extent {  // sizes when the arena was finalized
     u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
     std::size_t table_bytes = 0;
   } extent_;

@@ -1,4 +1,4 @@
-// Keys of objects while they are read.
+// Keys of objects while they are being read.
 #include <algorithm>
 
 #include "base/thresholds.hpp"
@@ -7,7 +7,7 @@
 namespace guiderail {
 namespace {
 
-// One character of UTF-8 text.
+// The first character of a UTF-8 text.
 u32 character_at(std::string_view text) {
   const u8 b = static_cast<u8>(text[0]);
   const u32 more = b < 0x80 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3;
@@ -16,10 +16,10 @@ u32 character_at(std::string_view text) {
   return c;
 }
 
-// The part of a sorted range whose texts continue with a byte. `at(k)` is the k-th text.
+// Narrows a sorted range to the texts that continue with a byte. `at(k)` is the k-th text.
 template <class At>
 void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
-  auto below = [&](u32 k, unsigned limit) {  // texts that end here come first
+  auto below = [&](u32 k, unsigned limit) {  // a text that ends here sorts first
     const std::string& text = at(k);
     return text.size() <= depth || static_cast<u8>(text[depth]) < limit;
   };
@@ -40,7 +40,7 @@ void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
 
 }  // namespace
 
-// Whether a name that must come continues the key; perhaps, where many do.
+// May a name that is due continue the key? True if there are many candidates.
 bool Json::perhaps_due(const KeyState& key) const {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
@@ -76,7 +76,7 @@ Id Json::key_node(KeyState key) {
         !(key.at == kBetween && surely_endless(rest))) {
       std::vector<std::string> taken;
       const CharSet::Ptr begun = key.at == kBetween ? nullptr : escape_range(key.at, table.escapes);
-      auto take = [&](const std::string& text) {  // an escape that was begun tells most from it
+      auto take = [&](const std::string& text) {  // an escape in progress rules out most texts
         const std::string_view left = std::string_view(text).substr(key.depth);
         if (!begun ||
             (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
@@ -95,7 +95,7 @@ Id Json::key_node(KeyState key) {
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   std::optional<MembersDue>& due = facts_of(key.members).due;
   if (!due) due = members_due(state);
-  u32 text = key.lo < key.hi ? 0 : kInf;  // of the key that is still to come, at least
+  u32 text = key.lo < key.hi ? 0 : kInf;  // at least how long the rest of the key is
   for (Id o : key.others)
     if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
   const u32 quote = key.quoted ? 1 : 0;
@@ -125,7 +125,7 @@ bool Json::feed_key(KeyState& key, u8 byte) {
   }
   if (key.text != kSomeText) key.text = texts_.grow(key.text, byte);
   ++key.depth;
-  // ranges that are empty say nothing more: one representation for all of them
+  // Empty ranges carry no information: all of them get one representation.
   if (key.lo == key.hi) key.lo = key.hi = 0;
   if (key.seen_lo == key.seen_hi) key.seen_lo = key.seen_hi = 0;
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) key.depth = 0;
@@ -211,12 +211,12 @@ ByteSet Json::first_member(Id e) {
   return out;
 }
 
-// The key is complete: its value, and what is left of the object.
+// The key is complete: what follows is its value and the rest of the object.
 Id Json::close_key(const KeyState& key) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   Ids ways;
-  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values after which nothing differs
+  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values that lead to the same state
   auto follow = [&](Id value, MemberState next) {
     if (!feasible(next)) return;
     if (!table.vote) {
@@ -242,7 +242,7 @@ Id Json::close_key(const KeyState& key) {
   if (!others_allowed_at(key.members)) return kEmpty;
   for (std::size_t r = 0; r < key.others.size(); ++r) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
-    // whether this key was written before is not known: see canonical()
+    // Whether this key was already written is unknown: see canonical().
     if (state.some) return unknown();
     follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
   }
@@ -286,7 +286,7 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
   if (!closed && (!table.dense || key.remembers())) return false;
   const std::string quote = key.quoted ? "" : "\"";
-  for (u32 k = key.lo; k < key.hi; ++k) {  // inside a character
+  for (u32 k = key.lo; k < key.hi; ++k) {  // not within a character
     const std::string& name = table.names[table.order[k]];
     if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
   }
@@ -305,7 +305,7 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   return free == kEmpty || free_key(key_node(std::move(inside))) != kNone;
 }
 
-// Masks of keys that no name begins with are one mask.
+// Forgets the text of the key: without it, all keys that no name begins with share one mask.
 Id Json::key_without_text(Id e) {
   KeyState key = key_states_.values[key_state(node(e))];
   key.text = kSomeText;
@@ -366,9 +366,9 @@ bool Json::key_apart(Id key, KeyApart& out) {
   return true;
 }
 
-// May what begins the rest of a name be gone on with as another key? Of finitely many texts, that takes more than there
-// are names and keys written; texts that begin differently are told apart by one look. `read`: bytes up to where it is
-// unclear or none is left.
+// Can other keys share a prefix with a name, along `rest`, the remainder of that name? Where only finitely many do,
+// there must be more of them than names and keys written; counting first bytes is enough. `read`: how many bytes of
+// `rest` were read when this became unclear, or impossible.
 KeyAlong Json::others_along(const KeyApart& key, std::string_view rest, std::size_t& read) {
   read = rest.size();
   if (key.any) return KeyAlong::Endless;
@@ -398,8 +398,8 @@ bool Json::any_key_text(Id text) const {
   return set != kNone && charset_ptr(set) == CharSet::any();
 }
 
-// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
-// some are left. False: perhaps.
+// Does some character lead to a text that infinitely many characters may follow? Then some texts are left, whichever
+// few are removed. False: unknown.
 bool Json::surely_endless(Id text, int depth) {
   if (text == kEmpty) return false;
   if (endless_class(text) != kNone) return true;

@@ -1,9 +1,9 @@
 // JSON objects as automata over their members.
 //
-// Members(s) is what is left of an object between its braces. The state s says which names may still come, which other
+// Members(s) is the rest of an object between its braces. The state s records which names may still come, which other
 // keys were written (keys are unique), how many members there are, and which obligations are open. Key(k) is the same
 // while a key is being read. Both are made only if they can be completed, so they are never dead. A product of unions
-// (which names in which order, which of them excluded from the other keys) becomes a table and a few integers. So an
+// (which names in which order, and which of them the other keys exclude) becomes a table and a few integers. So an
 // object of a thousand properties costs only as much as its text.
 #include <algorithm>
 
@@ -13,7 +13,7 @@
 namespace guiderail {
 namespace {
 
-// How many names that must come have not.
+// How many required names are still missing.
 u32 names_due(const MemberTable& table, const Bits& gone) {
   u32 due = 0;
   for (std::size_t i = 0; i < gone.size(); ++i) due += static_cast<u32>(std::popcount(table.needed[i] & ~gone[i]));
@@ -22,7 +22,7 @@ u32 names_due(const MemberTable& table, const Bits& gone) {
 
 }  // namespace
 
-// Calls f for each text of an expression, until it says false. False: it did, or one is too long to be counted.
+// Calls f for each text of an expression until f returns false. False: f did, or a text is too long to be counted.
 template <class F>
 bool Json::each_text(Id key, F f) {
   std::vector<std::pair<Id, std::string>> stack{{key, ""}};
@@ -41,7 +41,7 @@ bool Json::each_text(Id key, F f) {
   return true;
 }
 
-// The texts of other keys, if they are fewer than the least number of members; else kInf.
+// The number of texts of other keys, if it is below the minimum number of members; else kInf.
 u32 Json::count_other_texts(const MemberTable& table) {
   for (const OtherKeys& o : table.others)
     if (node(o.key).longest == kInf && !has(o.key, kSearch)) return kInf;
@@ -58,7 +58,7 @@ u32 Json::count_other_texts(const MemberTable& table) {
   return static_cast<u32>(found.size());
 }
 
-// All texts of other keys, where they are few; none: they are not.
+// All texts of other keys, if there are few; otherwise an empty list.
 std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   if (node(key).longest == kInf && !has(key, kSearch)) return {};
@@ -115,7 +115,7 @@ Id Json::members(MemberTable table) {
     o.dense = o.dense || endless_class(o.key) != kNone;
     table.dense = table.dense && o.dense;
   }
-  if (finalized()) table.flags |= kExactStep;  // made of a text met while reading
+  if (finalized()) table.flags |= kExactStep;  // made while reading: its text is not in the byte classes
   u32 value = kInf;
   table.least = kInf;
   const u32 colon = add_sat(2, node(table.colon).shortest);
@@ -155,11 +155,11 @@ MembersDue Json::members_due(const MemberState& state) const {
   return due;
 }
 
-// Characters that complete the object, at least. Of the member that is being written, if one is, nothing is counted;
-// but of one that is due, all but the characters `written`.
+// At least how many characters complete the object. The member in progress, if any, counts nothing, unless it is due:
+// then it counts all but the `written` characters.
 u32 Json::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
   const MemberTable& table = tables_[state.table];
-  u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
+  u32 more = state.count < table.min ? table.min - state.count : 0;  // in addition to those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
   u32 count = due.count, characters = due.characters;
@@ -213,8 +213,7 @@ MemberState Json::with_other(const MemberState& state, u32 text, u32 discharges)
   return next;
 }
 
-// Can the object be completed, as far as counts go, after `field` was written (kInf: nothing more; kOther: another
-// key)?
+// Can the object be completed, as far as counts go, after `field` is written (kInf: nothing more; kOther: another key)?
 bool Json::counts_fit(const MemberState& state, u32 field) const {
   const MemberTable& table = tables_[state.table];
   const bool plenty = !table.others.empty() && table.other_texts == kInf;
@@ -240,13 +239,13 @@ bool Json::counts_fit(const MemberState& state, u32 field) const {
   return left >= table.min - count;
 }
 
-// The same with obligations: the fewest members that fulfil them are found exactly, over sets of obligations: names
-// that are required come first, then any others.
+// The same, with obligations. It finds the fewest members that meet them exactly, by sets of obligations: first with
+// the required names, then with any others.
 bool Json::feasible(const MemberState& state) {
   const MemberTable& table = tables_[state.table];
   if (state.pending == 0) return counts_fit(state, kInf);
   if (table.vote) return vote_feasible(state);
-  // compress the pending obligations into consecutive bits
+  // Compresses the pending obligations into consecutive bits.
   std::vector<u32> bits;
   for (u32 i = 0; i < 32; ++i)
     if (state.pending >> i & 1) bits.push_back(1u << i);
@@ -257,7 +256,7 @@ bool Json::feasible(const MemberState& state) {
       if (mask & bits[i]) out |= 1u << i;
     return out;
   };
-  std::vector<u32> fewest(sets, kInf);  // by set of obligations fulfilled
+  std::vector<u32> fewest(sets, kInf);  // by set of obligations met
   fewest[0] = 0;
   auto choose = [&](const std::vector<Alternative>& values, bool must) {
     std::vector<u32> next = must ? std::vector<u32>(sets, kInf) : fewest;
@@ -288,7 +287,7 @@ bool Json::feasible(const MemberState& state) {
 bool Json::allowed(const MemberState& state, u32 field) {
   const MemberTable& table = tables_[state.table];
   if (bit(state.gone, field) || table.values[field].empty()) return false;
-  if (table.ordered)  // none that is required may be passed over
+  if (table.ordered)  // required names may not be skipped
     for (u32 i = 0; i < field; i += 64) {
       u64 left = table.needed[i >> 6] & ~state.gone[i >> 6];
       if (field - i < 64) left &= (u64{1} << (field - i)) - 1;
@@ -350,7 +349,7 @@ Id Json::members_node(MemberState state) {
   return intern(d);
 }
 
-// The state after a comma (none before the first member), or the comma itself being read.
+// The state after the comma (there is none before the first member), or within the comma.
 Id Json::derive_members(Id e, u8 byte) {
   const MemberState& state = member_states_.values[members_state(node(e))];
   const MemberTable& table = tables_[state.table];

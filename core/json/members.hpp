@@ -1,4 +1,4 @@
-// What objects and lists of distinct values are made of (see members.cpp, votes.cpp, distinct.cpp).
+// The data of objects and lists of distinct values (see members.cpp, votes.cpp, distinct.cpp).
 #pragma once
 
 #include <algorithm>
@@ -17,18 +17,18 @@ namespace guiderail {
 
 struct Alternative {
   Id value;
-  u32 discharges;  // obligations that choosing it fulfils; of a vote: which of its effects it has
+  u32 discharges;  // obligations that this choice meets; in a vote: index of its effect
 };
 
 struct OtherKeys {
-  Id key;  // their decoded text
+  Id key;  // matches the decoded text
   Id value;
-  bool dense;  // every prefix of such a key can become infinitely many keys
+  bool dense;  // every prefix of such a key has infinitely many continuations
   u32 discharges;
-  std::vector<std::string> few;  // of a vote: all their texts, where they are few
+  std::vector<std::string> few;  // in a vote: all texts, if they are few
 };
 
-// Alternatives that are read side by side (see votes.cpp): a formula over cells, each a conjunction of conditions.
+// Alternatives read in parallel (see votes.cpp): a formula over cells, each of which is a conjunction of conditions.
 struct Vote {
   struct Cell {
     Bits required;  // by name
@@ -37,54 +37,54 @@ struct Vote {
   enum class Op : u8 { Cell, All, Any, One, Not };
   struct Part {
     Op op;
-    std::vector<u32> of;  // Cell: which; else parts that come before
+    std::vector<u32> of;  // Cell: its index; else earlier parts
   };
   struct Settled {
-    Bits cells;  // where just these must hold
-    Id start;    // this says the same: Members of a plain table
+    Bits cells;  // if exactly these must hold,
+    Id start;    // this is equivalent: Members of a plain table
     u32 table = 0;
   };
   std::vector<Cell> cells;
-  std::vector<Part> parts;    // the last is the whole
-  std::vector<Bits> effects;  // cells that a member fails
+  std::vector<Part> parts;    // the last one is the whole formula
+  std::vector<Bits> effects;  // cells that a member makes fail
   std::vector<Settled> settled;
-  u32 counted = 1;  // members are counted up to this
+  u32 counted = 1;  // members are counted up to this number
 };
 
 struct MemberTable {
   std::vector<std::string> names;                // decoded, distinct
-  std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
+  std::vector<std::vector<Alternative>> values;  // empty: the name is forbidden
   std::vector<u8> required;                      // by name
   std::vector<OtherKeys> others;                 // keys that are none of the names
-  u32 other_texts = kInf;                        // how many such keys there are, where too few of them could matter
+  u32 other_texts = kInf;                        // how many such keys exist, if there may be too few of them
   Id comma = kEmpty, colon = kEmpty;
   bool ordered = false;
-  u32 min = 0, max = kInf;  // members
+  u32 min = 0, max = kInf;  // number of members
   Escapes escapes = Escapes::Canonical;
-  u32 pending = 0;  // obligations to be fulfilled; 1 for a vote
+  u32 pending = 0;  // obligations to meet; 1 for a vote
   std::shared_ptr<const Vote> vote;
-  // Derived from the above.
+  // Derived:
   std::vector<u32> order;     // names sorted
   std::vector<u64> needed;    // bits of `required`
-  std::vector<u64> possible;  // bits of the names that are not forbidden
-  std::vector<u32> cost;      // by name: characters of the member at least; kInf where it is forbidden
-  u32 least = 0;              // characters of any member: a key in quotes, a colon, a value
+  std::vector<u64> possible;  // bits of the names that are allowed
+  std::vector<u32> cost;      // by name: characters of the member at least; kInf if forbidden
+  u32 least = 0;              // characters of any member at least: a key in quotes, a colon, a value
   u32 bare = 0;               // the same without the text of the key
-  bool dense = false;         // of every kind of other keys
+  bool dense = false;         // all kinds of other keys are dense
   u32 flags = 0;
 };
 
-// The text of a key or item of which masks need not know more than that it is some text (see Abstraction::canonical).
+// A key or item text that is forgotten: masks need only know that there is some text (see Abstraction::canonical).
 constexpr u32 kSomeText = 0xFFFFFFFF;
 
 struct MemberState {
   u32 table = 0;
-  Bits gone;              // names that may not come any more: written, or (ordered) passed over
-  std::vector<u32> seen;  // other keys written, text ids, sorted by text
-  bool some = false;      // and one that is not known
-  u32 count = 0;          // members written, as far as it matters
+  Bits gone;              // names that may not come any more: written, or (ordered) skipped
+  std::vector<u32> seen;  // other keys written: text ids, sorted by text
+  bool some = false;      // and at least one forgotten key
+  u32 count = 0;          // members written, as far as the number matters
   u32 pending = 0;
-  Bits failed;  // of a vote: cells that do not hold, or that no longer matter
+  Bits failed;  // in a vote: cells that do not hold, or no longer matter
   bool operator==(const MemberState&) const = default;
 };
 inline u64 bucket_hash(const MemberState& s) {
@@ -101,8 +101,8 @@ struct KeyState {
   u32 depth = 0;                 // bytes of decoded text read
   u32 lo = 0, hi = 0;            // names with that prefix: a range of MemberTable::order
   u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
-  u32 text = 0;                  // id of the decoded text so far; kSomeText
-  ShortVector<Id, 2> others;     // what is left of each kind of other keys
+  u32 text = 0;                  // id of the decoded text so far, or kSomeText
+  ShortVector<Id, 2> others;     // the rest of each kind of other keys
   bool remembers() const { return text != 0 && text != kSomeText; }
   bool operator==(const KeyState&) const = default;
 };
@@ -117,12 +117,12 @@ struct KeyApart {  // a Key between two characters, its text forgotten
   const MemberState* state;
   const MemberTable* table;
   u32 table_id;
-  bool closed;  // only names are keys from here on
-  bool any;     // any text continues as another key
+  bool closed;  // only names can still complete the key
+  bool any;     // any text may follow as another key
   bool few_seen() const { return state->seen.size() <= kFewSeen; }
 };
 
-enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left
+enum class KeyAlong { Endless, Dies, Unclear };  // at every position; up to a position where none is left
 
 struct SeenState {         // items of a Distinct
   std::vector<u32> texts;  // sorted ids
@@ -131,7 +131,7 @@ struct SeenState {         // items of a Distinct
 };
 inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
 
-// What the values own.
+// The heap memory that the values own.
 std::size_t bytes_of(const Vote& of);
 std::size_t bytes_of(const MemberTable& of);
 inline std::size_t bytes_of(const MemberState& of) {
@@ -140,7 +140,7 @@ inline std::size_t bytes_of(const MemberState& of) {
 inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
 inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
 
-// Byte strings that grow by one byte at a time, by id (0: the empty one): a trie of links to what they grew from.
+// Byte strings that grow by single bytes, by id (0: the empty one): a trie in which each links to its prefix.
 class Texts {
  public:
   Texts() { links_.push_back({0, 0}); }
@@ -157,7 +157,7 @@ class Texts {
     }
     return id;
   }
-  const std::string& whole(u32 text) {  // for finished ones: kept
+  const std::string& whole(u32 text) {  // for complete texts; cached
     if (auto it = whole_.find(text); it != whole_.end()) return it->second;
     std::string out;
     for (u32 t = text; t != 0; t = links_[t].first) out.push_back(static_cast<char>(links_[t].second));
@@ -178,23 +178,23 @@ class Texts {
   std::vector<std::pair<u32, u8>> links_;
   FlatMap<> children_;
   std::unordered_map<u32, std::string> whole_;
-  std::size_t whole_bytes_ = 0;  // of its texts
+  std::size_t whole_bytes_ = 0;  // of the texts in whole_
 };
 
-struct MembersDue {  // of a MemberState: members that must come, the characters of these at least
+struct MembersDue {  // of a MemberState: how many members must come, with how many characters at least
   u32 count = 0, characters = 0;
 };
 
-constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
+constexpr u32 kOther = kInf - 1;  // in place of a name: another key
 
-struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
+struct MemberFacts {  // memos of a MemberState, by its id. Allowed? 0 unknown, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
-  u8 feasible = 0;             // of a vote
-  std::vector<u8> each_other;  // of a vote: by kind of other keys
-  Id start = kEmpty;           // the Key before its opening quote; kEmpty: not made
-  Id elided = kEmpty;          // what a token sees of it; kEmpty: not made
-  std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees after it
+  u8 feasible = 0;             // for a vote
+  std::vector<u8> each_other;  // for a vote: by kind of other keys
+  Id start = kEmpty;           // the Key before its opening quote; kEmpty: not made yet
+  Id elided = kEmpty;          // what a token can see of it; kEmpty: not made yet
+  std::vector<Id> after;       // for each kind of other keys: the quote, a value, and what a token sees after it
   std::optional<MembersDue> due;
 };
 

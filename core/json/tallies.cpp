@@ -1,11 +1,12 @@
-// Lists of which it is counted how many items are of some kind, and alternatives of lists, read side by side.
+// Lists whose items are counted by kind, and alternatives of lists that are read in parallel.
 //
-// A tally is a formula over cells (see votes.cpp): a cell bounds the number of items and has counters. Python splits
-// the values at each position into sets that make the same difference: which cells they fail, which counters go up. A
-// state is which cells have failed, and all counts as far as they matter: so there are as many states as texts come
-// near, where an expression in advance has one for each combination of counts.
+// A tally is a formula over cells (see votes.cpp). A cell bounds the number of items, and has counters. Python splits
+// the values at each position into sets that have the same effect: which cells they fail, which counters they
+// increment. A state records which cells have failed, and all counts as far as they matter. Only the states that texts
+// reach are made; an expression written out in advance would need one for each combination of counts.
 //
-// Can the rest be completed? States only move forward: counts grow, cells fail. So a search in depth that tries first
+// Can a state be completed? States only advance: counts grow, cells fail. So a depth-first search that first tries what
+// promises to end soon is exact. It settles all states along the path that it finds.
 // what promises to end soon is exact, and every state along what it finds is settled with it.
 #include "json/tallies.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr u64 kNever = u64{1} << 40;  // items
 
-// What a count is cut at: from there on it makes no difference.
+// Where a count is capped: beyond that, it makes no difference.
 u32 enough(u32 min, u32 max) { return max == kInf ? min : max + 1; }
 
 }  // namespace
@@ -47,7 +48,7 @@ Id Tallies::tally(TallyTable table) {
       table.least = std::min(table.least, node(items.value).shortest);
     }
   }
-  if (finalized()) table.flags |= kExactStep;  // made of a text met while reading
+  if (finalized()) table.flags |= kExactStep;  // made while reading: its text is not in the byte classes
   TallyState start;
   start.table = static_cast<u32>(tables_.size());
   start.failed.assign((table.vote.cells.size() + 63) / 64, 0);
@@ -59,7 +60,7 @@ Id Tallies::tally(TallyTable table) {
   return possible(id) ? node_of(id) : kEmpty;
 }
 
-// Forgets what makes no difference any more.
+// Forgets what no longer makes a difference.
 void Tallies::settle(TallyState& state) const {
   const TallyTable& table = table_of(state);
   const Vote& vote = table.vote;
@@ -106,7 +107,7 @@ bool Tallies::holds(const TallyState& state) const {
          }).back() == True;
 }
 
-// About how many items complete the list, at least; kNever where nothing can. A guess: it only orders the search.
+// A rough lower bound on the number of items that complete the list; kNever if none can. It only orders the search.
 u64 Tallies::distance(const TallyState& state) const {
   const TallyTable& table = table_of(state);
   std::vector<u64> due(table.vote.cells.size(), 0);
@@ -114,7 +115,7 @@ u64 Tallies::distance(const TallyState& state) const {
     due[i] = state.items < table.vote.cells[i].min ? table.vote.cells[i].min - state.items : 0;
   for (u32 c = 0; c < table.counters.size(); ++c)
     if (state.counts[c] < table.counters[c].min) due[table.counters[c].cell] += table.counters[c].min - state.counts[c];
-  std::vector<std::pair<u64, u64>> cost(table.vote.parts.size());  // of being true, of being false
+  std::vector<std::pair<u64, u64>> cost(table.vote.parts.size());  // the cost of making each part true; false
   auto add = [](u64 a, u64 b) { return std::min(a + b, kNever); };
   for (std::size_t p = 0; p < cost.size(); ++p) {
     const Vote::Part& part = table.vote.parts[p];
@@ -150,11 +151,11 @@ bool Tallies::possible(u32 start) {
   if (known(start)) return hope_[start] == 2;
   struct Frame {
     u32 state;
-    std::vector<std::pair<u64, u32>> ways;  // sorted, the best last: distance and which items
+    std::vector<std::pair<u64, u32>> ways;  // sorted, the best last: distance, index of the items
   };
   std::vector<Frame> stack;
   u64 steps = 0;
-  auto open = [&](u32 id) {  // true: it can be completed
+  auto open = [&](u32 id) {  // true: the state can be completed
     const TallyState& state = states_.values[id];
     const TallyTable& table = table_of(state);
     if (holds(state)) return true;
@@ -178,7 +179,7 @@ bool Tallies::possible(u32 start) {
   while (!found && !stack.empty()) {
     arena_.make_room();
     Frame& top = stack.back();
-    if (top.ways.empty()) {  // all that it leads to was tried
+    if (top.ways.empty()) {  // all successors have been tried
       known(top.state);
       hope_[top.state] = 1;
       stack.pop_back();
@@ -219,13 +220,13 @@ Id Tallies::node_of(u32 id) {
   return intern(d);
 }
 
-// An item, what stands before it, and the list after it.
+// What comes next: an item, the separator before it, and the list after it.
 Id Tallies::expand(u32 id) {
   if (id < expansion_.size() && expansion_[id] != kEmpty) return expansion_[id];
   const TallyState& state = states_.values[id];
   const TallyTable& table = table_of(state);
   const auto& items = table.places[state.place];
-  std::vector<std::pair<u32, Id>> ways;  // the state after, the item
+  std::vector<std::pair<u32, Id>> ways;  // the next state; the item
   for (u32 i = 0; i < items.size(); ++i) {
     const u32 next = states_.id(with_item(state, i));
     if (possible(next)) ways.push_back({next, items[i].value});

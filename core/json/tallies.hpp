@@ -1,4 +1,4 @@
-// Lists whose items are counted, or whose alternatives are read side by side (see tallies.cpp).
+// Lists whose items are counted, or whose alternatives are read in parallel (see tallies.cpp).
 #pragma once
 
 #include <deque>
@@ -9,28 +9,28 @@
 namespace guiderail {
 
 struct TallyTable {
-  struct Counter {  // at least and at most so many items of some kind, or its cell fails
+  struct Counter {  // fails its cell unless the number of items of some kind is within the bounds
     u32 cell = 0, min = 0, max = kInf;
   };
-  struct Items {  // values that make the same difference
+  struct Items {  // values with the same effect
     Id value;
-    Bits fails;               // cells
-    std::vector<u32> counts;  // counters that go up by one
+    Bits fails;               // cells that they make fail
+    std::vector<u32> counts;  // counters that they increment
   };
-  std::vector<std::vector<Items>> places;  // by position; the last: from there on
+  std::vector<std::vector<Items>> places;  // by position; the last entry holds from there on
   std::vector<Counter> counters;
-  Vote vote;  // `required`, `effects` and `settled` are not used; bounds are of items
+  Vote vote;  // without `required`, `effects` and `settled`; bounds apply to items
   Id comma = kEmpty;
-  // Derived from the above.
-  u32 flags = 0, least = 0;  // characters of any item
+  // Derived:
+  u32 flags = 0, least = 0;  // least: characters of any item
 };
 std::size_t bytes_of(const TallyTable& of);
 
 struct TallyState {
   u32 table = 0;
-  u32 place = 0;            // as far as it matters, as are all counts
-  u32 items = 0;            // written
-  Bits failed;              // cells that do not hold, or that no longer matter
+  u32 place = 0;            // as far as it matters, like all counts
+  u32 items = 0;            // items written
+  Bits failed;              // cells that do not hold, or no longer matter
   std::vector<u32> counts;  // by counter
   bool operator==(const TallyState&) const = default;
 };
@@ -71,11 +71,11 @@ class Tallies final : public Family {
   u64 distance(const TallyState& state) const;
 
   std::deque<TallyTable> tables_;
-  std::size_t table_bytes_ = 0;  // of what they own
+  std::size_t table_bytes_ = 0;  // that the tables own
   Interned<TallyState> states_;
-  std::vector<u8> hope_;       // by state: can it be completed? 0 not known, 1 no, 2 yes
-  std::vector<Id> expansion_;  // by state; kEmpty: not made
-  struct Extent {              // when the arena was finalized
+  std::vector<u8> hope_;       // by state: can it be completed? 0 unknown, 1 no, 2 yes
+  std::vector<Id> expansion_;  // by state; kEmpty: not made yet
+  struct Extent {              // sizes when the arena was finalized
     u32 tables = 0, states = 0;
     std::size_t table_bytes = 0;
   } extent_;

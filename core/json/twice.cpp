@@ -1,11 +1,11 @@
-// Lists some two items of which are equal JSON values (the negation of uniqueItems).
+// Lists in which at least two items are equal JSON values (the negation of uniqueItems).
 //
-// Twice(b, S) matches b where some part wrapped in Item equals another one or one of the values S. An item that begins
-// is read in two ways at once. Either it is one of the values S, and then anything that b has left may follow. Or it is
-// none of them, and its text joins S. The two exclude each other, so few states are read side by side.
+// Twice(b, S) matches b if some part wrapped in Item equals another one or one of the values S. A new item is read in
+// two ways at once. Either it is one of the values S; then the rest of b is unconstrained. Or it is none of them, and
+// its text joins S. The two exclude each other, so few states exist in parallel.
 //
-// Items are labelled, at most kLabels different ones: items with equal labels have the same values, others have none in
-// common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.
+// Items have labels, at most kItemLabels different ones: items with equal labels have the same values, others have no
+// value in common. So the text of b alone tells whether an item can still come twice, without a search.
 #include <algorithm>
 
 #include "json/json.hpp"
@@ -22,7 +22,7 @@ Id Json::twice(Id body) {
   return twice_node(body, seen_states_.id({}), 0);
 }
 
-// The labels are those of S.
+// `labels`: those of the items in S.
 Id Json::twice_node(Id body, u32 seen, u32 labels) {
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
@@ -44,7 +44,7 @@ Id Json::twice_node(Id body, u32 seen, u32 labels) {
   return intern(d);
 }
 
-// Whether some path through a body has an item with one of the labels, or two with the same.
+// Does some path through the body have an item with one of the labels, or two items with the same label?
 bool Json::comes_twice(Id body, u32 labels) {
   for (;;) {
     if (!has(body, kHasItem)) return false;
@@ -60,7 +60,7 @@ bool Json::comes_twice(Id body, u32 labels) {
     const Node& f = node(first);
     if (f.kind == Kind::Item) {
       const u32 label = label_of(item_facts(f));
-      if (item_text(f) == 0 && (labels & label)) return true;  // one that is being read is none of the values before
+      if (item_text(f) == 0 && (labels & label)) return true;  // an item in progress differs from all values before it
       labels |= label;
       body = rest;
       continue;
@@ -139,7 +139,7 @@ Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
   }
 }
 
-// All spellings of the values seen.
+// All spellings of the seen values.
 Id Json::same_as(u32 seen) {
   if (auto known = same_.find(seen); known != same_.end()) return known->second;
   const std::vector<u32> texts = seen_states_.values[seen].texts;
@@ -150,7 +150,7 @@ Id Json::same_as(u32 seen) {
   return out;
 }
 
-// A body none of whose items need be remembered any more.
+// The body when its items need no longer be stored.
 Id Json::without_items(Id e) {
   if (!has(e, kHasItem)) return e;
   if (auto known = bare_.find(e); known != bare_.end()) return known->second;
@@ -158,7 +158,7 @@ Id Json::without_items(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Item: return item_rest(n);
-    case Kind::Concat: {  // as many as there are items: no recursion along them
+    case Kind::Concat: {  // as long as the list: no recursion along it
       std::vector<Id> stack;
       Id tail = e;
       for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).tail()) stack.push_back(tail);

@@ -1,18 +1,18 @@
-// Alternatives of an object that are read side by side.
+// Alternatives of an object that are read in parallel.
 //
 // A vote is a formula over cells. A cell is a conjunction: the value of each member is in a set, certain names are
-// present, and the number of members fits. Python splits the values of every key into sets that differ in which cells
-// they fail; that is the effect of a member. A member fails cells for good. So the state of the object is which cells
-// have failed, which names were written, and how many members. At the end, a cell holds if it has not failed, its names
-// are present and the count fits, and the formula over these decides.
+// present, and the number of members is within bounds. Python splits the values of every key into sets by the cells
+// that they make fail; these cells are the effect of a member. A failed cell never recovers. So the state of the object
+// is which cells have failed, which names were written, and how many members there are. At the end, a cell holds if it
+// has not failed, its names are present and the count is within bounds; then the formula decides.
 //
-// A cell that no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply
-// hold, the state becomes one of a plain table, and costs no more than an object without alternatives.
+// A cell that no longer matters to the formula counts as failed, so that states merge. Once the formula simply requires
+// a few cells, the state becomes one of a plain table, and costs no more than an object without alternatives.
 //
-// Can the rest be completed? A search satisfies the formula step by step (as in DPLL). It tries choices of which cells
-// hold, and checks each against the members that may still come. A cell that must hold needs its names, with values
-// that fail no other such cell. A cell that must not hold needs a missing name, a member that fails it, or another
-// count. The search is exact. It runs over members, not bytes, and its first guess settles most states.
+// Can a state be completed? A search satisfies the formula step by step (as in DPLL). It tries choices of which cells
+// hold, and checks each choice against the members that may still come. A cell that must hold needs its names, with
+// values that fail no other such cell. A cell that must not hold needs a missing name, a member that fails it, or
+// another count. The search is exact. It runs over members, not bytes, and its first guess settles most states.
 #include <algorithm>
 
 #include "base/faults.hpp"
@@ -43,16 +43,16 @@ class Completion {
   }
 
  private:
-  using Goal = std::pair<u32, u8>;  // a part, and what it must be
+  using Goal = std::pair<u32, u8>;  // a part, and the truth it must have
   struct Trial {
     std::vector<u8> cells;
     std::vector<Goal> goals, waiting;
   };
-  struct Plan {                                            // members to come
-    std::vector<std::pair<u32, std::vector<u32>>> chosen;  // names, each with the alternatives that will do
-    Bits banned;                                           // names that shall not come
+  struct Plan {                                            // members still to come
+    std::vector<std::pair<u32, std::vector<u32>>> chosen;  // names, each with its suitable alternatives
+    Bits banned;                                           // names that must not come
     std::vector<u32> extra;                                // other keys, by kind
-    u32 low = 0, high = kInf;                              // members in all
+    u32 low = 0, high = kInf;                              // number of members in all
   };
 
   void step(u64 cost) {
@@ -121,7 +121,7 @@ class Completion {
     }
   }
 
-  // The ways to make an open part what it must be.
+  // The ways to give an open part the truth it must have.
   std::vector<std::vector<Goal>> ways(const Goal& goal, const std::vector<u8>& known) const {
     const Vote::Part& part = vote_.parts[goal.first];
     std::vector<u32> open;
@@ -155,7 +155,7 @@ class Completion {
 
   const Bits& effect(const Alternative& a) const { return vote_.effects[a.discharges]; }
 
-  // Whether members may come that make some cells hold and others not; cells that are open may do as they like.
+  // Can members follow that make the True cells hold and the False cells fail? Open cells may do either.
   bool fits(const std::vector<u8>& cells) {
     Plan plan;
     plan.banned.assign(state_.gone.size(), 0);
@@ -185,7 +185,7 @@ class Completion {
     return refute(std::move(plan), fail_);
   }
 
-  // What of a name fails no cell that must hold, and fails this one (kInf: whatever).
+  // The alternatives of a name that fail no cell that must hold, and that fail `cell` (kInf: any).
   std::vector<u32> alternatives(u32 name, u32 cell) const {
     std::vector<u32> out;
     const auto& values = table_.values[name];
@@ -206,7 +206,7 @@ class Completion {
     return false;
   }
 
-  // Whether the cells that must not hold can all be made to fail: those first that can in the fewest ways.
+  // Can all the cells that must not hold be made to fail? Begins with those that can fail in the fewest ways.
   bool refute(Plan plan, std::vector<u32> left) {
     step(1 + plan.chosen.size());
     if (plan.low > plan.high || state_.count + plan.chosen.size() + plan.extra.size() > plan.high) return false;
@@ -227,10 +227,10 @@ class Completion {
     return false;
   }
 
-  // What makes a cell fail.
+  // One way to make a cell fail.
   struct Way {
     enum class What : u8 { Banned, Chosen, Member, Extra, Fewer, More } what;
-    u32 which = 0;          // a name, a member that comes anyway, a kind of other keys, a number of members
+    u32 which = 0;          // a name, a member chosen already, a kind of other keys, or a number of members
     std::vector<u32> able;  // alternatives of its value
   };
 
@@ -246,23 +246,23 @@ class Completion {
     return plan;
   }
 
-  // The ways in which a cell that has not failed can; no more are looked for once there are `most`.
+  // The ways in which a cell can fail that has not yet failed. Stops once there are `most`.
   std::vector<Way> ways_to_fail(const Plan& plan, u32 cell, u32 most) const {
     const Vote::Cell& of = vote_.cells[cell];
     std::vector<Way> out;
     auto is_chosen = [&](u32 name) {
       return std::any_of(plan.chosen.begin(), plan.chosen.end(), [&](const auto& c) { return c.first == name; });
     };
-    for (u32 name = 0; name < table_.names.size() && out.size() < most; ++name)  // a name that it needs stays away
+    for (u32 name = 0; name < table_.names.size() && out.size() < most; ++name)  // a required name stays away
       if (bit(of.required, name) && !bit(state_.gone, name) && !is_chosen(name))
         out.push_back({Way::What::Banned, name, {}});
-    for (u32 i = 0; i < plan.chosen.size() && out.size() < most; ++i) {  // a member that comes anyway fails it
+    for (u32 i = 0; i < plan.chosen.size() && out.size() < most; ++i) {  // a member chosen already fails it
       std::vector<u32> able;
       for (u32 a : plan.chosen[i].second)
         if (bit(effect(table_.values[plan.chosen[i].first][a]), cell)) able.push_back(a);
       if (!able.empty()) out.push_back({Way::What::Chosen, i, std::move(able)});
     }
-    for (u32 r = 0; r < table_.others.size() && out.size() < most; ++r) {  // one more member does
+    for (u32 r = 0; r < table_.others.size() && out.size() < most; ++r) {  // one more member fails it
       const Bits& what = vote_.effects[table_.others[r].discharges];
       if (!bit(what, cell) || meet(what, hold_) || used(plan, r) >= available_[r]) continue;
       out.push_back({Way::What::Extra, r, {}});
@@ -278,14 +278,14 @@ class Completion {
     return out;
   }
 
-  // How many of the keys of one kind a plan takes; kinds with the same keys share them.
+  // How many keys of a kind the plan uses; kinds with the same keys share them.
   u32 used(const Plan& plan, u32 kind) const {
     u32 count = 0;
     for (u32 r : plan.extra) count += table_.others[r].key == table_.others[kind].key;
     return count;
   }
 
-  // Whether there are members to reach the least number with.
+  // Are there enough members to reach the minimum number?
   bool enough(const Plan& plan) const {
     u64 count = state_.count + plan.chosen.size() + plan.extra.size();
     if (count >= plan.low) return true;
@@ -311,11 +311,11 @@ class Completion {
   const Vote& vote_;
   const MemberState& state_;
   const u64 fuel_;
-  const std::vector<u32>& available_;  // keys of each kind that have not been written
+  const std::vector<u32>& available_;  // keys of each kind that have not been written yet
   u64 steps_ = 0;
   Bits hold_;              // cells that must hold
-  std::vector<u32> fail_;  // and those that must not, and have not failed yet
-  bool counted_ = false;   // whether one of these may fail for too few members
+  std::vector<u32> fail_;  // cells that must not hold, and have not failed yet
+  bool counted_ = false;   // one of these may fail for lack of members
 };
 
 }  // namespace
@@ -327,12 +327,12 @@ std::optional<u32> Json::plain_members(Id e) const {
   return state.table;
 }
 
-// A member was written (kOther: not one of the names) that has an effect.
+// A member with an effect was written (kOther: not one of the names).
 void Json::fail(MemberState& next, u32 effect, u32 name) const {
   const MemberTable& table = tables_[next.table];
   const Vote& vote = *table.vote;
   for (std::size_t w = 0; w < next.failed.size(); ++w) next.failed[w] |= vote.effects[effect][w];
-  if (table.ordered) {  // names that are passed over cannot come any more
+  if (table.ordered) {  // skipped names cannot come any more
     Bits passed(next.gone.size(), 0);
     for (u32 i = 0; i < table.names.size() && i != name; ++i)
       if (!bit(next.gone, i)) {
@@ -368,7 +368,7 @@ void Json::settle(MemberState& state) const {
   }
 }
 
-// Whether the formula holds of the object as it stands.
+// Does the formula hold for the object as it stands?
 bool Json::vote_holds(const MemberState& state) const {
   const Vote& vote = *tables_[state.table].vote;
   return truths(vote, [&](u32 i) {

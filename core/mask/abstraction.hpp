@@ -1,4 +1,4 @@
-// States that a token cannot tell apart share a form, and so a mask.
+// States that a token cannot tell apart get the same form, and so the same mask.
 #pragma once
 
 #include <unordered_map>
@@ -17,26 +17,26 @@ class Abstraction final : public Family {
   static Abstraction& of(Arena& arena) { return arena.family<Abstraction>(); }
 
   // -- counters and texts (canonical.cpp) --
-  Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
-  // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
-  // it has the flag kUnknownText.
+  Id canonical(Id e, u32 horizon);  // matches the same texts up to `horizon` bytes; its bounds are capped
+  // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
+  // depends on that has the flag kUnknownText.
   Id without_texts(Id e);
-  // The same, and without what other keys and items were written before, anywhere in e: what completes the result
-  // completes e. `known` keeps what was found.
+  // The same, and all keys and items written before are forgotten, too, anywhere in e: what completes the result
+  // completes e. `known` is a memo.
   Id without_values(Id e, std::unordered_map<Id, Id>& known);
-  // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
-  // cap_hit() and yields kEmpty, and then nothing that was found counts.
+  // e with the counters of groups capped at `most`: equal to e as long as no cap is reached. Reading past a cap sets
+  // cap_hit() and yields kEmpty; then no result is valid.
   Id cap_groups(Id e, u32 most);
 
   // -- what a token does not reach (lookahead.cpp) --
-  static constexpr u32 kWholeStack = 7, kAfterObject = 6;  // parts that are kept
-  // What is after the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
-  // has the flag kUnknownText.
+  static constexpr u32 kWholeStack = 7, kAfterObject = 6;  // numbers of parts kept
+  // Leaves out what follows the first object of a stack, as far as tokens seldom reach it. What depends on it has the
+  // flag kUnknownText.
   Id elide_stack(Id e, u32 left = kWholeStack);
-  Id list_alone(Id e);  // a list of distinct values without the values before and the text after; kEmpty: it is none
+  Id list_alone(Id e);  // a list of distinct values without earlier values and later text; kEmpty: e is none
   Id key_as_string(const KeyApart& key, bool longer = false);
 
-  // -- as the algebra asks: of an Elided --
+  // -- interface of Family, for Elided --
   Id derivative(Id e, u8 byte) override;
   ByteSet first_bytes(Id e) override;
   void describe(Id e, Description& to) const override;
@@ -45,7 +45,7 @@ class Abstraction final : public Family {
   void count(Tally& to) const override;
 
  private:
-  u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
+  u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);
   Id elided_before(const ByteSet& begins);
   ByteSet first_elided(u32 begins, u32 set);

@@ -113,30 +113,25 @@ void Outlooks::look_ahead(const Ask& ask, Ahead& out) {
       return;
     }
   }
-  std::vector<std::pair<u32, Id>> outcomes;
-  if (within || !each_outcome(ask.state, ask.inside, outcomes)) {
-    out.unclear = true;
-    return;
-  }
-  for (const auto& [token, to] : outcomes) {
-    take_ahead(ask, token, to, out);
-    if (out.always) return;
-  }
+  if (!within && each_outcome(ask.state, ask.inside, out.outcomes)) return;
+  out.unclear = true;
+  out.outcomes = {};
 }
 
-const Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
+Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
   const Ask any{ask.state, ask.place, ask.inside};
   if (auto it = ahead_.find(any); it != ahead_.end()) return it->second;
   Ahead out;
   look_ahead(any, out);
-  ahead_bytes_ += sizeof(Ask) + sizeof(Ahead) + 32 + out.open.capacity() * sizeof(Ahead::Open) +
-                  (out.proved.capacity() + out.doubtful.capacity()) * sizeof(u32);
+  out.outcomes.shrink_to_fit();
+  ahead_bytes_ += sizeof(Ask) + sizeof(Ahead) + 32 +
+                  out.outcomes.size() * (sizeof(out.outcomes[0]) + 2 * (sizeof(Ahead::Open) + 2 * sizeof(u32)));
   return ahead_.emplace(any, std::move(out)).first->second;
 }
 
 // Does a completion follow the last token, in this state and place?
 Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
-  const Ahead& at = ahead(ask);
+  Ahead& at = ahead(ask);
   if (at.always) return {Answer::Yes, at.bytes};
   if (auto it = judged_.find(ask); it != judged_.end()) return it->second;
   Work::spend();
@@ -144,11 +139,18 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   if (at.proof && spelling_.meets(static_cast<int>(ask.last), *at.proof, bytes))
     return judged_[ask] = {Answer::Yes, bytes + kCharacter};
   const auto length = [&](u32 token) { return static_cast<u32>(vocabulary_.bytes(token).size()); };
-  for (u32 token : at.proved)
-    if (spelling_.follows(ask.last, token)) return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
+  if (const u32 token = spelling_.first_after(ask.last, at.proved); token != Spelling::kNoToken)
+    return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
+  while (at.looked < at.outcomes.size()) {  // no further than to the first that may follow
+    const auto [token, to] = at.outcomes[at.looked++];
+    const std::size_t before = at.proved.size();
+    take_ahead(ask, token, to, at);
+    if (at.always) return {Answer::Yes, at.bytes};
+    if (at.proved.size() > before && spelling_.follows(ask.last, token))
+      return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
+  }
   judged_[ask] = {};  // while it is looked for
-  bool unclear = at.unclear;
-  for (u32 token : at.doubtful) unclear = unclear || spelling_.follows(ask.last, token);
+  bool unclear = at.unclear || spelling_.first_after(ask.last, at.doubtful) != Spelling::kNoToken;
   for (const Ahead::Open& open : at.open) {
     for (const bool begins : {true, false}) {
       const u32 place = begins ? open.ways.begins : open.ways.inside;
@@ -166,7 +168,7 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   return judged_[ask] = {unclear ? Answer::Unclear : Answer::No, 0};
 }
 
-void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens,
+void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
                       Spelling::Proof& proof) {
   using Forgets = MaskBuilder::Forgets;
   make_room();

@@ -1,5 +1,6 @@
-// The walk by whole characters, of states that are intersections: see expr/characters.cpp. The trie is followed inside
-// a character without a state, and a token that ends there is allowed if some character that begins so may follow.
+// The walk by whole characters, for states that are intersections: see expr/characters.cpp. Inside a character, it
+// follows the trie without a state; a token that ends there is allowed if some character with these first bytes may
+// follow.
 #include <algorithm>
 
 #include "base/thresholds.hpp"
@@ -10,12 +11,12 @@
 namespace guiderail {
 namespace {
 constexpr u32 kSurrogates = 0xD800, kAfterSurrogates = 0xE000, kLast = 0x10FFFF;
-constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // of the characters with so many more bytes
+constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // the smallest characters with so many more bytes
 
 u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
 }  // namespace
 
-// The tokens below `node`, to which the first byte of a character beyond ASCII leads; e is the state before it.
+// The tokens below `node`, which the first byte of a character beyond ASCII leads to; e is the state before that byte.
 void MaskBuilder::follow_character(Id e, u32 node) {
   const u8 lead = trie_.nodes[node].byte;
   const u32 all = more_bytes(lead);

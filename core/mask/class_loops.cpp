@@ -1,5 +1,5 @@
-// Semantic loops: states that characters of a class lead back to, whatever expression that is; and counted ones, where
-// they lead along a single chain.
+// Semantic loops: states that the characters of a class lead back to, whatever the expression is; and counted ones,
+// where these characters lead along a single chain.
 #include <algorithm>
 
 #include "expr/characters.hpp"
@@ -14,7 +14,7 @@ Id MaskBuilder::after_char(Id e, u32 c) {
   return e;
 }
 
-// Does every character beyond ASCII lead from `from` to `to`?
+// Do all characters beyond ASCII lead from `from` to `to`?
 bool MaskBuilder::returns(Id from, Id to) {
   const auto& any = CharSet::any()->automaton();
   std::vector<std::pair<u16, Id>> work{{CharSet::kStart, from}}, seen;
@@ -44,7 +44,7 @@ const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
   if (auto it = self_loops_.find(e); it != self_loops_.end()) return it->second;
   const bool hit_before = arena_.cap_hit();
   SelfLoop found = find_self_loop(e);
-  if (arena_.cap_hit() && !hit_before) {  // not to be trusted, and whoever asks again must hit the cap again
+  if (arena_.cap_hit() && !hit_before) {  // invalid, and whoever asks again must hit the cap again
     static const SelfLoop none;
     return none;
   }
@@ -85,7 +85,7 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   return {CharSet::make(std::move(ranges)), inside};
 }
 
-// The children of `node` that begin outside the class.
+// Enters the children of `node` that begin outside the class.
 void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
   trie_.each_child(node, [&](u32 c, u8 byte) {
     if (mask.is_alive(c)) return true;
@@ -94,11 +94,11 @@ void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
   });
 }
 
-// The tokens that leave the class inside a character; `state(n)`: after n characters of it.
+// Enters the tokens that leave the class inside a character. `state(n)`: the state after n characters of it.
 template <class State>
 void MaskBuilder::enter_splits(const ClassMask& mask, u32 node, State state) {
   for (u32 n : mask.splits) {
-    u32 path[4];  // from the end of the character before
+    u32 path[4];  // backwards, to the end of the previous character
     u32 length = 0;
     u32 before = n;
     do {
@@ -111,8 +111,8 @@ void MaskBuilder::enter_splits(const ClassMask& mask, u32 node, State state) {
   }
 }
 
-// The tokens that end inside a character of the class, the one after `read` whole ones; `e`: the state after those.
-// Where no character of the class may follow, one that shares its first bytes may.
+// Adds tokens that end inside a character of the class, after `read` whole ones; e is the state after those. Even if no
+// character of the class may follow there, another one with the same first bytes may.
 void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
   const u32 chars = read + 1;
   if (e == kEmpty || chars > mask.most || !(arena_.first(e).words[2] | arena_.first(e).words[3])) return;
@@ -131,9 +131,9 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
   }
 }
 
-// An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
-// characters of D), the states after 1, 2, 3 … characters of D are a single chain, for what counts differs by their
-// number alone. Not so where a character of D may also begin what follows.
+// An intersection with a counted class, R & C{m,n}, in which no state returns to itself. If R & C* does return to
+// itself (by characters of D), then the states after 1, 2, 3 … characters of D form a single chain: only the number of
+// characters counts. This fails if a character of D may also begin what follows.
 bool MaskBuilder::counted_intersections(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
@@ -166,7 +166,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   auto mask = class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
-  u32 longest = mask->most;  // characters of the loop that any token reads, leaving it included
+  u32 longest = mask->most;  // characters of the loop that any token reads, including those that leave it
   for (const auto* ways : {&mask->exits, &mask->splits})
     for (u32 at : *ways)
       longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);
@@ -199,7 +199,7 @@ bool MaskBuilder::self_loops(Id e, u32 node) {
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();
   bool added = false;
-  for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they know the class as a bitset
+  for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they contain the class as a bitset
     for (unsigned b = 0; b < 256; ++b) {
       const u8 byte = static_cast<u8>(b);
       if (mask->exit_at[b] == mask->exit_at[b + 1] || inside.has(byte) != (pass == 1)) continue;

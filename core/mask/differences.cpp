@@ -1,16 +1,17 @@
-// A state as another one with differences. Most characters lead the state into some b, and lead b back to b. Only texts
-// that begin with other characters tell the two apart, and most of these reach the same states after a byte or two. So
-// the mask of b, which is needed anyway, is copied, and both states are walked where they differ.
+// The mask of a state as that of another one, with differences. Most characters lead the state into some b, and lead b
+// back to b. Only texts that begin with other characters tell the two apart, and most of these reach the same states
+// after a byte or two. So the mask of b, which is needed anyway, is copied, and both states are walked where they
+// differ.
 #include <algorithm>
 
 #include "mask/mask.hpp"
 
 namespace guiderail {
-// The mask of another state, drawn apart.
+// The mask of another state, drawn separately.
 std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   const bool plain = arena_.symbols().empty();
   if (const MaskEntry* known = arena_.node(e).mask.load(std::memory_order_relaxed); known && plain)
-    return {std::shared_ptr<const MaskEntry>(), known};  // kept by the program
+    return {std::shared_ptr<const MaskEntry>(), known};  // the program keeps it alive
   if (auto it = kept_.find(e); it != kept_.end()) return it->second;
   std::optional<Hash> key;
   if (plain && !arena_.has(e, kHasToken | kExactKey | kHasScan)) key = arena_.portable_hash(e);
@@ -25,12 +26,12 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   return made;
 }
 
-// Two states may each be described by the other, and chains may be long. Then some masks are drawn without another.
+// Two states may each be described by the other, and chains may be long. In such cases, a mask is drawn independently.
 bool MaskBuilder::may_draw_apart(Id e) const {
   return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
 }
 
-// Where the tokens of e and those of b are not the same, below a node that both lead to. False: that takes too long.
+// Finds where the tokens of e and b differ, below a node that both lead to. False: that takes too long.
 bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out) {
   arena_.ensure_row(e);
   arena_.ensure_row(b);
@@ -48,7 +49,7 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
   return trie_.each_child(node, child);
 }
 
-// The mask of e from that of b, or of a form of it that has the same; nothing is drawn yet.
+// The mask of e from that of b (`form`: a form of b with the same mask). Nothing must be drawn yet.
 bool MaskBuilder::differential(Id e, Id b, Id form) {
   if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(form)) return false;
   std::vector<Difference> found;
@@ -90,8 +91,8 @@ bool MaskBuilder::state_differences(Id e, u32) {
   return loop.chars && loop.inside != e && differential(e, loop.inside, loop.inside);
 }
 
-// An intersection with all but some texts, such as the items of a list that were written before: without these it is
-// the same as soon as a text cannot become one of them.
+// An intersection with all but some texts, such as the earlier items of a list. Without these, it is the same as soon
+// as the text can no longer become one of them.
 bool MaskBuilder::excluded_texts(Id e, u32) {
   const bool stacked = arena_.node(e).kind == Kind::Concat;
   const Id head = stacked ? arena_.node(e).head() : e, tail = stacked ? arena_.node(e).tail() : kEpsilon;
@@ -104,8 +105,8 @@ bool MaskBuilder::excluded_texts(Id e, u32) {
   return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
 
-// Strings in progress, each by the text that is left and what follows it, with the same escapes. What continues with
-// only a quote is one of which no text is left.
+// Splits e into strings in progress, all with the same escapes: the rest of the text, and what follows it. If only a
+// quote may follow, the rest of the text is empty.
 bool MaskBuilder::strings_of(Id e, Strings& out) const {
   auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
   auto take = [&](Id one) {
@@ -131,7 +132,8 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
   return true;
 }
 
-// differences() by the texts alone, whose states many strings share: what follows them counts after a quote only.
+// Like differences(), but by the texts alone, whose states many strings share. What follows them matters only after a
+// quote.
 bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                                    std::vector<TextDifference>& out) {
   return trie_.each_child(node, [&](u32 c, u8 byte) {
@@ -167,7 +169,7 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
   });
 }
 
-// Texts that tell no character from another: any{m,n} and what is made of it.
+// Does the text treat all characters alike, as any{m,n} and combinations of it do?
 bool MaskBuilder::uniform_text(Id text, int depth) const {
   const Node& n = arena_.node(text);
   if (depth > kMostTextNesting) return false;
@@ -185,14 +187,14 @@ bool MaskBuilder::uniform_text(Id text, int depth) const {
   }
 }
 
-// A string whose text most characters lead into one that they lead back to.
+// A string with a text that most characters lead into another text, which they lead back to itself.
 bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
   if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
     return false;
   const std::size_t count = strings.texts.size();
   if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
-    return false;  // no text leads back to itself
+    return false;  // no text returns to itself
   auto after = [&](const Ids& texts, u8 byte) {
     Ids next = texts;
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
@@ -203,7 +205,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
   u8 sample = 0;
   const bool uniform =
       std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
-  // the only one that could be most of them (Boyer & Moore 1991)
+  // The only candidate for a majority (Boyer & Moore 1991).
   for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
     if (!is_raw(byte)) continue;
     Ids next = after(strings.texts, byte);
@@ -218,7 +220,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
   std::vector<Id> key;
   for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
-  auto known = text_differences_.find(key);  // the same whatever follows the texts
+  auto known = text_differences_.find(key);  // independent of what follows the texts
   if (known == text_differences_.end()) {
     std::vector<TextDifference> found;
     u32 budget = kMostPairsInAll;
@@ -234,7 +236,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
     owned(Strategy::StringDifferences) += bytes_of(known->second) + bytes_of(known->first);
   }
   const std::vector<TextDifference>& found = known->second;
-  if (!found.empty() && found[0].node == 0) return false;  // too many
+  if (!found.empty() && found[0].node == 0) return false;  // too many differences
   const Id b = step(e, sample);
   if (b == kEmpty || b == e || !may_draw_apart(b)) return false;
   const auto entry = entry_of(b);
@@ -250,7 +252,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
   return true;
 }
 
-// The tokens of the mask of a string of any length that leave it, or may.
+// The tokens in the mask of a string of any length that leave it, or that may (open ones).
 const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const MaskEntry& entry, Escapes mode) {
   if (auto it = leaving_.find(e); it != leaving_.end()) return &it->second;
   std::vector<Leaving> out;
@@ -277,7 +279,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
-// Does every match, and whatever is left of one, end in a loop? Then there are matches of any length.
+// Does every match, even once it has begun, end in a loop? Then there are matches of any length.
 bool MaskBuilder::ends_endless(Id text, int depth) const {
   const Node& n = arena_.node(text);
   switch (n.kind) {
@@ -292,9 +294,9 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
   }
 }
 
-// A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
-// those of its ways out that read as many as it needs. Of m characters or more where the text has matches of any
-// length: the same without the ways out that come too soon.
+// A string of m to n more characters, of any kind. Its tokens are those that stay in a string of any text and read at
+// most n characters, and those that leave such a string after m to n characters. If the text is constrained but has
+// matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early.
 bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
     return false;

@@ -1,4 +1,4 @@
-// Which strings, keys and items a state is in the midst of. Every strategy that knows about strings asks here.
+// Which strings, keys and items a state is in the middle of. All strategies that know about strings ask here.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace guiderail {
 
 struct InProgress {
   enum class What : u8 { String, Key, Item } what;
-  Id e;  // the Escaped, the Key, or the Distinct whose item it is
+  Id e;  // the Escaped, the Key, or the Distinct that contains the item
 
-  // C (an index of charset()) where nothing is known of it but that it continues with C*; else kNone.
+  // C (an index of charset()) if it continues with C* and nothing else is known of it; else kNone.
   u32 endless(Arena& arena) const {
     switch (what) {
       case What::String: return arena.endless_class(escaped_text(arena.node(e)));
@@ -20,7 +20,7 @@ struct InProgress {
     }
     return kNone;
   }
-  // Of an endless one.
+  // Of an endless one:
   Escapes escapes(Arena& arena) const {
     switch (what) {
       case What::String: return escapes_of(arena.node(e));
@@ -35,15 +35,15 @@ struct InProgress {
   }
 };
 
-// Is a string that may end here followed by only its quote?
+// If a string may end here, can only its quote follow?
 inline bool leaves_by_quote(Arena& arena, Id head, Id tail) {
   if (!arena.nullable(head)) return true;
   const ByteSet& first = arena.first(tail);
   return first.has('"') && first.count() == 1;
 }
 
-// Calls f for each of them, until it says false. False, too, where e may be in the midst of anything else, or where a
-// string may end without its quote.
+// Calls f for each of them until f returns false. Also false if e may be in the middle of anything else, or if a string
+// may end without its quote.
 // requires: mutex held
 template <class F>
 bool each_in_progress(Arena& arena, Id e, F&& f) {

@@ -1,5 +1,5 @@
-// Masks of keys: by their names where a token can complete one, and else as strings; and the forms of states that share
-// masks (see lookahead.cpp).
+// Masks of keys: by their names, where a token can complete one, and otherwise as strings. Also the forms of states
+// that share masks (see lookahead.cpp).
 #include <algorithm>
 
 #include "mask/mask.hpp"
@@ -9,7 +9,7 @@ namespace {
 constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
-// [blank]? key tail, or what is left of an object that nothing was written of.
+// Is e = [blank]? key tail? An object without members yet counts as a key.
 bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   auto is_key = [&](Id x) {
     const Node& n = arena_.node(x);
@@ -35,15 +35,15 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   return is_key(out.key);
 }
 
-// Is this the way to a node of the trie below `node`?
+// Does the trie contain this path below `node`?
 bool MaskBuilder::on_path(u32 node, std::string_view text) const {
   for (std::size_t i = 0; i < text.size() && node != kNoFan; ++i)
     node = vocabulary_.child(node, static_cast<u8>(text[i]));
   return node != kNoFan;
 }
 
-// Can a token complete this name, or (of one that is allowed) begin it where no other key does? This is asked for every
-// name at every key, so what does not depend on `allowed` is kept for each number of bytes that are missing.
+// Can a token complete this name or, if the name is allowed, begin it where no other key does? This is asked for every
+// name at every key, so the answer, apart from `allowed`, is kept for each number of missing bytes.
 bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts,
                           bool allowed) {
   const u32 depth = key.key->depth;
@@ -76,8 +76,8 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   return hit || (dies && allowed);
 }
 
-// Can a token complete one of the names, or of the keys written before, or begin one along which no other key goes?
-// `complete`: nothing is missing of one of them but its quote.
+// Can a token complete one of the names or of the keys written before, or begin one where no other key does?
+// `complete`: one of them lacks only its quote.
 bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool& complete) {
   const KeyState& k = *key.key;
   const MemberTable& table = *key.table;
@@ -92,7 +92,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
       complete = true;
       return false;
     }
-    if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
+    if (key.any && k.depth == 0 && !name.empty()) {  // this decides most names
       const u8 last = static_cast<u8>(name.back());
       if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
@@ -111,7 +111,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
   return false;
 }
 
-// A state that has the same mask except for the tokens that stay open, and that other places reach as well.
+// A state with the same mask, except for tokens that stay open, that other positions reach as well.
 Id MaskBuilder::shared_form(Id state) {
   auto cut = [&](Id e) {
     attempt(Strategy::Counters, [&] { return std::exchange(e, canonical(e)) != e; });
@@ -172,7 +172,7 @@ Id MaskBuilder::capped(Id state, u32 most) {
   return out;
 }
 
-// The same of a key that no token can turn into a name. kEmpty: it is none.
+// The same for a key that no token can turn into a name; kEmpty: a token can.
 Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const bool object = arena_.node(parts.key).kind == Kind::Members;
   const Id key = object ? Json::of(arena_).key_start(members_state(arena_.node(parts.key))) : parts.key;
@@ -190,7 +190,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
                        arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!complete) return form;
-  // a name, whole except for its quote: a string of one character more, or what the quote leads to
+  // A name that lacks only its quote: either a string of at least one more character, or what the quote leads to.
   const Id named = arena_.step_slow(e, '"');
   if (named == kEmpty) return form;
   if (arena_.has(named, kUnknownText)) return kEmpty;
@@ -198,7 +198,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
                                 Abstraction::of(arena_).canonical(named, vocabulary_.longest()))));
 }
 
-// The tokens of the mask of another state, where that is known.
+// Copies the mask of another state, if it is known.
 bool MaskBuilder::copy_known(Id e, u32 node) {
   const MaskEntry* entry = arena_.node(e).mask.load(std::memory_order_relaxed);
   if (!entry || node != 0 || !scratch_ || scratch_->touched()) return false;
@@ -214,7 +214,7 @@ void MaskBuilder::copy(const MaskEntry& entry) {
 }
 
 // -- several keys --
-// The same keys without their names, kEmpty if nothing is left; false if something else is among them.
+// The same keys without their names; kEmpty if nothing is left. False if e contains anything else.
 bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const Node& n = arena_.node(e);
   switch (n.kind) {
@@ -248,7 +248,8 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   }
 }
 
-// All names of an object, and all tokens that a name is made of, lead back to the same keys without names.
+// Visits keys without names. All names of an object, and all tokens within a name, lead back to them, so the last ones
+// are kept.
 void MaskBuilder::visit_free(Id free, u32 node) {
   if (node != 0 || !scratch_ || scratch_->touched()) return visit(free, node);
   if (copy_known(free, node)) return;
@@ -264,9 +265,9 @@ void MaskBuilder::visit_free(Id free, u32 node) {
   scratch_->differences(free_.diff);
 }
 
-// Keys that may be anything or one of some names: what follows differs only where a token completes a name.
+// Keys that may be anything or one of some names: the difference lies only where a token completes a name.
 bool MaskBuilder::several_keys(Id e, u32 node) {
-  if (shared_) return false;  // another alternative may have allowed tokens here
+  if (shared_) return false;  // another alternative may already have allowed tokens here
   std::vector<std::string> rests;
   Id free = kEmpty;
   if (!without_names(e, free, rests) || rests.empty()) return false;
@@ -282,7 +283,7 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
   Id loop = kEmpty;
   const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
   for (const std::string& rest : rests) {
-    if (any || (raw && rest.find('\\') == std::string::npos)) {  // what begins a name is in the mask already
+    if (any || (raw && rest.find('\\') == std::string::npos)) {  // the beginning of a name is in the mask already
       u32 end = node;
       for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
         end = vocabulary_.child(end, static_cast<u8>(rest[i]));
@@ -305,7 +306,7 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
   return true;
 }
 
-// Keys that are names and nothing else: what begins one may come, whatever it leads to.
+// Keys that can only be names: all beginnings of names are allowed, whatever they lead to.
 void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& rests) {
   const Shared shared(*this);
   for (const std::string& rest : rests) {

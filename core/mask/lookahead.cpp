@@ -1,11 +1,11 @@
-// What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
+// Leaves out of a state what a single token does not reach, before its mask is looked up: so positions share masks.
 //
 // After what is being read, a token sees only the comma or the brace of an object and the quote of the next key, hardly
-// ever more. So Members becomes (comma " elision)?, where an elision stands for whatever may follow. Reading past it is
-// unknown(), and the few tokens that do so stay open until they are read from the state itself. The stack below the
+// ever more. So Members becomes (comma " elision)?, where an elision stands for whatever may follow. Reading past it
+// yields unknown(). The few tokens that do so stay open until they are read from the state itself. The stack below the
 // deepest bracket that a token may close becomes an elision, too. A key that may be any text becomes a string, whatever
-// names there are, if no token can turn it into one of them. So all keys of an open object have one mask, and so do the
-// keys of most objects.
+// its names, if no token can turn it into one of them. So all keys of an open object share one mask, and so do the keys
+// of most objects.
 #include <algorithm>
 
 #include "base/thresholds.hpp"
@@ -14,14 +14,14 @@
 namespace guiderail {
 namespace {
 
-enum : u32 { kAnything, kWord, kQuote, kSome };  // what an elision begins with; kSome: one of some bytes
+enum : u32 { kAnything, kWord, kQuote, kSome };  // what may follow; kSome: one of a set of bytes
 
 bool is_word(unsigned byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
 }
 
 u32 elided_begins(const Node& n) { return n.a; }
-u32 elided_set(const Node& n) { return n.b; }  // its number + 1, of kSome
+u32 elided_set(const Node& n) { return n.b; }  // of kSome: the index of the set, plus one
 
 }  // namespace
 
@@ -64,10 +64,10 @@ void Abstraction::count(Tally& to) const {
   to.add("abstractions", bytes_of(slack_memo_) + bytes_of(cap_memo_) + elided_memo_.memory() + key_memo_.memory());
 }
 
-// What may follow the quote of a key.
+// What may follow the opening quote of a key.
 Id Abstraction::elide_key(const MemberState& state, bool others) {
   const MemberTable& table = json_.table(state.table);
-  // most keys begin with a letter, and hardly any token continues so
+  // Most keys begin with a letter, and hardly any token continues like that.
   bool words = table.escapes == Escapes::Canonical;
   for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
   if (others && words) {
@@ -91,7 +91,7 @@ Id Abstraction::elide_key(const MemberState& state, bool others) {
   return may_be_empty ? unite(text, json_.quoted(concat(table.colon, elided(kAnything)))) : text;
 }
 
-// What is left of an object, as far as a token sees it; e itself where that is not simple.
+// The rest of an object, as far as a token sees it; e itself if that is not simple.
 Id Abstraction::elide_members(Id e) {
   if (node(e).kind != Kind::Members) return e;
   const u32 id = members_state(node(e));
@@ -109,7 +109,7 @@ Id Abstraction::elide_members(Id e) {
   return out;
 }
 
-// The same of what may hold objects that were not entered yet.
+// The same for a part that may contain objects not yet entered.
 Id Abstraction::elide_part(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Members) return elide_members(e);
@@ -137,7 +137,7 @@ Id Abstraction::elide_part(Id e) {
 }
 
 Id Abstraction::elide_stack(Id e, u32 left) {
-  ShortVector<u64, 12> stack;  // parts and what was left at them: no recursion, for arrays may be nested deeply
+  ShortVector<u64, 12> stack;  // a part, and how many are left: no recursion, since arrays may be nested deeply
   Id out = kEpsilon;
   for (; e != kEpsilon; e = node(e).tail()) {
     if (left == 0) {
@@ -168,7 +168,7 @@ Id Abstraction::elide_stack(Id e, u32 left) {
 }
 
 // -- lists of distinct values --
-// Does e begin with a string of which endlessly many texts are left, whatever few are taken?
+// Does e begin with a string that has infinitely many texts left, whichever few are removed?
 bool Abstraction::begins_endless_string(Id e) {
   if (!first(e).has('"')) return false;
   const Id inside = derive(e, '"');
@@ -180,11 +180,11 @@ bool Abstraction::begins_endless_string(Id e) {
   });
 }
 
-// What follows an item, up to the next one: which values that may have depends on all before it.
+// What follows an item, up to the next item, whose possible values depend on all earlier ones.
 Id Abstraction::elide_items(Id e) {
   Ids before;
   for (; node(e).kind == Kind::Concat && !has(node(e).head(), kHasItem); e = node(e).tail()) {
-    if (has(e, kFiniteItem)) break;  // whether anything may follow depends on them, too
+    if (has(e, kFiniteItem)) break;  // they decide, too, whether anything may follow
     before.push_back(node(e).head());
   }
   Id out = e;
@@ -209,8 +209,8 @@ Id Abstraction::elide_items(Id e) {
   return out;
 }
 
-// A list of distinct values as the item being read, or the first one, and what can be told of the others without
-// their values. kEmpty: it is not that simple.
+// A list of distinct values as its current or first item, followed by what is known of the others regardless of their
+// values. kEmpty: the list is not that simple.
 Id Abstraction::item_alone(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   const bool stacked = node(body).kind == Kind::Concat;
@@ -222,7 +222,7 @@ Id Abstraction::item_alone(Id body, u32 seen) {
   const Node& h = node(head);
   switch (h.kind) {
     case Kind::Item: {
-      if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // whether enough values are left
+      if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // are enough values left?
       const Id text = item_rest(h);
       if (item_text(h) == 0 && nullable(text)) return kEmpty;
       return concat(item_text(h) == 0 ? json_.other_than(text, seen) : text, elide_items(tail));
@@ -262,8 +262,8 @@ Id Abstraction::list_alone(Id e) {
 }
 
 // -- keys as strings --
-// The key as a string that is none of the names: its text, and after the quote each kind of value with what is left of
-// the object. `longer`: by a character at least. kEmpty: it cannot be said.
+// The key as a string that is none of the names: its text, then after the quote, for each kind of value, the value and
+// the rest of the object. `longer`: the text has at least one more character. kEmpty: no such string says the same.
 Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
@@ -275,7 +275,7 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
       keep ? u64{id} << 34 | u64{index_of(k.others[0])} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
   if (const Id* known = keep ? key_memo_.find(memo) : nullptr) return *known;
   if (json_.facts_of(id).after.empty()) {
-    std::vector<Id> after;  // whole when others see it
+    std::vector<Id> after;  // stored only when complete: others may see it
     for (const OtherKeys& o : key.table->others) {
       MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
       Id rest = kEmpty;

@@ -1,5 +1,5 @@
-// Syntactic loops over a class, C{m,M} t: the mask is that of the class, and the tokens that leave it are walked from
-// where they do.
+// Syntactic loops over a class, C{m,M} t. The mask is that of the class, plus the tokens that leave it, which are
+// walked from where they do.
 #include <algorithm>
 
 #include "base/work.hpp"
@@ -42,7 +42,7 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   }
 }
 
-// Takes e apart into loops over a class and the rest. False: not worth it.
+// Splits e into loops over a class, and the rest. False: not worthwhile.
 bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
   Ids work{e};
   int budget = 64;
@@ -68,7 +68,7 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
       if (!free_loop(x, loops)) rest.push_back(x);
       continue;
     }
-    // in a string the parts stay wrapped: escaped(head inner) outer
+    // In a string, the parts stay wrapped: escaped(head inner) outer.
     Id inner = kEpsilon;
     const bool in_string = arena_.node(head).kind == Kind::Escaped;
     const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
@@ -110,7 +110,7 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
           break;
         }
         if (h.min == 0) work.push_back(join(kEpsilon, inner));
-        if (arena_.nullable(h.body())) return false;  // would be taken apart again and again
+        if (arena_.nullable(h.body())) return false;  // it would be split again and again
         arena_.note_cap(head);
         work.push_back(join(h.body(), arena_.concat(arena_.repeat_less(head), inner)));
         break;
@@ -130,8 +130,8 @@ std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
   return cost;
 }
 
-// The raw characters C of strings, keys or items in progress that continue with C* and know nothing else: all
-// characters of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
+// The raw characters C of strings, keys or items in progress that continue with C* and are otherwise unconstrained: all
+// characters of C lead to one state, however many alternatives there are. Null if e is of another kind.
 CharSet::Ptr MaskBuilder::free_class(Id e) const {
   CharSet::Ptr chars;
   const bool all = each_in_progress(arena_, e, [&](const InProgress& part) {
@@ -146,7 +146,7 @@ CharSet::Ptr MaskBuilder::free_class(Id e) const {
   return all ? chars : nullptr;
 }
 
-// A loop over such a class if one character more makes no difference.
+// A loop over such a class, if one more character makes no difference.
 bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   const CharSet::Ptr chars = free_class(e);
   if (!chars || chars->ranges().empty()) return false;
@@ -186,7 +186,7 @@ bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids&
   }
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
-    // inside the trie a walk is cheaper than a class mask for a short loop
+    // Inside the trie, a walk is cheaper than a class mask for a short loop.
     auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
     if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
       rest.push_back(loop.whole);
@@ -198,7 +198,7 @@ bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids&
   if (taken.empty()) return false;
   if (cost > kManyExits && self_loop(e).chars) return false;
   const Shared shared(*this);
-  // the largest class first: its bitset becomes the base that the cached mask is stored against
+  // The largest class comes first: its bitset becomes the base against which the cached mask is stored.
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a.second->tokens.size() > b.second->tokens.size(); });
   for (const auto& [loop, mask] : taken) {
@@ -225,12 +225,12 @@ Id MaskBuilder::after(const Loop& loop, u32 chars) {
   return arena_.concat(Escaped::of(arena_).escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
 }
 
-// No count matters to any token after a first character.
+// After the first character, can no token reach a bound of the count?
 bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
   return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
 }
 
-// May a token made of the class alone be longer than the count and continue in the tail?
+// Can a token of characters of the class exceed the count and continue in the tail?
 bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   if (loop.max >= mask.most) return false;
   ByteSet both = arena_.first(loop.tail);
@@ -238,7 +238,7 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   return both.any();
 }
 
-// `top`: those that end with the exit itself, too.
+// `top`: includes tokens that end with the exit itself.
 void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
   exit_states_[0] = state;
@@ -274,8 +274,8 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
   return true;
 }
 
-// The tokens that leave a class by a byte that is in no path of it, into one state whatever came before. `added`: the
-// tokens of the class are in the mask.
+// The tokens that leave a class by a byte on none of its paths, always into the same state. `added`: the tokens of the
+// class are already in the mask.
 void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
   auto exits = exit_trie(mask, byte);
   if (postpone_exits(*exits, next, 0)) return;
@@ -355,7 +355,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
     }
   }
   if (!goes_on(loop, mask)) return;
-  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced one by one
+  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced singly
     auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
     Id s = loop.whole;
     for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));

@@ -7,10 +7,10 @@
 #include "mask/in_progress.hpp"
 
 namespace guiderail {
-// What postponed() kept.
+// Records what postponed() has left open.
 void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_.begin(), postponed_.end());
-  for (u32 node : postponed_)  // without those below others
+  for (u32 node : postponed_)  // skips nodes below others
     if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
   postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
@@ -46,7 +46,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
 std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   const Drawing drawing(*this);
   visit(state, 0);
-  for (auto [one, other] : vocabulary_.twins()) {  // what was copied from another mask has twins of its own
+  for (auto [one, other] : vocabulary_.twins()) {  // tokens copied from another mask bring twins of their own
     if (scratch_->has(one))
       set(static_cast<int>(other));
     else
@@ -61,7 +61,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   return entry;
 }
 
-// As what diff_ holds, or by itself where that is much.
+// Stores the differences in diff_, or the whole mask if they are many.
 void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const {
   const u32 rest = vocabulary_.size() & 31;
   entry.full = words.back() == (rest ? (1u << rest) - 1 : ~0u) &&
@@ -75,7 +75,7 @@ void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, Ma
   entry.diff.assign(diff_.begin(), diff_.end());
 }
 
-// Where a mask differs from its base, block by block.
+// Finds where a mask differs from its base, block by block.
 void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_words, MaskEntry& entry) {
   const auto& twins = vocabulary_.twins();
   const Words* of = &words;
@@ -113,7 +113,7 @@ void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= from[i];
 }
 
-// The tokens of a class mask with at most `most` characters.
+// Adds the tokens of a class mask with at most `most` characters.
 void MaskBuilder::add(ClassMask& mask, u32 most) {
   const std::size_t kept = most >= mask.most ? mask.tokens.size() : mask.upto[most];
   if (!touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // as a difference from the class
@@ -128,7 +128,7 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
-  if (arena_.cap_hit()) return;  // nothing that is found counts
+  if (arena_.cap_hit()) return;  // no result is valid
   arena_.make_room();
   Work::spend();
   const TrieNode& n = trie_.nodes[node];
@@ -147,7 +147,8 @@ void MaskBuilder::enter(Id e, u32 node) {
     scan(e, node);
 }
 
-// Inside a string or key of any text, whose class masks all constraints share: worth having for small subtrees too.
+// In a string or key of any text: all constraints share these class masks, so they are worthwhile for small subtrees,
+// too.
 bool MaskBuilder::in_string(Id e) const {
   return each_in_progress(arena_, e, [&](const InProgress& part) {
     switch (part.what) {
@@ -174,8 +175,8 @@ void MaskBuilder::walk(Id e, u32 node) {
   });
 }
 
-// The hot loop: a subtree without class masks, states on a stack by depth. The children of a wide node lie far apart:
-// those that nothing leads to are not looked at.
+// The hot loop: a subtree without class masks, with states on a stack by depth. The children of a wide node lie far
+// apart, so those that nothing leads to are not touched.
 void MaskBuilder::scan(Id e, u32 node) {
   const TrieNode* nodes = trie_.nodes.data();
   const u16* depths = trie_.depths.data();
@@ -185,7 +186,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     const Id next = row ? row[classes[byte]] : kUnknown;
     return next != kUnknown ? next : arena_.step_slow(before, byte);
   };
-  // Is anything below n to be read from `next`, the state after it?
+  // Can anything below n be read from `next`, the state after n?
   auto reach = [&](Id next, u32 n) {
     if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) return false;
     if (nodes[n].token >= 0) set(nodes[n].token);

@@ -5,7 +5,7 @@
 //   prefix summary  of h t, what stays within h, and where tokens leave it, found once; then t from there
 //   composition     the mask of another state, and where the two differ
 //   walk            depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
-// The first three are strategies in an ordered table (strategies.cpp); the walk is what is left.
+// The first three are strategies in an ordered table (strategies.cpp); the walk does the rest.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace guiderail {
 
-// Of a character beyond ASCII.
+// A character beyond ASCII.
 constexpr bool begins_character(u8 byte) { return byte >= 0xC2 && byte < 0xF5; }
 
 class MaskBuilder {
@@ -30,20 +30,20 @@ class MaskBuilder {
   static void warm(Vocabulary& vocabulary);
 
   // requires, here and below: mutex of the arena held
-  // Of a canonical form: tokens that depend on what it forgets stay open.
+  // The mask of a canonical form. Tokens that depend on what the form forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state);
-  // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
+  // The mask of a lexed text in progress, as it is; null: it is none. `fresh`: no earlier state had this mask.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
-  // The mask of a state from that of its canonical form: the open tokens. Null: none of them is allowed.
+  // The mask of a state, from that of its canonical form: decides the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  // A state that has the same mask, except for open tokens, and that many places reach.
+  // A state with the same mask, except for open tokens, that many positions reach.
   Id shared_form(Id e);
-  // Of whose names that form knows nothing: of keys that may be any text otherwise, or of others.
+  // Does the shared form forget names? NamesOfAny: of keys that may otherwise be any text; Names: of other keys.
   enum class Forgets : u8 { Nothing, NamesOfAny, Names };
   Forgets forgets(Id e);
-  // The state with the counts of its groups cut to `most`.
+  // The state with the counts of its groups capped at `most`.
   Id capped(Id state, u32 most);
-  // A key with its names, which no other program is likely to reach.
+  // A key with its names: hardly any other program reaches it.
   bool own_key(Id e) {
     KeyParts parts;
     return Json::of(arena_).used() && key_parts(e, parts);
@@ -56,23 +56,23 @@ class MaskBuilder {
   struct Group;
   struct Piece;
   struct Sum;
-  struct Position {  // a place with a number
+  struct Position {  // a place, with its number
     Lexed::Place place;
     u32 number;
     bool shape = false;  // whatever the values of variables
   };
   struct Source {          // the children of a node
-    const ExitTrie* trie;  // null: of the vocabulary's trie
+    const ExitTrie* trie;  // null: the vocabulary's trie
     u32 node;
   };
   struct Loop {  // one alternative C{min,max} tail
     CharSet::Ptr chars;
     u32 min, max;
-    Id tail;             // left by its own first bytes
+    Id tail;             // its own first bytes leave the loop
     Id whole;            // the alternative itself
     ByteSet other;       // bytes by which the alternative leaves C without entering the tail: a quote, an escape
-    Id inside = kEmpty;  // where that is one state: the alternative after characters of C
-    // of a loop in a string: whole = escaped(unit{min,max} inner) outer, and C are the raw characters of the unit
+    Id inside = kEmpty;  // the alternative after characters of C, if that is always one state
+    // A loop in a string: whole = escaped(unit{min,max} inner) outer, where C are the raw characters of the unit.
     Id unit = kEmpty, inner = kEpsilon, outer = kEpsilon;
     Escapes mode = Escapes::Canonical;
   };
@@ -81,8 +81,8 @@ class MaskBuilder {
     Id inside = kEmpty;
   };
 
-  // A way to a mask: makes that of all tokens below a node, or returns false and has done nothing.
-  enum class Reach : u8 { Root, Large, Strings };  // the whole vocabulary; large subtrees; also small ones in strings
+  // One way to make a mask: it makes the mask of all tokens below a node, or returns false and has done nothing.
+  enum class Reach : u8 { Root, Large, Strings };  // the whole vocabulary; large subtrees; in strings, also small ones
   struct Row {
     Strategy strategy;
     Reach reach;
@@ -137,12 +137,12 @@ class MaskBuilder {
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   struct KeyParts {
     Id before, key, tail;
-    char blank;  // that may stand before the key; 0: none
+    char blank;  // that may precede the key; 0: none
   };
-  struct KeyHits {  // of a name, by the bytes of it that are missing
+  struct KeyHits {  // of a name, by the number of its missing bytes
     u64 known = 0;
-    u64 hit = 0;   // a token can complete it, or other keys along it are not that simple
-    u64 dies = 0;  // no other key has what begins it
+    u64 hit = 0;   // a token can complete it, or other keys along it are too complex
+    u64 dies = 0;  // no other key shares its beginning
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
@@ -154,8 +154,8 @@ class MaskBuilder {
   bool may_draw_apart(Id e) const;
   struct Difference {
     u32 node;
-    Id state;     // of the tokens below it
-    bool clears;  // those of the other state
+    Id state;     // for the tokens below the node
+    bool clears;  // removes the tokens of the other state
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b, Id form);
@@ -164,13 +164,13 @@ class MaskBuilder {
   };
   struct TextDifference {
     u32 node;
-    bool alive;  // something is allowed below it
+    bool alive;  // some token below it is allowed
   };
   bool strings_of(Id e, Strings& out) const;
   bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                         std::vector<TextDifference>& out);
   struct Leaving {  // a token that leaves a string
-    u32 chars;      // of the string
+    u32 chars;      // that it reads of the string
     int token;
     bool open;
   };
@@ -181,19 +181,19 @@ class MaskBuilder {
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
-  // Of the vocabulary; where a scan of it is needed, others may use the arena meanwhile.
+  // From the vocabulary. If this takes a scan, others may use the arena meanwhile.
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 node);
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
-  struct Spelled {  // the tokens of an exit trie that were made of these characters before, so many of them
+  struct Spelled {  // the tokens of an exit trie after these characters only, within these bounds
     const std::vector<Letters>& before;
     Letters letters;
     u32 min = 0, max = kInf;
     bool has(u32 i) const { return before[i].within(letters) && before[i].chars >= min && before[i].chars <= max; }
   };
   void walk_exits(const ExitTrie& trie, Id state, const Spelled* only = nullptr, bool top = false);
-  using Ways = std::vector<std::pair<u8, Id>>;  // out of a class, by the byte
+  using Ways = std::vector<std::pair<u8, Id>>;  // out of a class: the byte, and the next state
   bool leave_all(const SpelledClass& of, const Ways& ways);
   bool semantic_spelled(const SelfLoop& loop, Id e);
   bool run_spelled(const Loop& loop);
@@ -220,7 +220,8 @@ class MaskBuilder {
   Id canonical(Id e) {
     return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest()) : e;
   }
-  // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
+  // Does it depend on a forgotten text which tokens below `node` are allowed, if e leads there? Then the node stays
+  // open.
   bool postponed(Id e, u32 node) {
     if (!arena_.has(e, kUnknownText)) return false;
     postponed_.push_back(node);
@@ -234,7 +235,7 @@ class MaskBuilder {
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
-  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else continues here
+  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it ended, and nothing else continues here
     return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
   }
   std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
@@ -281,7 +282,7 @@ class MaskBuilder {
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   bool resolve(Id state, Sum& sum);
-  // A mask is drawn on a scratch where there is one, and on words_ where it is put together from pieces.
+  // A mask is drawn on a scratch, if there is one; masks composed of pieces use words_.
   void set(int token) {
     if (scratch_)
       scratch_->set(token);
@@ -298,7 +299,7 @@ class MaskBuilder {
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
 
-  struct Drawing {  // while it lives there is a scratch
+  struct Drawing {  // while it lives, there is a scratch
     explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_scratch(); }
     ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
     MaskBuilder& builder;
@@ -313,14 +314,14 @@ class MaskBuilder {
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
   std::unique_ptr<MaskScratch> scratch_;
-  bool shared_ = false;  // several alternatives of one state are set into the same subtrees
+  bool shared_ = false;  // several alternatives of one state share the same subtrees
   struct Shared {        // while it lives
     explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
     ~Shared() { builder.shared_ = before; }
     MaskBuilder& builder;
     bool before;
   };
-  struct Apart {  // while it lives, another mask is drawn in the midst of this one
+  struct Apart {  // while it lives, another mask is drawn in the middle of this one
     Apart(MaskBuilder& b, Id e) : builder(b) {
       b.drawing_.push_back(e);
       swap();
@@ -342,16 +343,16 @@ class MaskBuilder {
     std::vector<int> tokens{};
     std::unique_ptr<MaskScratch> scratch{};
   };
-  std::vector<Id> drawing_;     // states whose masks are drawn so
-  bool exact_ = false;          // nothing is forgotten
+  std::vector<Id> drawing_;     // states whose masks are being drawn
+  bool exact_ = false;          // states are not canonicalised
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie
   std::vector<Id> exit_states_;
   std::vector<const Id*> rows_;
-  std::vector<u8> by_characters_;  // by depth: whether the state reads whole characters
+  std::vector<u8> by_characters_;  // by depth: does the state read whole characters?
   std::unordered_map<Id, SelfLoop> self_loops_;
-  // of the piece being made
+  // Of the piece in progress:
   struct Ending {
     Id state;
     u32 node;
@@ -365,7 +366,7 @@ class MaskBuilder {
   };
   std::vector<Ending> endings_;
   std::vector<ClassEnding> class_endings_;
-  std::vector<std::shared_ptr<const ExitTrie>> tries_;  // that are walked
+  std::vector<std::shared_ptr<const ExitTrie>> tries_;  // that are being walked
   std::vector<std::shared_ptr<std::vector<int>>> withouts_;
   u32 without_ = 0;
   bool share_ = false;  // subtrees may be pieces of their own
@@ -374,11 +375,11 @@ class MaskBuilder {
   u32 names_root_ = 0;
   ByteSet names_first_;
   std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
-  std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: with the node, below it
+  std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: including the node; below it
   std::map<std::pair<std::shared_ptr<const ExitTrie>, Id>, std::shared_ptr<Piece>> exit_parts_;
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
-  // what masks are put together from (see outcomes.cpp)
+  // What masks are composed of (see outcomes.cpp):
   struct KeyHash {
     std::size_t operator()(const std::array<u32, 3>& of) const {
       return static_cast<std::size_t>(BucketHash(u64{of[0]} << 32 | of[1]).add(of[2]).done());
@@ -429,31 +430,31 @@ class MaskBuilder {
   FlatMap<> near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
   Masks known_masks_;                         // by lexeme and outcomes
   std::size_t outcome_bytes_ = 0;
-  std::vector<u32> taken_;  // by outcome: the mask it was taken for last
+  std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
   bool blank_ = false;  // words_ are all 0
-  struct OwnSummary {   // one that other arenas do not know
+  struct OwnSummary {   // that other arenas cannot use
     u32 asked = 0;
     std::shared_ptr<const PrefixSummary> mask;
   };
   std::unordered_map<std::vector<Id>, OwnSummary, KeyHash> own_summaries_;  // by their parts
-  struct Free {  // the tokens of the keys without names that were asked for last
+  struct Free {  // the tokens of the keys without names requested last
     Id key = kEmpty;
     std::shared_ptr<const Words> base;
     MaskScratch::Diff diff;
   } free_;
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
-  std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others
   std::unordered_map<Id, bool> never_dies_;                        // by text
-  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by string of any text, with what follows it
   std::unordered_map<std::vector<Id>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
-  std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of the maps above own
+  std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of these maps own
   std::size_t& owned(Strategy s) { return owned_[static_cast<std::size_t>(s)]; }
   std::size_t memory(Strategy s) const;
   std::size_t lexed_memory() const;
   FlatMap<Id> shared_forms_;   // of unions
-  FlatMap<Id> stacked_forms_;  // of keys that are strings: by the string and what follows the key
+  FlatMap<Id> stacked_forms_;  // for keys as strings: by the string and what follows the key
 };
 
 }  // namespace guiderail

@@ -256,7 +256,6 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::make(Id form) {
   out_ = made.get();
   if (!by_chain(form)) take_below(form, 0);
   gather();
-  std::sort(made->others.begin(), made->others.end());
   made->others.shrink_to_fit();
   made->number = spelling_.new_number();
   return made;

@@ -17,7 +17,8 @@ class Outlooks {
   };
   View of(MaskBuilder& builder, Id state);
   // Notes in a proof which of these tokens a completion follows, as far as that is so of all states of this form.
-  void settle(Id state, const View& view, const Spelling::State& spelled, const Words& tokens, Spelling::Proof& proof);
+  void settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
+              Spelling::Proof& proof);
   // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
@@ -50,8 +51,10 @@ class Outlooks {
     bool always = false;  // a completion follows, whatever the token
     bool unclear = false;
     u32 bytes = 0;
-    std::shared_ptr<const Spelling::Proof> proof;  // of tokens of a class, null: none
-    std::vector<u32> proved, doubtful;             // within the piece
+    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class, null: none
+    std::vector<std::pair<u32, Id>> outcomes;  // tokens and where they lead,
+    std::size_t looked = 0;                    // of which so many were looked at:
+    std::vector<u32> proved, doubtful;         // within the piece
     struct Open {
       u32 token;
       Id to;
@@ -72,7 +75,7 @@ class Outlooks {
     }
   };
   Judged judge(const Ask& ask, u32 depth);
-  const Ahead& ahead(const Ask& ask);
+  Ahead& ahead(const Ask& ask);
   void look_ahead(const Ask& ask, Ahead& out);
   void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
   std::shared_ptr<const Spelling::Outlook> endless(Id state);

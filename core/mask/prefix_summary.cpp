@@ -1,6 +1,7 @@
-// Masks by heads. The tokens of a state h t are those that end within h, whatever t is, and those that t continues with
-// where h ends inside the token. The first part, and for the second all that h has to do with it, is found once for
-// each h that comes again and kept with the vocabulary: strings, numbers, any value, in whatever object they stand.
+// Masks by prefixes. The tokens of a state h t are those that end within h, whatever t is, and those that t continues
+// where h ends inside the token. The first part, and everything about the second that depends on h, is found once for
+// each h that recurs, and is kept with the vocabulary: for strings, numbers or any value, in whatever object they
+// occur.
 #include <algorithm>
 
 #include "mask/in_progress.hpp"
@@ -15,8 +16,8 @@ Hash string_summary(u32 way, Escapes mode) {
 }
 }  // namespace
 
-// Strings, keys or items in progress that any character may follow and leads back to e, all with the same escapes; then
-// only their quote.
+// Do all parts of e read strings, keys or items that any character may follow and that lead back to e, all with the
+// same escapes, until their quote?
 bool MaskBuilder::endless_string(Id e, Escapes& mode) {
   std::optional<Escapes> found;
   const bool any = each_in_progress(arena_, e, [&](const InProgress& part) {
@@ -31,8 +32,8 @@ bool MaskBuilder::endless_string(Id e, Escapes& mode) {
   return true;
 }
 
-// Is e an endless string (1), one that begins with its quote (2), or one with a blank before it or none (3)? 0: no.
-// `loop`: the string in progress.
+// Is e an endless string (1), such a string before its opening quote (2), or the latter after an optional blank (3)? 0:
+// none of these. `loop`: the string in progress.
 u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
   loop = e;
   if (endless_string(e, mode)) return 1;
@@ -47,8 +48,8 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
   return first.count() == 1 ? 3 : 0;
 }
 
-// Fills `out`; false if that takes more than `most` trie nodes or the head is not of a kind that it can be done for.
-// `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
+// Fills `out`. False if that takes more than `most` trie nodes, or if the prefix is of an unsuitable kind. `loop`: the
+// prefix is a string of any text, up to and including the quote that closes this state; or kEmpty.
 bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
   std::vector<u32> ends;
   std::size_t below = 0;
@@ -87,7 +88,8 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
   return true;
 }
 
-// The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
+// The prefixes that almost every JSON text meets. Each takes some milliseconds, paid once when a large vocabulary is
+// made.
 void MaskBuilder::warm(Vocabulary& vocabulary) {
   if (vocabulary.character_index().empty()) return;
   const Escapes mode = Escapes::Canonical;
@@ -105,8 +107,8 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   }
 }
 
-// Null: not known, and not worth it yet. `key`: none where other arenas do not know the parts. `make`: the head as an
-// expression.
+// Null: not known, and not yet worth making. `key`: none if other arenas cannot know the parts. `make`: returns the
+// prefix as an expression.
 template <class Make>
 std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::optional<Hash>& key, const Ids& parts,
                                                                Id loop, Make make) {
@@ -140,7 +142,7 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
   return made;
 }
 
-// May it stand in a head? What is not shared between states, or decides by what follows it, may not.
+// May this part belong to a prefix? Not if states do not share it, or if what follows it decides how it is read.
 bool MaskBuilder::summary_part(Id part) const {
   switch (arena_.node(part).kind) {
     case Kind::Members:
@@ -158,14 +160,14 @@ bool MaskBuilder::summary_part(Id part) const {
   }
 }
 
-// Does it begin with what stands after a value of JSON, and nothing else? Heads end there: so they are few.
+// Does it begin only with what follows a JSON value? Prefixes end there, so there are few of them.
 bool MaskBuilder::ends_value(Id part) const {
   ByteSet first = arena_.first(part);
   for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));
   return !first.any();
 }
 
-// The mask of the whole vocabulary from that of the state's head.
+// The mask of the whole vocabulary, from the summary of the state's prefix.
 bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (arena_.has(e, kUnknownText)) return false;
   std::shared_ptr<const PrefixSummary> head;
@@ -187,7 +189,7 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
       const auto hash = arena_.portable_hash(part);
       if (hash) key.add(*hash);
       portable = portable && hash;
-      ended = arena_.has(part, kHasRef);  // a rule is where a head ends
+      ended = arena_.has(part, kHasRef);  // a prefix ends after a rule
       tail = arena_.node(tail).tail();
     }
     if (parts.empty()) return false;

@@ -8,34 +8,34 @@ namespace guiderail {
 namespace {
 
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
-    {"excluded-texts", "root", "all but some texts: the mask of all, and where the two differ"},
+    {"excluded-texts", "root", "all texts but some: the mask of all texts, and where the two differ"},
     {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
-    {"keywords", "large", "a lexeme some texts of which are another terminal: as if there were none, then those"},
+    {"keywords", "large", "a lexeme with keywords among its texts: the mask without keywords, then those"},
     {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
     {"string-differences", "root", "a string that leads to another one: its mask, and where the two differ"},
-    {"counted-intersections", "large", "a counted class beside other demands: a class mask over a chain of states"},
-    {"free-loops", "strings", "strings and keys in progress that know nothing but a class: its class mask"},
+    {"counted-intersections", "large", "a counted class among other conditions: a class mask over a chain of states"},
+    {"free-loops", "strings", "strings and keys in progress, constrained only to a class: its class mask"},
     {"absorbing-strings", "strings", "strings that any character may follow: a class mask, then what leaves them"},
     {"class-loops", "strings", "C{m,n} t: the class mask of C, then t from where tokens leave it"},
     {"state-differences", "root", "a state that most characters lead to another one: its mask, and where they differ"},
     {"self-loops", "large", "a state that characters of a class lead back to: the class mask, then the exits"},
-    {"character-index", "root", "a class mask by how tokens are spelled, without a scan of the trie"},
-    {"lexed-pieces", "sharing", "lexed texts: masks put together from pieces by lexeme and by place in the grammar"},
+    {"character-index", "root", "a class mask from the characters of tokens, without a scan of the trie"},
+    {"lexed-pieces", "sharing", "lexed texts: masks composed of pieces, by lexeme and by position in the grammar"},
     {"distinct-lists", "sharing", "an item of a list of distinct values has the mask that it has alone"},
     {"keys-as-strings", "sharing", "a key that no token can turn into a name has the mask of a string"},
     {"counters", "sharing", "counts beyond the longest token, and texts of keys, are forgotten"},
-    {"elision", "sharing", "what a token hardly reaches is left out, and the tokens that do are read one by one"},
-    {"capped-groups", "sharing", "counts of groups are cut short as long as no token reaches the cut"},
+    {"elision", "sharing", "what tokens hardly reach is left out; those that reach it are read one by one"},
+    {"capped-groups", "sharing", "counts of groups are capped as long as no token reaches the cap"},
 }};
 
-struct Registry {  // of living builders
+struct Registry {  // of the living builders
   std::mutex mutex;
   std::vector<const StrategyCounts*> living;
   std::array<StrategyCounts::Count, kStrategies> retired{};
 };
 Registry& registry() {
-  static Registry* const one = new Registry;  // outlives every builder
+  static Registry* const one = new Registry;  // outlives all builders
   return *one;
 }
 
@@ -83,7 +83,8 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 }
 
 // -- the order --
-// Exact and cheap ones first; each may assume that those before it did not apply, but must be right without them.
+// Exact and cheap strategies first. Each may assume that the earlier ones did not apply, but must be right without
+// them.
 const std::array<MaskBuilder::Row, kMakers> MaskBuilder::kOrder{{
     {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::SeveralKeys, Reach::Strings, &MaskBuilder::several_keys},
@@ -107,7 +108,7 @@ bool MaskBuilder::by_strategy(Id e, u32 node, Reach least, Strategy first) {
   return false;
 }
 
-// Bytes that a strategy keeps.
+// The bytes that a strategy keeps.
 std::size_t MaskBuilder::memory(Strategy s) const {
   const std::size_t own = owned_[static_cast<std::size_t>(s)];
   switch (s) {
@@ -139,7 +140,7 @@ void MaskBuilder::count(Tally& to) const {
   to.add("pieces of masks", lexed_memory());
 }
 
-// All tokens below `node` that e can begin with; e is the state after the path to it.
+// Adds all tokens below `node` that e can begin with; e is the state after the path to the node.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole && by_strategy(e, node, node == 0 ? Reach::Root : Reach::Large)) return;
   walk(e, node);

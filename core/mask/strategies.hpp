@@ -1,6 +1,6 @@
-// The ways to a mask by name: what makes one, in the order in which they are tried, and what lets states share one.
-// The walk over the trie, which is always right, comes last. Each can be switched off, for tests and
-// benchmarks: then the next one in order, and in the end the walk, makes the same mask.
+// The strategies that make masks, by name: those that make one, in the order in which they are tried, and those that
+// let states share one. The walk over the trie, which is always right, comes last. Tests and benchmarks can switch off
+// each strategy: then the next one in order, and in the end the walk, makes the same mask.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace guiderail {
 
 enum class Strategy : u8 {
-  // make a mask, in this order (see strategies.cpp)
+  // They make a mask, in this order (see strategies.cpp):
   ExcludedTexts,
   SeveralKeys,
   Keywords,
@@ -27,9 +27,9 @@ enum class Strategy : u8 {
   ClassLoops,
   StateDifferences,
   SelfLoops,
-  // make a part of one
+  // This makes a part of one:
   CharacterIndex,
-  // let states share one
+  // These let states share one:
   LexedPieces,
   DistinctLists,
   KeysAsStrings,
@@ -43,12 +43,12 @@ inline constexpr std::size_t kMakers = static_cast<std::size_t>(Strategy::Charac
 
 struct StrategyInfo {
   const char* name;
-  const char* where;  // it applies
+  const char* where;  // where it applies
   const char* does;
 };
 const StrategyInfo& info(Strategy strategy);
 
-// What the strategies of one builder did. One thread at a time writes, any thread reads.
+// What the strategies of one builder have done. One thread at a time writes, any thread reads.
 class StrategyCounts {
  public:
   struct Count {
@@ -67,7 +67,7 @@ class StrategyCounts {
   void set_bytes(Strategy s, u64 bytes) const {
     cells_[static_cast<std::size_t>(s)].bytes.store(bytes, std::memory_order_relaxed);
   }
-  // Of all builders of the process that are or were; bytes of those that are.
+  // Of all builders that this process ever had; bytes only of living ones.
   static std::array<Count, kStrategies> all();
 
  private:
@@ -82,7 +82,7 @@ class StrategyCounts {
   std::array<Cell, kStrategies> cells_;
 };
 
-// Of the process. Guides that have made masks keep them.
+// Of the process. A guide keeps the masks that it has already made.
 class StrategySwitches {
  public:
   static bool on(Strategy s) {

@@ -1,5 +1,5 @@
-// Masks inside strings and keys: those that any character may follow, those that are names, and classes of characters
-// that are known by how tokens are spelled.
+// Masks inside strings and keys: strings that any character may follow, and classes of characters found through the
+// character index.
 #include <algorithm>
 
 #include "expr/outside.hpp"
@@ -7,7 +7,7 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-// A text that whatever is read can still become one of: any* x, or all but finitely many.
+// Can any continuation still become a match of the text? So with any* x, or with all but finitely many texts.
 bool MaskBuilder::takes_any(Id text, int depth) {
   const Node& n = arena_.node(text);
   if (depth > kMostTextNesting) return false;
@@ -35,8 +35,8 @@ bool MaskBuilder::takes_any(Id text, int depth) {
   }
 }
 
-// Does every character lead to texts that every character may follow? (Of [a-z]* [^a-z] .*, what is read can always be
-// continued, though it takes another character.)
+// Does every character lead only to texts that every character may follow? (In [a-z]* [^a-z] .*, every text can be
+// continued, although it may need one more character.)
 bool MaskBuilder::never_dies(Id text) {
   ByteSet first = CharSet::any()->first();
   first &= arena_.first(text);
@@ -45,7 +45,7 @@ bool MaskBuilder::never_dies(Id text) {
   if (auto it = never_dies_.find(text); it != never_dies_.end()) return it->second;
   const auto& any = CharSet::any()->automaton();
   const bool hit_before = arena_.cap_hit();
-  std::vector<std::pair<Id, u16>> seen{{text, CharSet::kStart}};  // and where in a character
+  std::vector<std::pair<Id, u16>> seen{{text, CharSet::kStart}};  // with the position inside a character
   bool all = true;
   for (std::size_t i = 0; i < seen.size() && all; ++i) {
     const auto [state, at] = seen[i];
@@ -58,12 +58,12 @@ bool MaskBuilder::never_dies(Id text) {
       all = next != kEmpty && !arena_.has(next, kUnknownText) && seen.size() <= kMostTexts;
     }
   }
-  if (!hit_before) arena_.clear_cap_hit();  // then it is "no", which is never wrong
+  if (!hit_before) arena_.clear_cap_hit();  // then the answer is no, which is never wrong
   never_dies_[text] = all;
   return all;
 }
 
-// Nothing but strings and keys in progress (else false); `all`: some of them may continue with any character.
+// Is e made only of strings and keys in progress? `all`: some of them may continue with any character.
 bool MaskBuilder::reads_any(Id e, bool& all) {
   return each_in_progress(arena_, e, [&](const InProgress& part) {
     if (part.what == InProgress::What::Item) return false;
@@ -77,8 +77,8 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
   });
 }
 
-// Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
-// each followed from its beginning.
+// Strings that any character may follow: all tokens of such characters, plus those tokens that leave the string, each
+// traced from its beginning.
 bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
@@ -92,7 +92,7 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
     if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
   }
   std::sort(exits.begin(), exits.end());
-  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` down
+  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` downwards
   std::vector<u32> down;
   for (u32 at : exits) {
     while (trie_.nodes[path.back().first].end <= at) path.pop_back();
@@ -108,7 +108,7 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   return true;
 }
 
-// The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
+// Adds the tokens of a class, and those that leave it by bytes on none of its paths. False: there are too many exits.
 bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
   CharacterIndex& index = vocabulary_.character_index();
   for (auto [byte, next] : ways)
@@ -127,7 +127,7 @@ bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
   return true;
 }
 
-// run_loop() for a class of which there is no class mask yet. False: that cannot be done.
+// run_loop() for a class without a class mask. False: impossible.
 bool MaskBuilder::run_spelled(const Loop& loop) {
   if (loop.min > 1 || loop.max != kInf) return false;
   auto of = vocabulary_.spelled_class(loop.chars);
@@ -153,7 +153,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
   return true;
 }
 
-// self_loops() for a class of which there is no class mask yet. False: that cannot be done.
+// self_loops() for a class without a class mask. False: impossible.
 bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   auto of = vocabulary_.spelled_class(loop.chars);
   if (!of) return false;
@@ -174,7 +174,7 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
 
 std::shared_ptr<ClassMask> MaskBuilder::class_mask(const CharSet::Ptr& chars, u32 node) {
   if (auto known = vocabulary_.known_class_mask(chars, node)) return known;
-  if (arena_.cap_hit()) return vocabulary_.class_mask(chars, node);  // that would count for others
+  if (arena_.cap_hit()) return vocabulary_.class_mask(chars, node);  // cap_hit() would hold for others, too
   const Arena::Outside outside(arena_);
   return vocabulary_.class_mask(chars, node);
 }

@@ -1,6 +1,6 @@
-// Word by word: nothing is done where all 32 tokens are allowed, and nothing is read of the logits where none is. The
-// loops over a word have a fixed length and no branch, so that compilers make vector instructions of them, whatever the
-// processor: a number is kept or replaced by a mask of its own width.
+// Applies masks word by word. Nothing is done if all 32 tokens are allowed, and no logits are read if none is. The
+// loops over a word have a fixed length and no branch, so that compilers vectorise them on any processor: a number is
+// kept, or replaced, by a mask of its own width.
 #include "run/apply.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace guiderail {
 namespace {
 
-// Bit k of the low bits of a word, for each number of a group.
+// Spreads the low bits of a word: bit k for number k of a group.
 template <class T, std::size_t N>
 constexpr std::array<T, N> kBits = [] {
   std::array<T, N> bits{};
@@ -31,7 +31,7 @@ inline void select(u16* x, u32 word, u16 infinity) {
 }
 
 inline void select(u64* x, u32 word, u64 infinity) {
-  std::array<std::int32_t, 32> keep;  // all ones or zeros; compilers compare numbers of 4 bytes only
+  std::array<std::int32_t, 32> keep;  // all ones or zeros; compilers only compare numbers of 4 bytes
   for (std::size_t k = 0; k < 32; ++k) keep[k] = (word & kBits<u32, 32>[k]) != 0 ? -1 : 0;
   for (std::size_t k = 0; k < 32; ++k) {
     const u64 wide = static_cast<u64>(std::int64_t{keep[k]});
@@ -64,7 +64,7 @@ void dense(T* x, std::size_t columns, const char* words, std::ptrdiff_t stride, 
   std::fill(x + covered, x + columns, infinity);
 }
 
-// Numbers that lie apart, or not at a multiple of their size.
+// Numbers that are not adjacent or not aligned.
 template <class T>
 void sparse(char* x, std::ptrdiff_t step, std::size_t columns, const char* words, std::ptrdiff_t stride,
             std::size_t covered, T infinity) {

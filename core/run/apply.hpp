@@ -7,7 +7,7 @@
 
 namespace guiderail {
 
-// Rows of logits, seen as unsigned numbers of their size, and of masks. Strides in bytes, of any sign.
+// Rows of logits, as unsigned numbers of their size. Strides are in bytes and may be negative.
 struct Logits {
   char* data;
   std::ptrdiff_t row_stride, stride;
@@ -21,8 +21,8 @@ struct Masks {
   std::ptrdiff_t row_stride, stride;
 };
 
-// In one row: the first `covered` columns by the mask, the others are not allowed. The mask has a bit for each covered
-// column.
+// Applies a mask, which has a bit for each covered column, to the first `covered` columns of a row. The other columns
+// are not allowed.
 void apply_row(const Logits& logits, const Masks& masks, std::size_t row, std::size_t covered);
 
 }  // namespace guiderail

@@ -1,4 +1,4 @@
-// Guides: masks of a program over a vocabulary, each made once, by whoever wants it first.
+// Guides: masks of a program over a vocabulary. Each is made once, by the first thread that needs it.
 #include "run/matcher.hpp"
 
 #include <algorithm>
@@ -11,9 +11,8 @@ namespace guiderail {
 namespace {
 constexpr const char* kMask = "the mask of this place in the text";
 constexpr const char* kToken = "reading this token";
-constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
 
-// A limit that the one who makes something has met; those who wait for the same have limits of their own.
+// A limit that one thread has met; threads that wait for the same result have limits of their own.
 bool of_work(const Error& error) { return error.code == "work" || error.code == "step-work"; }
 }  // namespace
 
@@ -29,7 +28,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     u32 token = 0;
     if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
       auto words = resolve(*set, symbols);
-      for (u32 w = 0; token == 0; ++w)  // it is not empty
+      for (u32 w = 0; token == 0; ++w)  // the set is not empty
         if ((*words)[w] != 0) {
           token = 32 * w + static_cast<u32>(std::countr_zero((*words)[w]));
           break;
@@ -64,7 +63,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
   for (const auto& set : set_of_symbol_)
     if (set) own_bytes_ += shared_bytes<Words>() + bytes_of(*set);
   if (!program_->vocabulary_) program_->serve(vocabulary_);
-  if (max_memory != 0) {  // of what is there from the start, a renewal frees nothing
+  if (max_memory != 0) {  // a renewal cannot free what exists from the start
     const Arena& arena = *program_->arena_;
     const u32 nodes = arena.node_count();
     budget_.bytes = std::max(max_memory, 2 * arena.memory());
@@ -75,11 +74,11 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
 
 void Guide::prepare(u32 masks) const {
   const std::shared_ptr<Program> program = this->program();
-  if (!Json::of(program->arena()).used()) return;  // a text of few tokens, or one of which nothing is known
+  if (!Json::of(program->arena()).used()) return;  // such a text is short, or cannot be guessed
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
   try {
-    const Work::Step step(program->step_work(), "this");  // of them all
+    const Work::Step step(program->step_work(), "this");  // for all masks together
     for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
       mask(*program, state);
       const int token = vocabulary_->longest_token(rest);
@@ -87,7 +86,7 @@ void Guide::prepare(u32 masks) const {
       rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
     }
   } catch (const Error&) {
-    // A limit, met by a text that was only guessed: it is for whoever reaches that state.
+    // A guessed text met a limit. The error is for whoever actually reaches that state.
   }
   Program::Lock lock(*program);
   program->note_size();
@@ -114,7 +113,7 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
   }
   if (set.but) {
     for (u32 s : vocabulary_->stops()) named[s >> 5] |= 1u << (s & 31);
-    for (u32 t = 0; t < count; ++t)  // a token of no bytes would get a text no further
+    for (u32 t = 0; t < count; ++t)  // a token without bytes would not advance the text
       if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) named[t >> 5] |= 1u << (t & 31);
     for (u32 w = 0; w < named.size(); ++w) named[w] = ~named[w];
     for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
@@ -124,7 +123,7 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
   return std::make_shared<const Words>(std::move(named));
 }
 
-// The symbols that a token is.
+// The symbols that a token matches.
 std::vector<u32> Guide::symbols_of(u32 token) const {
   std::vector<u32> symbols;
   if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end()) symbols = it->second;
@@ -142,7 +141,7 @@ std::shared_ptr<Program> Guide::start() {
   std::shared_ptr<Program> current = program();
   if (!current->outgrown()) return current;
   std::unique_lock renewing(renewal_, std::try_to_lock);
-  if (!renewing) return current;  // another thread is at it: one text more makes no difference
+  if (!renewing) return current;  // another thread is renewing it: one more text does no harm
   current = program();
   if (!current->outgrown()) return current;
   std::shared_ptr<Program> next = current->fresh();
@@ -201,7 +200,7 @@ const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Progra
   return entry;
 }
 
-// Special tokens that a state reads; ~s: those of a set, by its symbol.
+// The special tokens that a state reads; ~s: those of a set, by its symbol.
 std::vector<int> Guide::specials(Program& program, Id state) const {
   Arena& arena = *program.arena_;
   std::vector<int> found;
@@ -214,12 +213,12 @@ std::vector<int> Guide::specials(Program& program, Id state) const {
   return found;
 }
 
-// The mask of a form of states, which may leave tokens open.
+// The mask of a form, which may leave tokens open.
 const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id canonical) const {
   Arena& arena = *program.arena_;
   for (;;) {
     if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
-    std::optional<Hash> key;  // of what other programs may share
+    std::optional<Hash> key;  // of masks that other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
       key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
@@ -249,11 +248,11 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
   }
 }
 
-// The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
-// only how often something may still come share one mask, as long as no token reaches the cut.
+// The mask of a state that may count groups. First the counters are capped, so that states that differ only in such
+// counts share one mask, as long as no token reaches the cap.
 std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& builder, Id state) const {
   Arena& arena = *program.arena_;
-  struct Clear {  // of what a walk that was given up leaves
+  struct Clear {  // what an abandoned walk leaves behind
     ~Clear() { arena.clear_cap_hit(); }
     Arena& arena;
   } clear{arena};
@@ -305,7 +304,7 @@ CompletionDistance& Guide::distance(Program& program) const {
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
-  vocabulary_->bytes_below();  // or the search would make it under the mutex
+  vocabulary_->bytes_below();  // otherwise the search would make it under the mutex
   return program.deep(state, [&] { return new_need(program, state, thorough); });
 }
 
@@ -316,9 +315,9 @@ u32 Guide::new_need(Program& program, Id state, bool thorough) const {
     if (!thorough)
       if (const auto found = distance.found(state)) return *found;
     Program::Maker maker(program, Program::Making::Cost, state);
-    program.check_refused(maker.key(), kEnd);
+    program.check_refused(maker.key(), kSearchForEnd);
     if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
     try {
       return thorough ? distance.refine(state) : distance.of(state);
     } catch (const Error& error) {
@@ -335,7 +334,7 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
   while (!plenty()) {
     Program::Maker maker(program, Program::Making::Cost, state);
     if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
     u32 needed = distance.of(state);
     if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)
@@ -363,7 +362,7 @@ bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left)
     for (;;) {
       Program::Maker maker(program, Program::Making::Cost, after);
       if (!maker.begin(lock)) continue;
-      const Work::Step step(program.search_work(), kEnd, program.step_work());
+      const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
       return distance.suffices(before, token, after, left);
     }
   });
@@ -393,7 +392,7 @@ Id Guide::advance(Program& program, Id state, u32 token) const {
   return program.token_end(whole ? state : program.advance(state, bytes, token, read));
 }
 
-// Where a token may be a symbol of the constraint, too.
+// For a token that may also be a symbol of the constraint.
 Id Guide::advance_either(Program& program, Id state, u32 token) const {
   const Work::Step step(program.step_work(), kToken);
   Id as_unit = kEmpty;
@@ -404,7 +403,7 @@ Id Guide::advance_either(Program& program, Id state, u32 token) const {
 }
 
 std::size_t Guide::memory() const {
-  std::vector<std::shared_ptr<Program>> living;  // let go without the mutex
+  std::vector<std::shared_ptr<Program>> living;  // released without the mutex
   std::lock_guard lock(mutex_);
   std::size_t bytes = program_->memory() + own_bytes_;
   for (const auto& earlier : earlier_)

@@ -1,11 +1,11 @@
-// What a matcher has read, step by step. Histories share what they have in common: a copy holds the same blocks and
-// goes its own way from there, so that forking a text of any length takes no longer than forking an empty one.
+// What a matcher has read, step by step. Histories share their common part: a copy refers to the same blocks and
+// continues separately, so forking a text takes the same time at any length.
 //
-// Blocks form chains towards the beginning of the text. A block is only ever appended to. Whoever holds a place in it
-// sees the steps before that place, and nobody changes those; the first that continues from its end claims the next
-// slot, and anybody else begins a block of their own:
+// Blocks form chains towards the beginning of the text, and only grow. Whoever is at a place in a block sees the steps
+// before that place, and nobody changes these. The first history to continue from the end of the block claims the next
+// slot; any other begins a block of its own:
 //
-//   [a b c d] <- [e f g . .]       text 1 ends after g, its fork after e: what the fork reads next stands in a new
+//   [a b c d] <- [e f g . .]       text 1 ends after g, its fork after e: what the fork reads next goes into a new
 //                   ^- [x . .]     block, whose parent is the second one, up to e
 #pragma once
 
@@ -23,9 +23,9 @@ namespace guiderail {
 class History {
  public:
   struct Step {
-    Id before;           // the state it was read in
+    Id before;           // the state in which it was read
     std::int32_t token;  // -1: a string
-    u32 place;           // of the spelling it was read in, where that matters
+    u32 place;           // in canonical spelling: the place where it was read
   };
 
   History() = default;
@@ -47,7 +47,7 @@ class History {
     const bool full = block_ && used_ == block_->capacity;
     if (!block_ || full || !claim()) {
       Block* fresh = make(full ? 2 * block_->capacity : kFirst);
-      fresh->parent = block_;  // it holds what this one held
+      fresh->parent = block_;  // now the new block holds the old one
       fresh->parent_used = used_;
       fresh->start = size();
       fresh->filled.store(1, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ class History {
     block_->steps()[used_++] = step;
   }
 
-  // The first of the last `count` steps, which are forgotten. 1 <= count <= size().
+  // Removes the last `count` steps and returns the first of them. 1 <= count <= size().
   Step drop(std::size_t count) {
     while (count > used_) {
       count -= used_;
@@ -69,13 +69,13 @@ class History {
     return first;
   }
 
-  // The token of the last step; none without steps.
+  // The token of the last step; none if there are no steps.
   std::optional<std::int32_t> last_token() const {
     if (!block_) return std::nullopt;
     return block_->steps()[used_ - 1].token;
   }
 
-  // The tokens of the last `count` steps, or of all where there are fewer.
+  // The tokens of the last `count` steps; of all steps if there are fewer.
   std::vector<std::int64_t> last(std::size_t count) const {
     if (count > size()) count = size();
     std::vector<std::int64_t> out(count);
@@ -87,7 +87,7 @@ class History {
 
   void clear() { *this = History(); }
 
-  // Bytes of the blocks that nobody else holds.
+  // The bytes of the blocks that no other history holds.
   std::size_t memory() const {
     std::size_t bytes = 0;
     for (const Block* b = block_; b && b->holders.load(std::memory_order_relaxed) == 1; b = b->parent)
@@ -96,15 +96,15 @@ class History {
   }
 
  private:
-  static constexpr u32 kFirst = 8, kMost = 512;  // steps of a block
+  static constexpr u32 kFirst = 8, kMost = 512;  // steps in a block
 
   struct Block {
-    Block* parent = nullptr;  // held
-    std::size_t start = 0;    // steps before this block
-    u32 parent_used = 0;      // how much of it comes before this block
+    Block* parent = nullptr;  // keeps it alive
+    std::size_t start = 0;    // number of steps before this block
+    u32 parent_used = 0;      // how many of its steps come before this block
     u32 capacity;
     std::atomic<u32> holders{1};
-    std::atomic<u32> filled{0};  // steps that somebody has claimed
+    std::atomic<u32> filled{0};  // slots claimed so far
     explicit Block(u32 capacity) : capacity(capacity) {}
     Step* steps() { return reinterpret_cast<Step*>(this + 1); }
     const Step* steps() const { return reinterpret_cast<const Step*>(this + 1); }
@@ -115,7 +115,7 @@ class History {
     if (capacity > kMost) capacity = kMost;
     return new (::operator new(size_of(capacity))) Block(capacity);
   }
-  static void release(Block* block) noexcept {  // a long chain must not be a deep recursion
+  static void release(Block* block) noexcept {  // iterative: chains may be long
     while (block && block->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       Block* parent = block->parent;
       block->~Block();
@@ -123,7 +123,7 @@ class History {
       block = parent;
     }
   }
-  void leave() {  // for the parent
+  void leave() {  // for the parent block
     Block* parent = block_->parent;
     const u32 used = block_->parent_used;
     if (parent) parent->holders.fetch_add(1, std::memory_order_relaxed);
@@ -131,18 +131,18 @@ class History {
     block_ = parent;
     used_ = used;
   }
-  // The slot after the last step, if nobody else continued from there.
+  // Claims the slot after the last step, unless another history continued there.
   bool claim() {
     u32 expected = used_;
     if (block_->filled.compare_exchange_strong(expected, used_ + 1, std::memory_order_relaxed)) return true;
-    // What lies there was rolled back or belongs to a fork that has ended, if nobody else holds the block.
+    // If no other history holds the block, what lies there was rolled back or belongs to a finished fork.
     if (block_->holders.load(std::memory_order_acquire) != 1) return false;
     block_->filled.store(used_ + 1, std::memory_order_relaxed);
     return true;
   }
 
   Block* block_ = nullptr;
-  u32 used_ = 0;  // steps of the block that are this text's; not 0 where there is a block
+  u32 used_ = 0;  // steps of this text in the block; not 0 if there is a block
 };
 
 }  // namespace guiderail

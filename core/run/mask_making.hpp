@@ -1,4 +1,4 @@
-// What is made once, for all threads that want it: masks and counts of tokens. Included by matcher.cpp alone.
+// Makes masks and token counts once for all threads that want them. Internal to run/.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 
 namespace guiderail {
 
-// While it lives, this thread makes something, a mask of a state, say, and others that want the same wait for it. The
-// arena's mutex is held when it is made and when it ends, not always between.
+// While it lives, this thread makes something, such as the mask of a state, and others that want the same wait for it.
+// The arena's mutex is held when it begins and when it ends, but not always in between.
 class Program::Maker {
  public:
   Maker(Program& program, Making what, Id state)
       : program_(program), key_(u64{index_of(state)} << 2 | static_cast<u64>(what)) {}
-  // True: it is this one's to make. False: another thread has made it meanwhile, or tried; look again.
+  // True: this thread shall make it. False: another thread has made it meanwhile, or tried; look again.
   bool begin(Lock& lock) {
     for (InProgress& other : program_.in_progress_) {
       if (other.key != key_) continue;
       if (!other.watched) other.watched = std::make_shared<Made>();
       const std::shared_ptr<Made> watched = other.watched;
       lock.wait(program_.made_, [&] { return watched->done; });
-      if (watched->error) std::rethrow_exception(watched->error);  // the same would happen to this one
+      if (watched->error) std::rethrow_exception(watched->error);  // this thread would meet the same error
       return false;
     }
     program_.in_progress_.push_back({key_, nullptr});
@@ -51,8 +51,8 @@ class Program::Maker {
   std::exception_ptr error_;
 };
 
-// The program's builder of masks, when nobody else uses it; where one mask takes long, another one for this mask alone.
-// It has none of what the first has found so far, so it is no good for more than not to wait.
+// The program's mask builder, unless another thread uses it. If that takes long, a new builder for this mask alone. It
+// lacks all memos of the first one, so it only helps not to wait.
 class Program::Builder {
  public:
   Builder(Program& program, Lock& lock) : program_(program) {
@@ -73,7 +73,7 @@ class Program::Builder {
     if (own_) {
       std::erase(program_.spares_, own_.get());
     } else {
-      // What an error leaves half made goes with the builder, which only remembers.
+      // After an error, discards the builder, which holds only memos, with whatever is half made.
       if (!done_) program_.builder_.reset();
       program_.builder_taken_ = false;
       if (program_.builder_awaited_ != 0) program_.builder_free_.notify_one();

@@ -38,7 +38,7 @@ auto Matcher::placed(F f) const {
   }
 }
 
-// In the midst of its handling.
+// Called while an error is being handled.
 void Matcher::place(const Error& error) const {
   if (error.code != "step-work") throw;
   const std::string rules = program_->rules_ahead(at_.state);
@@ -93,7 +93,7 @@ std::size_t Matcher::validate(const std::vector<std::int64_t>& draft) const {
     if (draft[i] < 0 || draft[i] >= guide_->vocabulary().size()) return i;
     const u32 token = static_cast<u32>(draft[i]);
     const Position next = placed([&] { return guide_->advance(*program_, at, token); });
-    if (next.state == kEmpty)  // a stop token is the last that can be accepted
+    if (next.state == kEmpty)  // a stop token can only come last
       return i + (std::binary_search(stops_.begin(), stops_.end(), token) && guide_->may_end(*program_, at));
     at = next;
   }
@@ -113,7 +113,7 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
     std::fill(out, out + vocabulary.words(), ~u32{0});
     if (const u32 used = vocabulary.size() % 32; used != 0) out[vocabulary.words() - 1] = (u32{1} << used) - 1;
   };
-  std::vector<Position> states(draft.size() + 1);  // kEmpty: refused, or stopped
+  std::vector<Position> states(draft.size() + 1);  // kEmpty: rejected, or stopped
   std::vector<bool> accepted(draft.size(), false);
   states[0] = at_;
   placed([&] { return guide_->fill(*program_, at_, stops_, rows[0]); });
@@ -135,7 +135,7 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
 
 bool Matcher::accept_string(std::string_view bytes) {
   check_running("accept_string");
-  // counted as one token
+  // This counts as one token.
   const Id next = placed([&] { return program_->token_end(program_->advance(at_.state, bytes)); });
   if (next == kEmpty) return false;
   steps_.push_back({at_.state, -1, at_.spelled.place});

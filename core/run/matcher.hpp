@@ -1,10 +1,9 @@
 // Program: a compiled constraint. Guide: a program over a vocabulary, shared by any number of threads. Matcher: the
-// state of one generation, an id and the history that rollback needs; for one thread at a time.
+// state of one generation (an id, and the history that rollback needs), for one thread at a time.
 //
-// A program only grows: each text read may leave states behind, and for some constraints (the keys written in an
-// object, say) every text has states of its own. So a guide replaces a program that has grown too large by one that is
-// as it was when compiled. New texts start there; running ones stay where they are, and the last of them frees the old
-// program.
+// A program only grows: each text may leave states behind, and for some constraints (such as the keys written in an
+// object) every text has its own states. So a guide replaces a program that has grown too large by a copy of it as it
+// was when compiled. New texts start there. Running texts keep the old program, and the last of them frees it.
 #pragma once
 
 #include <chrono>
@@ -28,7 +27,12 @@ namespace guiderail {
 class SpelledTexts;
 class Outlooks;
 
-// Where a text is: in the constraint, and in its spelling where that must be canonical.
+// What the errors of step_work call a search for an end.
+inline constexpr const char* kSearchForEnd =
+    "the search for an end of the text, which may take 40 times as much as a mask,";
+static_assert(kSearchWork == 40);
+
+// The position of a text: in the constraint, and in its spelling if that must be canonical.
 struct Position {
   Id state = kEmpty;
   Spelling::State spelled{};
@@ -40,57 +44,57 @@ struct Budget {
   u32 nodes = kInf;
 };
 
-// An arena, its root, and the masks that hang on its nodes. A state is an id of one program.
-// Public functions take the arena's mutex themselves where they need it: who calls them does not hold it.
+// An arena, its root, and the masks stored with its nodes. A state is an id within one program.
+// Public functions take the arena's mutex where they need it: callers must not hold it.
 class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(std::shared_ptr<Arena> arena, Id root);
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  u64 serial() const { return serial_; }                            // no other program of the process has it
+  u64 serial() const { return serial_; }                            // unique in the process
   Id advance(Id state, std::string_view bytes, u32 token = kNone);  // kEmpty: refused; `token`: these bytes are it
-  // The same as far as it is known, without the mutex: how many bytes that were.
+  // kEmpty: rejected; `token`: has these bytes
   std::size_t advance_known(Id& state, std::string_view bytes) const;
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
-  Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
+  Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that matches several symbols
   bool live(Id state);
-  ByteSet next_bytes(Id state);  // exactly those that keep a match possible
+  ByteSet next_bytes(Id state);  // exactly those after which a match is possible
   std::vector<u32> next_symbols(Id state);
   std::string forced(Id state, std::size_t limit);
-  bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
-  std::string likely(Id state, std::size_t limit);  // how a completion may begin: a guess (see likely_text.cpp)
-  Id without_text(Id state);  // without the text of the key or item being read (see abstraction.hpp)
+  bool shortest(Id state, std::size_t limit, std::string& out);  // some completion; a shortest one if it is close
+  std::string likely(Id state, std::size_t limit);  // a guess at how a completion begins (see likely_text.cpp)
+  Id without_text(Id state);  // without the text of the key or item in progress (see abstraction.hpp)
   std::string dump(Id state);
   std::string rules_ahead(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }
   u64 step_work() const { return arena_->limits().step_work; }
   u64 search_work() const { return kSearchWork * step_work(); }
-  // Null: it is not made yet, or only as that of a form, which leaves tokens open.
+  // Null: not made yet, or only as the mask of a form, which leaves tokens open.
   const MaskEntry* known_mask(Id state) const {
     const MaskEntry* known = arena_->node(state).mask.load(std::memory_order_acquire);
     return known && !known->is_open() ? known : nullptr;
   }
-  std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free, masks included
+  std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free; includes masks
   std::vector<std::pair<const char*, std::size_t>> memory_parts();               // the same by name
   bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
-  // The same program as it was when compiled, its ids included, and without what was found by reading.
+  // A copy of the program as it was when compiled, with the same ids, without what was found while reading.
   std::shared_ptr<Program> fresh();
 
  private:
   struct Manner {
-    bool plain, forget;  // of printable ASCII only; states without the texts of keys
+    bool plain, forget;  // printable ASCII only; states without the texts of keys
     bool haste;          // any completion, not a shortest one
   };
-  // These take the mutex.
-  Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from after so many bytes of it
+  // These take the mutex:
+  Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from byte `read` on
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
   std::string forced_from(Id state, std::size_t limit);
   bool shortest_from(Id start, std::size_t limit, std::string& out);
   // requires: mutex held
   bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
-  // f(), which reads this state: where it is nested too deep for this thread's stack, on a deep one.
+  // Calls f(), which reads this state; on a deep stack if the state is nested too deeply for this thread's stack.
   template <class F>
   auto deep(Id state, F f) {
     const u32 most = arena_->limits().max_depth;
@@ -105,14 +109,14 @@ class Program : public std::enable_shared_from_this<Program> {
   }
   friend class Guide;
   friend class SpelledTexts;
-  // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
+  // Holds the arena's mutex. Before releasing it, updates the size of the program if that may have changed much.
   class Lock {
    public:
     explicit Lock(Program& program) : program_(program), lock_(program.arena_->mutex) {}
     ~Lock() { program_.note_growth(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
-    // Lets go of the mutex until something has come true, or for so long; true: it has.
+    // Releases the mutex until done() is true, or for at most some time. True: it is.
     template <class Done>
     void wait(std::condition_variable_any& for_news, Done done) {
       Patience::let_go();
@@ -131,7 +135,7 @@ class Program : public std::enable_shared_from_this<Program> {
   enum class Making : u32 { Mask, Form, Cost };
   class Maker;
   class Builder;
-  struct Made {  // of what others wait for
+  struct Made {  // what other threads wait for
     bool done = false;
     std::exception_ptr error;
   };
@@ -140,14 +144,14 @@ class Program : public std::enable_shared_from_this<Program> {
     std::shared_ptr<Made> watched;  // null: nobody waits
   };
   Program(const Program& compiled, std::shared_ptr<Arena> arena);
-  // requires, up to the members: mutex held
+  // requires, from here to the data members: mutex held
   void serve(std::shared_ptr<Vocabulary> vocabulary);
   void keep(std::shared_ptr<const MaskEntry> mask);
   void count(Tally& to) const;
   void note_size();
   void note_growth();
-  static u64 next_serial();  // without it
-  // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
+  static u64 next_serial();  // without the mutex
+  // What took too much work is not tried again: the answer stays the same, whatever the first try left behind.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
   }
@@ -156,92 +160,92 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Arena> arena_;
   Id root_;
   const u64 serial_ = next_serial();
-  // The vocabulary whose masks hang on the nodes; one program serves one vocabulary.
+  // The vocabulary of the masks stored with the nodes: a program serves only one.
   std::shared_ptr<Vocabulary> vocabulary_;
-  // What makes masks; while it has been at one mask for long, others make theirs with builders of their own.
+  // Makes the masks. While it takes long for one mask, other threads make theirs with builders of their own.
   std::unique_ptr<MaskBuilder> builder_;
   bool builder_taken_ = false;
-  u32 builder_awaited_ = 0;           // by so many threads
+  u32 builder_awaited_ = 0;           // by how many threads
   u64 builds_ = 0;                    // how often it was taken
-  std::vector<MaskBuilder*> spares_;  // in use
+  std::vector<MaskBuilder*> spares_;  // in use by other threads
   std::vector<InProgress> in_progress_;
-  std::condition_variable_any made_, builder_free_;  // with the arena's mutex
+  std::condition_variable_any made_, builder_free_;  // wait with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
-  std::unique_ptr<CompletionDistance> distance_;        // made when a budget is first asked for
-  std::shared_ptr<SpelledTexts> spelled_;               // made when a canonical spelling is first asked for
+  std::unique_ptr<CompletionDistance> distance_;        // made when first needed for a budget
+  std::shared_ptr<SpelledTexts> spelled_;               // made when first needed for a canonical spelling
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
-  std::unordered_set<u64> refused_;                     // masks, see Maker
-  FlatMap<Id> key_tokens_;                              // from states within keys, by the token; bounded
+  std::unordered_set<u64> refused_;                     // what took too much work: see Maker
+  FlatMap<Id> key_tokens_;                              // (state within a key, token) -> next state; bounded
   std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
-  u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // when the size was noted; since then
+  u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // at the last update of the size; locks since then
   std::atomic<std::size_t> bytes_{0};
   std::atomic<bool> outgrown_{false};
 };
 
-struct TokenTable {  // Guide::token_table: rows of states in CSR form
+struct TokenTable {  // the result of Guide::token_table: rows of states in CSR form
   std::vector<std::int64_t> indptr;
   std::vector<std::int32_t> token, next;
   std::vector<u8> accepting;
 };
 
-// Any number of threads may call its functions. They take the mutex of the program where they need it.
+// Any number of threads may call these functions. They take the mutex of the program where they need it.
 class Guide : public std::enable_shared_from_this<Guide> {
  public:
-  // `symbols`: the token of each special token that the program names, by its text. Where a set of tokens is named, the
-  // same, and else the token that is this text. `max_memory`: bytes beyond which
-  // new texts start on a fresh program (0: never).
+  // `symbols`: the token of each special token that the program names by its text. In a set of tokens, a name that is
+  // no special token is the token with this text. `max_memory`: bytes beyond which new texts start on a fresh program
+  // (0: never).
   Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
         const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory);
 
-  // The program of texts that start now. States are ids of one program: who keeps some keeps their program, too.
+  // The program for texts that start now. States are ids of one program: whoever keeps a state keeps its program, too.
   std::shared_ptr<Program> program() const;
-  // The same, for a text that does start: a fresh one if the last has outgrown its budget.
+  // The same, for a text that actually starts: a fresh program if the current one has outgrown its budget.
   std::shared_ptr<Program> start();
   // Would start() make a fresh program?
   bool outgrown() const { return program()->outgrown(); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
-  Id root() const { return root_; }  // of every program
-  // From now on, before any matcher is made: only texts in canonical spelling. Throws where there is none.
+  Id root() const { return root_; }  // the same in every program
+  // Allows only texts in canonical spelling from now on. Called before any matcher is made. Throws if there is none.
   void require(std::shared_ptr<Spelling> spelling);
-  const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any
-  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text reaches them.
+  const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any spelling
+  // For JSON, makes up to so many masks, of the first states of a likely text: almost every text reaches these.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
   bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;
-  // The same, without tokens after which more than `budget - 1` others are needed (see completion_distance.hpp). Throws
-  // budget-too-small if the state itself needs more than `budget`.
+  // The same, without the tokens after which more than `budget - 1` others are needed (see completion_distance.hpp).
+  // Throws budget-too-small if the state itself needs more than `budget`.
   bool fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const;
-  // Tokens that complete the text, stop tokens not counted: the fewest that were found; kInf: no completion was found.
+  // The number of tokens that complete the text, without stop tokens: the fewest found; kInf: no completion was found.
   u32 needed(Program& program, Id state, bool thorough) const;
   // See CompletionDistance::suffices.
   bool suffices(Program& program, Id before, u32 token, Id after, u32 left) const;
-  // kEmpty: refused; stop tokens are the matcher's business.
+  // kEmpty: rejected; the matcher handles stop tokens.
   Id advance(Program& program, Id state, u32 token) const;
-  // The same for texts whose spelling may matter.
+  // The same for texts whose spelling may matter:
   bool fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const;
   bool fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget, u32* out) const;
   u32 needed(Program& program, const Position& at, bool thorough) const;
   Position advance(Program& program, const Position& at, u32 token) const;
   bool may_end(Program& program, const Position& at) const;
-  // What may follow the tokens of a state.
+  // The next state for each token of each state.
   TokenTable token_table(std::size_t max_states) const;
-  std::size_t memory() const;  // of all programs that live
+  std::size_t memory() const;  // of all living programs
 
  private:
-  // These take the program's mutex.
+  // These take the program's mutex:
   Id advance_either(Program& program, Id state, u32 token) const;
   const MaskEntry* new_mask(Program& program, Id state) const;
   u32 new_need(Program& program, Id state, bool thorough) const;
   void within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const;
-  // requires: the program's mutex held; what is given the lock lets others in while it waits
+  // requires: the program's mutex held; functions with a lock release it while they wait
   std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
   const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
   CompletionDistance& distance(Program& program) const;
-  // Without a mutex.
+  // These take no mutex of a program:
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;
   SpelledTexts& spelled(Program& program) const;  // takes mutex_
@@ -249,26 +253,26 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::shared_ptr<Vocabulary> vocabulary_;
   std::shared_ptr<Spelling> spelling_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
-  std::vector<u32> token_of_symbol_;                         // of a set its first
-  std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: it is that one token
+  std::vector<u32> token_of_symbol_;                         // of a set, its first token
+  std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: the symbol is a single token
   std::vector<u32> set_symbols_;
   Id root_;
   Budget budget_;
-  std::size_t own_bytes_ = 0;  // of the above
+  std::size_t own_bytes_ = 0;  // of the members above
 
   std::mutex renewal_;        // held while a fresh program is made
-  mutable std::mutex mutex_;  // of what follows; never held for long
+  mutable std::mutex mutex_;  // for what follows; never held for long
   std::shared_ptr<Program> program_;
   std::vector<std::weak_ptr<Program>> earlier_;  // that matchers still use
 };
 
-// For one thread at a time (see Changing, Reading). Its functions take the program's mutex through the guide.
+// For one thread at a time (see Changing, Reading). The functions take the program's mutex through the guide.
 class Matcher {
  public:
   Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);
 
-  // While it lives, one thread changes the matcher, or several read it. Throws matcher-shared where that is not so
-  // already.
+  // While it lives, one thread changes the matcher, or several threads read it. Throws matcher-shared if that conflicts
+  // with another use.
   class Changing {
    public:
     explicit Changing(Matcher& of) : of_(of) {
@@ -297,22 +301,21 @@ class Matcher {
    private:
     const Matcher& of_;
   };
-  // For what is read at once.
+  // For something that is read at once.
   const Matcher& check_unchanging() const {
     if (users_.count.load(std::memory_order_acquire) < 0) refuse_user();
     return *this;
   }
 
   bool accept_token(std::int64_t token);
-  // The same, but false also where more than `budget - 1` tokens would be needed afterwards (see
-  // completion_distance.hpp).
+  // The same, but also false if more than `budget - 1` tokens would then be needed (see completion_distance.hpp).
   bool accept_within(std::int64_t token, std::int64_t budget);
   bool accept_string(std::string_view bytes);
-  // How many of these tokens could be accepted, one after the other; the matcher stays as it is.
+  // How many of these tokens could be accepted, one after the other. The matcher does not change.
   std::size_t validate(const std::vector<std::int64_t>& draft) const;
-  // The masks that a draft needs, the matcher staying as it is: rows[0] for now, rows[i + 1] for after draft[i], which
-  // follows draft[parents[i]] (-1: what was accepted so far). Tells which tokens of the draft can be accepted. Masks
-  // after others and after a stop token allow everything.
+  // The masks for a draft; the matcher does not change. rows[0] is for now; rows[i + 1] is for after draft[i], which
+  // follows draft[parents[i]] (-1: what was accepted so far). Returns which tokens of the draft can be accepted. After
+  // a rejected token or a stop token, the mask allows everything.
   std::vector<bool> fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
                                const std::vector<u32*>& rows) const;
   bool fill(u32* out) const;
@@ -323,27 +326,27 @@ class Matcher {
   void reset();
   std::string forced(std::size_t limit) const;
   bool accepting() const { return !terminated_ && guide_->may_end(*program_, at_); }
-  bool complete() const;  // accepting, and nothing but a stop token can follow
+  bool complete() const;  // accepting, and only a stop token can follow
   bool terminated() const { return terminated_; }
   Id state() const { return at_.state; }
   const Guide& guide() const { return *guide_; }
-  // What state() is an id of: the same from a start to the next reset, and in all forks.
+  // The program that state() belongs to: the same until the next reset, and in all forks.
   const std::shared_ptr<Program>& program() const { return program_; }
   const std::vector<u32>& stops() const { return stops_; }
   std::size_t step_count() const { return steps_.size(); }
-  // The tokens of the last steps, -1 for a string; of all where there are fewer.
+  // The tokens of the last steps, -1 for a string; of all steps if there are fewer.
   std::vector<std::int64_t> history(std::size_t last) const { return steps_.last(last); }
 
  private:
   void check_running(const char* what) const;
   template <class F>
-  auto placed(F f) const;  // f(), with errors that say where the text is
+  auto placed(F f) const;  // f(), with errors that name the position in the text
   [[noreturn]] void place(const Error& error) const;
   [[noreturn]] void refuse_user() const;
   struct Users {
-    std::atomic<int> count{0};  // that read it; -1: one changes it
+    std::atomic<int> count{0};  // number of readers; -1: one thread changes it
     Users() = default;
-    Users(const Users&) {}  // a copy has users of its own
+    Users(const Users&) {}  // a copy has its own users
   };
 
   mutable Users users_;
@@ -355,17 +358,18 @@ class Matcher {
   History steps_;
 };
 
-// Runs job(0..count-1) on native threads (0: as many as there are cores) and waits; the first exception is rethrown.
+// Runs job(0..count-1) on native threads (0: one per core) and waits; rethrows the first exception.
 void parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job);
 
-// The same without waiting: begun when made, waited for when destroyed.
+// The same without waiting: begins when constructed, and waits when destroyed.
 class Background {
  public:
   Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job);
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  void wait();  // does what no thread has begun; rethrows the first exception, once
+  // Does what no thread has begun; rethrows the first exception, once. For one thread at a time.
+  void wait();
   bool done() const;
 
  private:

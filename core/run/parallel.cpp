@@ -1,6 +1,6 @@
-// A small pool of native threads for batches of masks, shared by all calls. Threads are started when they are needed,
-// in a child of a fork once more, and end when there was nothing to do for a while. However many a call asks for, there
-// are no more than twice as many as cores.
+// A small pool of native threads for batches of masks, shared by all calls. Threads start when they are needed (again
+// in a forked child), and end after some idle time. However many a call requests, there are at most twice as many as
+// cores.
 #ifndef _WIN32
 #include <unistd.h>
 #endif
@@ -15,13 +15,13 @@
 namespace guiderail {
 namespace {
 
-constexpr auto kIdle = std::chrono::seconds(2);  // after which a thread ends: a batch comes every few milliseconds
+constexpr auto kIdle = std::chrono::seconds(2);  // after which a thread ends; batches come every few milliseconds
 
 unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 long process() {
 #ifdef _WIN32
-  return 1;  // no fork there
+  return 1;  // no fork on Windows
 #else
   return static_cast<long>(getpid());
 #endif
@@ -32,7 +32,7 @@ struct Task {
   const std::function<void(std::size_t)>* job = nullptr;
   std::atomic<std::size_t> next{0};
   std::atomic<std::size_t> finished{0};
-  std::atomic<unsigned> helpers{0};  // threads still at it
+  std::atomic<unsigned> helpers{0};  // threads still working
   std::mutex mutex;
   std::condition_variable done;
   std::exception_ptr error;
@@ -60,14 +60,14 @@ class Pool {
       task.helpers = helpers;
       try {
         for (; size_ < helpers; ++size_) std::thread([this] { loop(); }).detach();
-      } catch (...) {  // the system has no more: who waits does the work
+      } catch (...) {  // the system has no more threads: the waiting thread does the work
       }
     }
     wake_.notify_all();
   }
   void finish(Task& task) {
     task.work();
-    {  // nobody needs to begin any more
+    {  // no more helpers need to begin
       std::lock_guard lock(mutex_);
       task.helpers -= static_cast<unsigned>(std::erase(waiting_, &task));
     }
@@ -99,7 +99,7 @@ class Pool {
   unsigned size_ = 0;
 };
 
-Pool& pool() {  // without a lock, which somebody might hold while another thread forks
+Pool& pool() {  // lock-free: another thread might hold a lock at the time of a fork
   struct Owned {
     explicit Owned(long process) : owner(process) {}
     long owner;
@@ -110,7 +110,7 @@ Pool& pool() {  // without a lock, which somebody might hold while another threa
   if (known && known->owner == process()) return known->pool;
   auto fresh = std::make_unique<Owned>(process());  // threads do not survive a fork; the old pool is abandoned
   if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->pool;
-  return known->pool;  // another thread was sooner
+  return known->pool;  // another thread was faster
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ struct Background::Work {
   Task task;
   Pool* pool;
   long owner;
-  bool waited = false;
+  std::atomic<bool> waited{false};  // done() may be asked meanwhile
 };
 
 Background::Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job)
@@ -155,18 +155,18 @@ Background::~Background() {
   if (work_->owner == process())
     work_->pool->finish(work_->task);
   else
-    (void)work_.release();  // after a fork the threads are the parent's, and so is what they use
+    (void)work_.release();  // after a fork, the threads belong to the parent, and so does what they use
 }
 
 void Background::wait() {
-  if (std::exchange(work_->waited, true)) return;
+  if (work_->waited) return;
   if (work_->owner != process()) {
-    work_->task.next = 0;  // what the parent's threads had begun is theirs
+    work_->task.next = 0;  // what the parent's threads had begun stays with them
     work_->task.work();
-    if (work_->task.error) std::rethrow_exception(work_->task.error);
-    return;
+  } else {
+    work_->pool->finish(work_->task);
   }
-  work_->pool->finish(work_->task);
+  work_->waited = true;
   if (work_->task.error) std::rethrow_exception(work_->task.error);
 }
 

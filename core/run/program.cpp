@@ -1,4 +1,4 @@
-// Programs: a constraint's expressions, read without a vocabulary.
+// Programs: the expressions of a constraint, read without a vocabulary.
 #include "run/matcher.hpp"
 
 #include <algorithm>
@@ -11,12 +11,8 @@
 
 namespace guiderail {
 
-namespace {
-constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
-}  // namespace
-
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
-  Abstraction::of(*arena_);  // and with it all kinds that it knows: from here on they are only looked up
+  Abstraction::of(*arena_);  // makes all the families it uses: from here on they are only looked up
   arena_->finalize(root_);
   if (!arena_->live(root_)) root_ = kEmpty;
   note_size();
@@ -58,12 +54,12 @@ void Program::count(Tally& to) const {
 }
 
 void Program::note_refused(u64 key) {
-  if (faults::limit_failed()) return;  // on purpose: what was asked does not take too much
+  if (faults::limit_failed()) return;  // a deliberate failure: the work was not too much
   if (refused_.size() >= kMostRefused) refused_.clear();
   refused_.insert(key);
 }
 
-void Program::note_growth() {  // a sum of many parts: not after every byte that is read
+void Program::note_growth() {  // not after every byte: it sums up many parts
   const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
   if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
 }
@@ -75,7 +71,7 @@ void Program::note_size() {
   Tally all;
   count(all);
   bytes_.store(all.total, std::memory_order_relaxed);
-  // Masks that are shared are the vocabulary's, and yet not freed before the program.
+  // Shared masks belong to the vocabulary, but live at least as long as the program.
   if (all.total + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
     outgrown_.store(true, std::memory_order_relaxed);
 }
@@ -234,8 +230,6 @@ std::string Program::forced_from(Id state, std::size_t limit) {
   return out;
 }
 
-// A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
-// for then the states are few. Where the shortest is too far to be found so, some completion is looked for in haste.
 u64 Program::next_serial() {
   static std::atomic<u64> last{0};
   return ++last;
@@ -254,13 +248,15 @@ bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   return start != kEmpty && deep(start, [&] { return shortest_from(start, limit, out); });
 }
 
+// A* with a lower bound on the missing characters. For JSON, it first tries printable ASCII without escapes, and states
+// without the texts of keys: there are few of these. If a shortest completion is too far away, it searches for any.
 bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   Lock lock(*this);
-  const Work::Step step(search_work(), kEnd, step_work());
+  const Work::Step step(search_work(), kSearchForEnd, step_work());
   for (bool haste : {false, true}) {
-    bool all = true;  // whether every search saw all there is
+    bool all = true;  // no search has left out states
     for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // the states are few: the shortest of all
+      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // few states: the last search suffices
       bool some = false;
       if (search(start, limit, {plain, forget, haste}, out, some)) return true;
       all = all && !some;
@@ -270,7 +266,7 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   return false;
 }
 
-// One such search; `left`: whether states were left out for being too many.
+// One search. `left`: states were left out because there were too many.
 bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
   const std::size_t most = std::min<std::size_t>(arena_->limits().fuel, kMostSearchStates);
   const std::size_t weight = manner.haste ? kShortestHaste : 1;
@@ -304,7 +300,7 @@ bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& ou
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
       const Id next = seen(arena_->step_slow(state, byte));
       if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
-      if (depth + 1 + arena_->node(next).shortest > limit) return true;  // no end is near enough
+      if (depth + 1 + arena_->node(next).shortest > limit) return true;  // no end is close enough
       auto [it, fresh] = best.try_emplace(next, depth + 1);
       if (!fresh && it->second <= depth + 1) return true;
       it->second = depth + 1;

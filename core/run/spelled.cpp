@@ -34,7 +34,7 @@ void SpelledTexts::begin(const Guide& guide) {
     outlook_of_.clear();
   }
   bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
-                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0),
+                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory(),
                std::memory_order_relaxed);
 }
 
@@ -327,20 +327,39 @@ bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
   if (begins(state, spelled.place)) return true;
   if (spelled.last < 0) return need(state, spelled) != kInf;
   const Key key = key_of(state, spelled);
-  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
-  Seen seen;
-  u32 fuel = kSpelledFuel;
-  const bool found = go_on(state, spelled, fuel, seen);
-  if (!found && fuel > 0)
-    for (const Key& dead : seen) lives_.emplace(dead, false);
-  return lives_.emplace(key, found).first->second;
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
+  const Life found = look_for_life(state, spelled);
+  lives_.emplace(key, found);
+  return found == Life::Some;
+}
+
+// One completion is enough: along a text that is known; by few tokens; along a text that is looked for; by many tokens;
+// along texts after some of those. Where a search sees all that can be reached and finds none, there is none.
+SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& spelled) {
+  const bool known = shortest_.contains(alike(state));
+  if (known && by_text(state, spelled) != kInf) return Life::Some;
+  Search search{kFewSpelled};
+  if (go_on(state, spelled, search)) return Life::Some;
+  if (search.fuel == 0) {
+    if (!known && by_text(state, spelled) != kInf) return Life::Some;
+    search = {kSpelledFuel};
+    if (go_on(state, spelled, search)) return Life::Some;
+  }
+  if (search.fuel > 0) {
+    for (const Key& dead : search.seen) lives_.emplace(dead, Life::None);
+    return Life::None;
+  }
+  const std::size_t step = search.reached.size() / kSpelledTexts + 1;
+  for (std::size_t i = 0; i < search.reached.size(); i += step)
+    if (by_text(search.reached[i].first, search.reached[i].second) != kInf) return Life::Some;
+  return Life::Unknown;
 }
 
 // Does some character come that may begin a piece here, or may the text end?
 bool SpelledTexts::begins(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = {alike(state), place, -2};
-  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
   bool found = ends(state, {place, -1});
   const Spelling::Follow cuts = found ? 0 : spelling_.cuts(place);
   const Arena& arena = program_.arena();
@@ -362,66 +381,78 @@ bool SpelledTexts::begins(Id state, u32 place) {
     if (!std::exchange(known, true) && program_.advance(state, {&c, 1}) != kEmpty)
       found = need_any(state, place) != kInf;
   }
-  lives_.emplace(key, found);
+  lives_.emplace(key, found ? Life::Some : Life::None);
   return found;
 }
 
 // Through tokens that may come next, whether they begin a piece or not.
-bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
+bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& search) {
   const Key key = key_of(state, spelled);
-  if (auto it = lives_.find(key); it != lives_.end()) return it->second;
-  if (seen.size() >= kSpelledDepth) fuel = 0;
-  if (fuel == 0 || !seen.insert(key).second) return false;
-  std::vector<std::pair<Id, Spelling::State>> open;
+  if (auto it = lives_.find(key); it != lives_.end()) {
+    if (it->second == Life::Unknown) search.fuel = 0;
+    return it->second == Life::Some;
+  }
+  if (search.seen.size() >= kSpelledDepth) search.fuel = 0;
+  if (search.fuel == 0 || !search.seen.insert(key).second) return false;
+  const std::size_t from = search.reached.size();
   bool spent = false;
   bool found = each_token(state, [&](u32 token, Id next) {
-    if ((spent = fuel == 0)) return true;
+    if ((spent = search.fuel == 0)) return true;
     Work::spend();
     const Spelling::State after = spelling_.next(spelled, token);
     if (after.dead()) return false;
-    --fuel;
+    --search.fuel;
     if (begins(next, after.place)) return true;
-    open.push_back({next, after});
+    search.reached.push_back({next, after});
     return false;
   });
   found = found && !spent;
-  for (std::size_t i = 0; i < open.size() && !found; ++i) found = go_on(open[i].first, open[i].second, fuel, seen);
-  if (found) lives_.emplace(key, true);
+  const std::size_t end = search.reached.size();
+  for (std::size_t i = from; i < end && !found; ++i) {
+    const auto [next, after] = search.reached[i];
+    found = go_on(next, after, search);
+  }
+  if (found) lives_.emplace(key, Life::Some);
   return found;
 }
 
-bool SpelledTexts::allows(const Guide& guide, const Position& next) {
+// Most tokens that are asked for are bits of the mask that was made last, or proved in the same way.
+bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
   std::lock_guard lock(mutex_);
   begin(guide);
+  if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return (*mask_)[token >> 5] >> (token & 31) & 1;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  if (const auto known = outlook_of_.find(at.state); plain_ && known != outlook_of_.end())
+    if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook), token)) return true;
   return lives(next.state, next.spelled);
 }
 
+const Outlooks::View& SpelledTexts::view(Id state) {
+  if (const auto known = outlook_of_.find(state); known != outlook_of_.end()) return known->second;
+  auto made = program_.deep(state, [&] {
+    Program::Lock lock(program_);
+    Program::Builder builder(program_, lock);
+    auto found = outlooks_->of(*builder, state);
+    builder.done();
+    return found;
+  });
+  return outlook_of_.emplace(state, std::move(made)).first->second;
+}
+
 // What sets of tokens prove, of all states alike that share a form; the rest is left in open_.
-void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32* words) {
-  auto view = outlook_of_.find(state);
-  if (view == outlook_of_.end()) {
-    auto made = program_.deep(state, [&] {
-      Program::Lock lock(program_);
-      Program::Builder builder(program_, lock);
-      auto found = outlooks_->of(*builder, state);
-      builder.done();
-      return found;
-    });
-    view = outlook_of_.emplace(state, std::move(made)).first;
-  }
-  const auto proof = spelling_.proof(spelled, *view->second.outlook);
-  asked_.assign(words, words + spelling_.vocabulary().words());
+void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+  const Outlooks::View& view = this->view(state);
+  const auto proof = spelling_.proof(spelled, *view.outlook);
   spelling_.decide(spelled, *proof, strict_, words, open_);
-  if (!program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
+  if (open_.empty() || !program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
       spelling_.unnoted(*proof, open_).empty())
     return;
   program_.deep(state, [&] {
     Program::Lock lock(program_);
-    outlooks_->settle(state, view->second, spelled, open_, *proof);
+    outlooks_->settle(state, view, spelled, open_, *proof);
     return true;
   });
-  std::copy(asked_.begin(), asked_.end(), words);
+  guide.fill(program_, state, {}, words);
   spelling_.decide(spelled, *proof, strict_, words, open_);
 }
 
@@ -429,25 +460,45 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  const u32 count = spelling_.vocabulary().words();
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
+  masked_.reset();
   if (plain_) {
-    prove(state, spelled, words);
+    prove(guide, state, spelled, words);
   } else {
     spelling_.restrict(spelled, words);
-    open_.assign(words, words + spelling_.vocabulary().words());
+    open_.clear();
+    for (u32 w = 0; w < count; ++w)
+      for (u32 bits = words[w]; bits != 0; bits &= bits - 1)
+        open_.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
   }
-  const u32 count = spelling_.vocabulary().words();
-  for (u32 w = 0; w < count; ++w)
-    for (u32 bits = open_[w]; bits != 0; bits &= bits - 1) {
-      const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits)), bit = bits & (~bits + 1);
-      Work::spend();
-      const Id next = guide.advance(program_, state, token);
-      if (next != kEmpty && lives(next, spelling_.next(spelled, token)))
-        words[w] |= bit;
-      else
-        words[w] &= ~bit;
-    }
-  if (left != kInf) restrict_within(state, spelled, left, words);
+  for (u32 token : open_) {
+    Work::spend();
+    const Id next = guide.advance(program_, state, token);
+    const u32 bit = 1u << (token & 31);
+    if (next != kEmpty && lives(next, spelling_.next(spelled, token)))
+      words[token >> 5] |= bit;
+    else
+      words[token >> 5] &= ~bit;
+  }
+  if (left != kInf) return restrict_within(state, spelled, left, words);
+  const Key key{state, spelled.place, spelled.last};
+  mask_ = std::make_shared<const Words>(words, words + count);
+  masked_ = key;
+  if (masks_.has(identity(key))) return;  // another thread has made it meanwhile
+  masks_.add(identity(key), mask_, shared_bytes<Words>() + bytes_of(*mask_));
+  masks_.forget(kKeptMaskBytes);
+}
+
+bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) {
+  std::lock_guard lock(mutex_);
+  const Key key{state, spelled.place, spelled.last};
+  const auto* known = masks_.find(identity(key));
+  if (!known) return false;
+  mask_ = *known;
+  masked_ = key;
+  std::copy(mask_->begin(), mask_->end(), words);
+  return true;
 }
 
 // The first token of the completion that is known of a state; kNoToken: none is.
@@ -518,7 +569,7 @@ Position Guide::advance(Program& program, const Position& at, u32 token) const {
   const Spelling::State spelled = spelling_->next(at.spelled, token);
   if (spelled.dead()) return {};
   const Position next{advance(program, at.state, token), spelled};
-  return next.state != kEmpty && this->spelled(program).allows(*this, next) ? next : Position{};
+  return next.state != kEmpty && this->spelled(program).allows(*this, at, token, next) ? next : Position{};
 }
 
 bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const {
@@ -529,7 +580,9 @@ bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& s
 bool Guide::fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget,
                         u32* out) const {
   if (!spelling_) return fill_within(program, at.state, stops, budget, out);
-  fill(program, at.state, {}, out);
+  SpelledTexts& texts = spelled(program);
+  const bool known = budget == kInf && texts.recall(at.state, at.spelled, out);
+  if (!known) fill(program, at.state, {}, out);
   if (budget != kInf) {
     const u32 needed = this->needed(program, at, false);
     if (needed > budget)
@@ -539,8 +592,8 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
   }
   if (budget == 0)
     std::memset(out, 0, vocabulary_->words() * 4);
-  else
-    spelled(program).restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
+  else if (!known)
+    texts.restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
   spelling_->outward(out);
   if (may_end(program, at))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);

@@ -5,9 +5,9 @@
 //
 //   - one that begins a piece: where the constraint lets a character come that may begin one, every text that follows
 //     can be spelled. So nearly all tokens of a mask are proved by what may follow them (see outlook.hpp);
-//   - else the tokens that may follow within the piece are tried, and what may follow those, with bounded work. A
-//     search that ends has proved that there is no completion; one that meets the bound has found none, and the token
-//     is not allowed;
+//   - else a text that completes the state is spelled, and the tokens that may follow within the piece are tried, and
+//     what may follow those, with bounded work. A search that ends has proved that there is no completion; one that
+//     meets the bound spells texts after tokens that it has reached. If none is spelled so, the token is not allowed;
 //   - where a pre-tokenizer cannot read every text, or a text must be a token of its own, along a shortest text.
 #pragma once
 
@@ -30,10 +30,12 @@ class SpelledTexts {
   // Tokens that complete the text, stop tokens not counted, as far as was found; kInf: nothing completes it.
   u32 needed(const Guide& guide, Id state, const Spelling::State& spelled);
   // Is a token allowed that the constraint and the spelling allow, and that leads to this?
-  bool allows(const Guide& guide, const Position& next);
+  bool allows(const Guide& guide, const Position& at, u32 token, const Position& next);
   // Takes those tokens out of a mask of the constraint that cannot come, and those after which no completion of at most
   // `left` tokens was found.
   void restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words);
+  // Writes the mask of a place without a budget, if it is known.
+  bool recall(Id state, const Spelling::State& spelled, u32* words);
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -54,15 +56,27 @@ class SpelledTexts {
     u32 token = kNoToken;  // the first of them, where it is known
   };
   using Seen = std::unordered_set<Key, Hasher>;
+  struct Search {  // for a completion
+    u32 fuel;      // tokens that may still be looked at
+    Seen seen{};
+    std::vector<std::pair<Id, Spelling::State>> reached{};  // that could be looked at next
+  };
 
+  static Hash identity(const Key& key) {  // one to one
+    const u64 place = mix64(u64{index_of(key.state)} << 32 | key.place);
+    return {place + mix64(static_cast<u32>(key.last) ^ secrets.flat), place};
+  }
   void find_manner();
   bool replaceable(u8 byte) const;
   bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
-  void prove(Id state, const Spelling::State& spelled, u32* words);
+  const Outlooks::View& view(Id state);
+  void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
-  bool go_on(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen);
+  enum class Life : u8 { None, Some, Unknown };  // Unknown: no completion was found
+  Life look_for_life(Id state, const Spelling::State& spelled);
+  bool go_on(Id state, const Spelling::State& spelled, Search& search);
   template <class F>
   bool each_token(Id state, F f);
   u32 need(Id state, const Spelling::State& spelled);
@@ -90,8 +104,11 @@ class SpelledTexts {
   bool manner_known_ = false;
   bool plain_ = false;   // whatever the constraint lets come can be spelled, once it begins a piece
   bool strict_ = false;  // but not where a separate text is begun
-  Words open_, asked_;
-  std::unordered_map<Key, bool, Hasher> lives_;
+  std::vector<u32> open_;
+  LruCache<std::shared_ptr<const Words>> masks_{32};
+  std::optional<Key> masked_;          // the place whose mask was asked for last,
+  std::shared_ptr<const Words> mask_;  // and that mask
+  std::unordered_map<Key, Life, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // of a text that completes another state
     std::shared_ptr<const std::string> text;

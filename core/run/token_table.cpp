@@ -1,4 +1,4 @@
-// The closed form of a guide: its states × tokens, written out.
+// The closed form of a guide: a table of its states and tokens.
 #include <algorithm>
 
 #include "run/matcher.hpp"
@@ -32,7 +32,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       const Id next = arena.derive_symbol(state, symbol);
       return next != kEmpty && arena.live(next) ? next : kEmpty;
     };
-    std::unordered_map<u32, Id> units;  // where tokens of sets lead as such; as text they may lead elsewhere
+    std::unordered_map<u32, Id> units;  // where tokens of sets lead as units; as text, they may lead elsewhere
     if (!set_symbols_.empty()) {
       std::vector<u32> symbols;
       arena.first_symbols(state, symbols);

@@ -1,4 +1,4 @@
-// The mask of a state under a budget: without the tokens after which no end is near enough.
+// The mask of a state under a budget: it lacks the tokens after which no end is close enough.
 #include "search/token_walk.hpp"
 
 namespace guiderail {
@@ -9,7 +9,8 @@ std::size_t CompletionDistance::Branch::size() const {
   return out;
 }
 
-// The tokens of a state, by the states after them. Those are without texts where a state without texts tells of them.
+// The tokens of a state, grouped by the next state. That state is without texts if a state without texts decides the
+// token.
 CompletionDistance::Branches CompletionDistance::profile(Id state) {
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;
   if (profile_size_ > kMostProfiles) {
@@ -62,7 +63,7 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
       if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
         note(static_cast<u32>(token), next, false);
     }
-  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // others were first
+  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // another thread was first
   std::size_t size = 0;
   for (const Branch& branch : found) size += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
   const auto made = std::make_shared<const std::vector<Branch>>(std::move(found));
@@ -71,12 +72,12 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
   return made;
 }
 
-// What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
+// What is needed after a token, searched for only as far as it matters with `left` tokens left.
 u32 CompletionDistance::need(Id next, u32 left) {
   u32 needed = known(next);
   if (needed <= left || exhausted()) return needed;
-  if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
-  if (needed == kInf) {  // no search takes what those for other tokens need
+  if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // certainly more
+  if (needed == kInf) {  // leaves work for the searches of other tokens
     const std::size_t kept = work_ > kSearchShare ? work_ - kSearchShare : 0;
     work_ -= kept;
     needed = find(next);
@@ -132,9 +133,9 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
     least = std::min(least, needed);
     return needed <= left;
   };
-  std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
+  std::vector<u32> lost, far;  // states without texts that have no end, or none close enough
   const Branches branches = profile(state);
-  steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
+  steps_ = kFewSteps;  // with many tokens, one more or less does not matter
   for (const Branch& branch : *branches) steps_ -= std::min(steps_, branch.size());
   std::vector<const Branch*> allowed;
   for (const Branch& branch : *branches) {
@@ -149,9 +150,9 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       each_of(branch, [&](u32 token) { tokens.push_back(token); });
     }
   }
-  if (worst > left && !specials_.empty())  // else no token leads to two states, as text and as a unit
+  if (worst > left && !specials_.empty())  // otherwise no token leads to two states, as text and as a unit
     for (const Branch* branch : allowed) each_of(*branch, allow);
-  // With the texts there may be one, and where one was promised there is.
+  // With the texts there may be an end; where one was promised, there is.
   auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
     for (u32 token : tokens) {
       if ((!thorough || exhausted()) && least < known(state)) return;

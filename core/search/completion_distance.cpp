@@ -24,7 +24,7 @@ std::optional<u32> CompletionDistance::found(Id state) {
   return least == kInf && !known_.contains(state) ? std::nullopt : std::optional(least);
 }
 
-// A token as a unit, whatever it spells.
+// Reads a token as a unit, whatever its text.
 Id CompletionDistance::read_special(Id state, u32 token) {
   Id next = kEmpty;
   if (auto it = symbols_of_.find(token); it != symbols_of_.end())
@@ -57,7 +57,7 @@ u32 CompletionDistance::known(Id state) {
     if (auto it = known_.find(plain); it != known_.end()) least = std::min(least, it->second.tokens);
   if (const Id spent = leave(state); spent != state)
     if (auto it = known_.find(spent); it != known_.end()) least = std::min(least, it->second.tokens);
-  // A token that is read as text and as a unit leads to both: what completes one of them completes the union.
+  // A token read as text and as a unit leads to both: what completes one of them completes the union.
   if (!specials_.empty() && arena_.node(state).kind == Kind::Union)
     if (const std::span<const Id> parts = arena_.operands(state); parts.size() <= kFewParts)
       for (Id part : parts) least = std::min(least, known(part));
@@ -67,11 +67,11 @@ u32 CompletionDistance::known(Id state) {
 void CompletionDistance::begin(std::size_t work) {
   work_ = work;
   steps_ = kMostSteps;
-  work_kept_ = 1;  // an error may have left these
+  work_kept_ = 1;  // an error may have left these behind
   nodes_kept_ = 0;
   depth_ = 0;
   const u32 now = arena_.node_count();
-  if (most_nodes_ != 0) added_ += std::min(now - begun_at_, most_nodes_ - begun_at_);  // at most: others read, too
+  if (most_nodes_ != 0) added_ += std::min(now - begun_at_, most_nodes_ - begun_at_);  // an upper bound: others read
   const u32 share = arena_.limits().max_nodes / kNodesShare;
   begun_at_ = now;
   most_nodes_ = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
@@ -86,33 +86,33 @@ Id CompletionDistance::leave(Id state) {
 
 u32 CompletionDistance::of(Id state) {
   const Turn turn(*this);
-  // A way of so many bytes takes as many states, and a few expressions for each.
+  // A path of so many bytes passes as many states, and needs a few expressions for each.
   const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
   begin(2 * kMostSearchStates + far);
   most_nodes_ += std::min(far, arena_.limits().max_nodes / 4);
   const u32 needed = find(state);
-  if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // all that may be done for it was
+  if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // no search can do more
   return needed;
 }
 
 u32 CompletionDistance::find(Id state) {
   if (state == kEmpty) return kInf;
   if (const u32 least = known(state); least != kInf) return least;
-  if (known_.contains(state)) return kInf;            // was looked for
-  if (const Id spent = leave(state); spent != state)  // these are few
+  if (known_.contains(state)) return kInf;            // searched before, in vain
+  if (const Id spent = leave(state); spent != state)  // there are few such states
     if (const u32 least = find(spent); least != kInf) return least;
   unspelled_ = false;
   if (!complete(state)) {
     if (unspelled_ && !exhausted())
-      by_tokens(state, kFewByTokens, kInf);  // of texts that no tokens spell there are others
+      by_tokens(state, kFewByTokens, kInf);  // no tokens spell this completion, but they may spell others
     if (!exhausted()) known_.try_emplace(state);
   }
   return known(state);
 }
 
-// As Program::shortest: of JSON first of printable ASCII, and by states without the texts of keys, for they are few.
-// Where the shortest is too far to be found so, some completion is looked for in haste, and in the same manner first
-// the next time. Each search leaves half of what there is to those after it.
+// Like Program::shortest. For JSON, it first tries printable ASCII, and states without the texts of keys: there are few
+// of these. If the shortest completion is too far away, it searches for any in haste, and next time begins in the same
+// manner. Each search leaves half of the remaining work to the later ones.
 bool CompletionDistance::complete(Id state) {
   auto half = [](auto all, auto kept) { return all > kept ? kept + (all - kept) / 2 : kept; };
   auto search = [&](Manner manner, std::size_t work_kept, u32 nodes_kept) {
@@ -143,14 +143,14 @@ bool CompletionDistance::complete(Id state) {
   return false;
 }
 
-// What is at least missing, in bytes; exactly, where a completion is known.
+// A lower bound on the missing bytes; exact if a completion is known.
 u32 CompletionDistance::promise(Id e) const {
   if (auto it = known_.find(e); it != known_.end() && it->second.bytes != kInf) return it->second.bytes;
   auto it = bounds_.find(e);
   return it != bounds_.end() ? it->second : arena_.node(e).shortest;
 }
 
-// A better promise: a stack takes as much as its parts, the tails of which are searched on their own, inner ones first.
+// A better bound: a stack needs as much as its parts. Each tail is searched on its own, inner ones first.
 u32 CompletionDistance::refined(Id e, Manner manner) {
   if (arena_.node(e).kind != Kind::Concat) return promise(e);
   if (auto it = known_.find(e); it != known_.end() && it->second.bytes != kInf) return it->second.bytes;
@@ -181,7 +181,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   auto seen = [&](Id e) { return manner.forgetful ? forget(e) : e; };
   const Id start = seen(from);
   if (arena_.has(start, kUnknownText)) return false;
-  // In haste, all by the same measure: what is known better of some would make the others look nearer.
+  // In haste, one measure for all: better knowledge of some states would make the others look closer.
   auto missing = [&](Id e) { return manner.haste > 1 ? mul_sat(manner.haste, arena_.node(e).shortest) : promise(e); };
   struct Item {
     u32 total, depth;
@@ -213,7 +213,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
     if (joined || arena_.nullable(state)) {
       if (!joined) known_[state] = {0, 0, 0, kEmpty};
       u32 bytes = known_[state].bytes;
-      for (Id s = state; s != start;) {  // backwards, so that each part knows what follows
+      for (Id s = state; s != start;) {  // backwards, so that each state knows what follows
         const Way way = ways[s];
         Entry& entry = known_[way.from];
         const Entry before = entry;
@@ -223,9 +223,9 @@ bool CompletionDistance::complete(Id from, Manner manner) {
         s = way.from;
         try {
           count(s);
-        } catch (...) {  // a completion in bytes has its number of tokens
+        } catch (...) {  // a completion in bytes always has its number of tokens
           entry = before;
-          if (before.tokens == kInf) known_.erase(s);  // or it would be taken for one that was looked for in vain
+          if (before.tokens == kInf) known_.erase(s);  // otherwise it would look searched in vain
           throw;
         }
       }
@@ -244,7 +244,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
     const ByteSet first = arena_.first(state);
     arena_.each_byte(state, [&, state = state](u8 byte) {
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
-      const Id next = arena_.step_slow(state, byte);  // as a token: what is found then, any tokens can write
+      const Id next = arena_.step_slow(state, byte);  // as a token's end: then any tokens can spell it
       if (next != kEmpty) visit(byte, seen(arena_.token_end(next)));
       return true;
     });
@@ -259,7 +259,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   return false;
 }
 
-// The fewest tokens of the completion of a state, when those after it have been counted.
+// The fewest tokens that spell the completion of a state, once the states after it are counted.
 void CompletionDistance::count(Id state) {
   u32 least = kInf, node = 0;
   for (Id at = state; !arena_.nullable(at) || at == state;) {
@@ -278,7 +278,7 @@ void CompletionDistance::count(Id state) {
   lower(state, least);
 }
 
-// Breadth first over tokens: the least number, if the states are few; else nothing.
+// Breadth first over tokens: exact if there are few states, otherwise it finds nothing.
 bool CompletionDistance::by_tokens(Id from, std::size_t most, u32 deepest) {
   const Id start = forget(from);
   if (arena_.has(start, kUnknownText)) return false;
@@ -321,7 +321,7 @@ u32 CompletionDistance::refine(Id state) {
   }
   if (by_tokens(state, kMostByTokens, kInf)) return known(state);
   begin(kMostSearchWork);
-  for (int round = 0; round < kMostRounds && steps_ > 0 && !exhausted(); ++round) {  // a step ahead, all along the way
+  for (int round = 0; round < kMostRounds && steps_ > 0 && !exhausted(); ++round) {  // a step ahead, all along the path
     const u32 earlier = known(state);
     std::vector<Id> path{state};
     while (!arena_.nullable(path.back()) && path.size() <= earlier + 1 && steps_ > 0) {
@@ -336,7 +336,7 @@ u32 CompletionDistance::refine(Id state) {
   return known(state);
 }
 
-// The state after the token that is nearest to an end; kEmpty if none is known to be near one.
+// The state after the token that is closest to an end; kEmpty if none is known to be close.
 Id CompletionDistance::best_next(Id state) {
   u32 least = kInf;
   Id best = kEmpty;

@@ -1,17 +1,17 @@
-// How many tokens a text still needs: what makes a budget of tokens a promise.
+// How many tokens a text still needs: this makes a budget of tokens a promise.
 //
-// of(s) is the length of a completion of s that was really found, in tokens; stop tokens are not counted. So it is an
-// upper bound of the least number, and what the promise rests on is that it can be lived up to:
+// of(s) is the length of an actual completion of s, in tokens, without stop tokens. So it is an upper bound of the
+// least number. The promise rests on this invariant:
 //
-//   of(s) == 0 only where the text may end; otherwise some token leads from s to a state t with of(t) <= of(s) - 1
+//   of(s) == 0 only if the text may end; otherwise some token leads from s to a state t with of(t) <= of(s) - 1
 //
-// It holds because numbers are only ever lowered, and never below what a found completion shows. Whoever stays within
-// `of` of the next state <= what is left afterwards can always finish.
+// It holds because numbers are only ever lowered, and never below what an actual completion shows. Whoever keeps `of`
+// of the next state <= the number of tokens then left can always finish.
 //
 // A number is found in three ways, the cheap one always, the others where it matters:
-//   1. a completion that is shortest in bytes (A*, which joins completions found before), cut into the fewest tokens;
-//   2. one step ahead: 1 + the least over all tokens, whenever all of them were looked at for a mask;
-//   3. breadth first over tokens, which is exact where it finishes (see refine).
+//   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
+//   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
+//   3. breadth first over tokens, which is exact if it finishes (see refine).
 #pragma once
 
 #include <optional>
@@ -25,42 +25,42 @@ namespace guiderail {
 
 class CompletionDistance {
  public:
-  // `tokens`: the token of each symbol of the arena; where `sets` is not null, the first of these.
+  // `tokens`: the token of each symbol of the arena or, where `sets` is not null, the first token of the set.
   CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
                      const std::vector<std::shared_ptr<const Words>>& sets);
 
   // requires, here and below: mutex of the arena held. Several threads may search at once, taking turns (see
-  // Arena::make_room): what was found is shared, what a search keeps is its own.
-  u32 of(Id state);      // kInf: no completion was found within the limits
-  u32 refine(Id state);  // the same after a more thorough search
-  // of(state), if that is known.
+  // Arena::make_room). They share what is found, but not what a search keeps.
+  u32 of(Id state);      // kInf: no completion found within the limits
+  u32 refine(Id state);  // the same, after a more thorough search
+  // of(state), if known.
   std::optional<u32> found(Id state);
-  // The most that any next state needs; nullopt: not looked at yet.
+  // The most that any next state needs; nullopt: not examined yet.
   std::optional<u32> worst(Id state) const;
-  // ANDs `words` with the tokens after which at most `left` tokens more are needed.
+  // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
-  // Whether so many tokens complete the text after this one, which leads from the one state to the other. Looked at as
-  // for a mask: what restrict() leaves, this accepts.
+  // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts exactly what
+  // restrict() leaves.
   bool suffices(Id before, u32 token, Id after, u32 left);
   std::size_t memory() const;
 
  private:
   struct Entry {
     u32 tokens = kInf, bytes = kInf;
-    u32 edge = 0;  // of the completion: a byte, or kSpecial + a special token
+    u32 edge = 0;  // first edge of the completion: a byte, or kSpecial + a special token
     Id next = kEmpty;
   };
   struct Branch {
     Id next;
-    bool plain;  // next is without the texts that the state knows
+    bool plain;  // `next` is without the texts that the state knows
     std::vector<u32> tokens;
-    std::vector<std::pair<u32, u32>> spans = {};  // of nodes of the trie: all tokens there
-    std::size_t size() const;                     // tokens, at most
+    std::vector<std::pair<u32, u32>> spans = {};  // ranges of trie nodes: all tokens there
+    std::size_t size() const;                     // at most how many tokens
   };
-  struct Manner {    // of a search
+  struct Manner {    // of searching
     bool plain;      // printable ASCII only
-    bool forgetful;  // states without the texts of keys
-    u32 haste;       // 1: a shortest completion
+    bool forgetful;  // states without texts of keys
+    u32 haste;       // 1: finds a shortest completion
   };
   static constexpr u32 kSpecial = 256;
 
@@ -83,15 +83,15 @@ class CompletionDistance {
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);
-  // Calls f(token, next) for the tokens of a state, special ones included, until it is false; whole(node, next) where
-  // all below a node stays in a state; many(tokens, next) for sets of special ones; and open(node) for the subtrees of
-  // which a state without texts does not tell.
+  // Visits the tokens of a state, special ones included. f(token, next) returns false to stop. whole(node, next): all
+  // tokens below a node stay in one state. many(tokens, next): a set of special tokens. open(node): a state without
+  // texts cannot decide the tokens below this node.
   template <class F, class Whole, class Many, class Open>
   void each_token(Id state, F f, Whole whole, Many many, Open open);
   // Calls f(token) for the tokens of a branch.
   template <class F>
   void each_of(const Branch& branch, F f) const;
-  ByteSet staying(Id state);  // the bytes after which the state is the same
+  ByteSet staying(Id state);  // the bytes that leave the state as it is
   void lower(Id state, u32 tokens) {
     Entry& entry = known_[state];
     entry.tokens = std::min(entry.tokens, tokens);
@@ -101,30 +101,30 @@ class CompletionDistance {
   const Vocabulary& vocabulary_;
   const Trie& trie_;
   const BytesBelow& below_;
-  std::vector<u32> specials_;                             // tokens, by symbol
-  std::vector<std::shared_ptr<const Words>> sets_;        // the same of sets, else null
+  std::vector<u32> specials_;                             // by symbol: its token
+  std::vector<std::shared_ptr<const Words>> sets_;        // by symbol: its tokens, if it is a set; else null
   std::unordered_map<u32, std::vector<u32>> symbols_of_;  // by token
-  std::unordered_map<u32, std::vector<u32>> twins_;       // tokens spelled alike
+  std::unordered_map<u32, std::vector<u32>> twins_;       // tokens with the same text
   std::unordered_map<Id, Entry> known_;
-  std::unordered_map<Id, u32> bounds_;  // bytes that are missing at least, where more is known than the node tells
+  std::unordered_map<Id, u32> bounds_;  // lower bounds of the missing bytes that are better than the node's
   std::unordered_map<Id, u32> worst_;
-  std::unordered_map<Id, u32> looked_at_;  // so many tokens ahead, breadth first
+  std::unordered_map<Id, u32> looked_at_;  // how many tokens ahead, breadth first
   std::unordered_map<Id, Id> plain_;       // see Arena::without_values
   std::unordered_map<Id, Id> left_;        // see leave
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
-  u32 added_ = 0;  // expressions in the arena that searches added
+  u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
-  // of the search that has its turn
-  std::size_t work_ = 0;         // states that searches may still visit, and one
-  std::size_t steps_ = 0;        // tokens that may still be read where that is not for a mask
-  std::optional<Manner> hasty_;  // of the last search that came to an end, where that was one in haste
-  std::size_t work_kept_ = 1;    // of work_, for other searches
-  u32 nodes_kept_ = 0;           // of most_nodes_, the same
+  // Of the search whose turn it is:
+  std::size_t work_ = 0;         // states that searches may still visit, plus one
+  std::size_t steps_ = 0;        // tokens that may still be read except for masks
+  std::optional<Manner> hasty_;  // of the last successful search, if it was hasty
+  std::size_t work_kept_ = 1;    // the part of work_ for other searches
+  u32 nodes_kept_ = 0;           // the part of most_nodes_ for them
   u32 begun_at_ = 0;             // expressions in the arena
-  u32 most_nodes_ = 0;           // expressions that the arena may reach meanwhile
+  u32 most_nodes_ = 0;           // how many expressions the arena may reach
   int depth_ = 0;
-  bool unspelled_ = false;  // a completion was found that no tokens spell
+  bool unspelled_ = false;  // some completion found cannot be spelled with tokens
 };
 
 }  // namespace guiderail

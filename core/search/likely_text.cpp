@@ -1,4 +1,4 @@
-// A text as one would begin it, read off an expression: what is declared, in order, as little of each as possible.
+// A text as one would begin to write it, read off an expression: what is declared, in order, as briefly as possible.
 #include "search/likely_text.hpp"
 
 #include "base/thresholds.hpp"
@@ -7,14 +7,14 @@
 namespace guiderail {
 namespace {
 
-// The character that one would write, of ASCII; 0: none.
+// The ASCII character that one would write; 0: none.
 u8 plain_of(const ByteSet& set) {
   for (auto [from, to] : {std::pair{'a', 'z'}, {'0', '9'}, {'A', 'Z'}, {' ', '~'}})
     for (int c = from; c <= to; ++c)
       if (set.has(static_cast<u8>(c))) return static_cast<u8>(c);
   return 0;
 }
-// A sign, a fraction, an exponent.
+// Does it begin a part of a number: a sign, a fraction, an exponent?
 bool of_number(const ByteSet& first) {
   for (unsigned b = 0; b < 256; ++b)
     if (first.has(static_cast<u8>(b)) && std::string_view("+-.eE").find(static_cast<char>(b)) == std::string_view::npos)
@@ -23,8 +23,8 @@ bool of_number(const ByteSet& first) {
 }
 }  // namespace
 
-// Appends to `to.text`. It is a guess, made in one pass over the structure, which no search backs: who reads it stops
-// where it cannot continue. False: what comes next is not known, or there is enough.
+// Appends to `to.text`. This is a guess, made in one pass over the structure, without a search: the reader must stop
+// where it cannot continue. False: what comes next is unknown, or the text is long enough.
 bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
   if (to.text.size() >= to.limit || to.work == 0 || depth > kMostRuleDepth) return false;
   --to.work;
@@ -54,7 +54,7 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
         if (some == kEmpty && part != kEpsilon) some = part;
       return likely_text(arena, some, to, depth + 1);
     }
-    case Kind::Repeat: {  // what may be left out is written, except in numbers; lists are not continued
+    case Kind::Repeat: {  // writes optional parts, except in numbers; does not continue lists
       const u32 count = n.max == 1 && !of_number(arena.first(n.body())) ? 1 : n.min;
       for (u32 i = 0; i < count; ++i)
         if (!likely_text(arena, n.body(), to, depth + 1)) return false;

@@ -8,8 +8,8 @@
 namespace guiderail {
 
 struct Likely {
-  std::size_t limit;  // bytes; the last part may go beyond
-  std::size_t work;   // expressions that may still be looked at
+  std::size_t limit;  // in bytes; the last part may exceed it
+  std::size_t work;   // how many expressions may still be examined
   std::string text{};
 };
 // requires: mutex held

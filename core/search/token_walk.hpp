@@ -1,4 +1,4 @@
-// What a search for completions does at every state: its turn among others, and a walk over all tokens.
+// What a search for completions does at every state: it takes its turn, and walks over all tokens.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace guiderail {
 
-// While it lives, a search has its turn. What it keeps is put away while others have theirs.
+// While it lives, a search has its turn. What the search keeps is set aside while others have theirs.
 class CompletionDistance::Turn : public Arena::Aside {
  public:
   explicit Turn(CompletionDistance& of) : Arena::Aside(of.arena_), of_(of) {}
@@ -62,7 +62,7 @@ void CompletionDistance::each_token(Id state, F f, Whole whole, Many many, Open 
     const u32 depth = trie_.depths[n];
     const Id before = states[depth - 1];
     Id next = arena_.known_step(before, arena_.byte_class(node.byte));
-    if (next == before) {  // in the midst of a string: all that follows is known of it
+    if (next == before) {  // e.g. within a string: all that follows is known
       if (const ByteSet* below = below_.of(n)) {
         auto [it, fresh] = stay.try_emplace(before);
         if (fresh) it->second = staying(before);

@@ -13,10 +13,10 @@ constexpr u32 kFirst = 0x80, kEnd = 0x110000, kSurrogates = 0xD800, kAfterSurrog
 CharacterAtoms::CharacterAtoms(std::span<const CharSet::Ptr> sets, std::vector<u32> single) {
   struct Edge {
     u32 at;
-    Hash flip;  // the sum of the flips before a character tells its atom
+    Hash flip;  // the XOR of all flips up to a character identifies its atom
   };
   std::vector<Edge> edges{{kFirst, {}}, {kSurrogates, {}}, {kAfterSurrogates, {}}};
-  // Sums of random numbers: who chooses the sets does not know which of them cancel each other.
+  // XORs of random numbers: whoever chooses the sets does not know which of them cancel out.
   auto flip = [](u64 what) { return Identity(Of::Atom).add(what).done(); };
   for (std::size_t i = 0; i < sets.size() && edges.size() < kMostEdges; ++i)
     for (const Hash own = flip(i); auto [lo, hi] : sets[i]->ranges()) {

@@ -1,5 +1,5 @@
-// Characters that no set and no single character of a constraint tells apart: what is true of one of an atom is true of
-// all. Of characters beyond ASCII; those of ASCII are single bytes.
+// Atoms: classes of characters that no set and no single character of a constraint tells apart. What holds for one
+// character of an atom holds for all. Only characters beyond ASCII; those of ASCII are single bytes.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@ namespace guiderail {
 
 class CharacterAtoms {
  public:
-  static constexpr std::size_t kMostEdges = 100'000;  // of ranges that are sorted: some 10 ms
+  static constexpr std::size_t kMostEdges = 100'000;  // of sorted ranges: some 10 ms
   static constexpr u32 kMostAtoms = 1u << 12;
 
   CharacterAtoms(std::span<const CharSet::Ptr> sets, std::vector<u32> single);
-  bool usable() const { return !runs_.empty(); }  // else there are too many
+  bool usable() const { return !runs_.empty(); }  // false: there are too many atoms
   u32 count() const { return static_cast<u32>(samples_.size()); }
   std::size_t edges() const { return edges_; }
   std::size_t single() const { return single_; }
   u32 of(u32 character) const;
   u32 sample(u32 atom) const { return samples_[atom]; }
-  // Those with characters from `low` to `high`.
+  // The atoms with characters from `low` to `high`.
   const std::vector<u32>& within(u32 low, u32 high);
-  std::vector<CharSet::Ptr> sets() const;  // one for each atom with characters, in the order of their first ones
+  std::vector<CharSet::Ptr> sets() const;  // one for each atom, in the order of their first characters
   std::size_t memory() const;
 
  private:

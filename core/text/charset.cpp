@@ -25,7 +25,7 @@ Ranges normalise(Ranges in) {
   std::sort(cut.begin(), cut.end());
   Ranges out;
   for (auto r : cut) {
-    // U+D7FF and U+E000 are neighbours: nothing lies between them.
+    // U+D7FF and U+E000 are neighbours: no scalar value lies between them.
     bool touches =
         !out.empty() && (r.first <= out.back().second + 1 || (out.back().second == 0xD7FF && r.first == 0xE000));
     if (touches)
@@ -116,7 +116,7 @@ class Utf8 {
 struct Registry {
   std::mutex mutex;
   std::unordered_multimap<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
-  std::size_t sweep_at = 1024;  // forget dead entries when the table has doubled
+  std::size_t sweep_at = 1024;  // drop dead entries when the table has doubled
   void sweep() {
     std::erase_if(sets, [](const auto& entry) { return entry.second.expired(); });
     sweep_at = std::max<std::size_t>(1024, 2 * sets.size());
@@ -150,7 +150,7 @@ CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
     size_ += hi - lo + 1;
   }
   hash_ = identity.add(u64{ranges_.size()}).done();
-  // The set, what counts its holders, and its entry in the registry.
+  // The set, its reference counts, and its entry in the registry.
   charge(block_bytes(sizeof(CharSet)) + block_bytes(4 * sizeof(void*)) + block_bytes(6 * sizeof(void*)) +
          bytes_of(ranges_));
 }
@@ -174,7 +174,7 @@ CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
   while (it != last) {
     const auto old = it->second.lock();
     if (old && old->ranges_ == fresh->ranges_) return old;
-    it = old ? std::next(it) : r.sets.erase(it);  // one that is made and dropped over and over leaves no trail
+    it = old ? std::next(it) : r.sets.erase(it);  // repeated creation and destruction leaves no dead entries
   }
   r.sets.emplace(fresh->hash(), fresh);
   if (r.sets.size() > r.sweep_at) r.sweep();
@@ -228,7 +228,7 @@ void CharSet::build() const {
     for (std::size_t s = 0; s < automaton_.size(); ++s) column[s] = automaton_[s][b];
     classes_[b] = columns.emplace(column, static_cast<u8>(columns.size())).first->second;
   }
-  charge(bytes_of(automaton_));  // once: what fails above is begun again
+  charge(bytes_of(automaton_));  // last, so that a build that fails and starts over is counted once
 }
 
 void CharSet::build_once() const {

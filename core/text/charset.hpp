@@ -28,13 +28,13 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   static Ptr unite(const CharSet& a, const CharSet& b);
   static Ptr intersect(const CharSet& a, const CharSet& b);
   static Ptr invert(const CharSet& a);
-  static const Ptr& any();    // every scalar value
-  static void forget_dead();  // what was kept to find sets that nobody holds any more
+  static const Ptr& any();    // all scalar values
+  static void forget_dead();  // drops the registry entries of sets that no longer exist
 
   CharSet(const CharSet&) = delete;
   CharSet& operator=(const CharSet&) = delete;
   ~CharSet();
-  // What all sets of the process take together.
+  // The memory that all sets of the process take.
   static std::size_t all_bytes();
 
   const std::vector<Range>& ranges() const { return ranges_; }
@@ -46,11 +46,11 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
 
   const std::vector<std::array<u16, 256>>& automaton() const {
     if (!is_built_.load(std::memory_order_acquire)) [[unlikely]]
-      build_once();  // not asked every time: std::call_once costs more than most derivatives
+      build_once();  // checked first: std::call_once costs more than most derivatives
     return automaton_;
   }
-  const ByteSet& first() const;  // the bytes a character of the set can begin with
-  // Two bytes with equal values are treated alike by every state of the automaton.
+  const ByteSet& first() const;  // the bytes that a character of the set can begin with
+  // All states of the automaton treat two bytes of one class alike.
   const std::array<u8, 256>& byte_classes() const;
 
  private:

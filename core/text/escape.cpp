@@ -1,4 +1,4 @@
-// Spelled bytes of a JSON string to characters and back.
+// From the spelled bytes of a JSON string to characters, and back.
 #include "text/escape.hpp"
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 namespace guiderail {
 namespace {
 
-// EscapeAt packs: what is due next (3 bits), hexadecimal digits read (2), their value (12), the high surrogate (10).
+// EscapeAt packs the phase (3 bits), the number of hexadecimal digits read (2), their value (12), the high surrogate
+// (10).
 enum Phase : u32 { kDone, kLetter, kHex, kSecondBackslash, kSecondU, kLowHex };
 constexpr EscapeAt pack(Phase phase, u32 digits = 0, u32 value = 0, u32 high = 0) {
   return phase | digits << 3 | value << 5 | high << 17;
@@ -38,7 +39,7 @@ int hex_digit(u8 b, Escapes mode) {
   return -1;
 }
 
-// Written \u00xx in the canonical spelling.
+// Controls that the canonical spelling writes as \u00xx.
 const CharSet::Ptr& odd_controls() {
   static const CharSet::Ptr set = CharSet::make({{0, 7}, {0xB, 0xB}, {0xE, 0x1F}});
   return set;

@@ -11,29 +11,29 @@ enum class Escapes : u8 {
   All,        // every legal spelling
 };
 
-// Where the reader stands: 0 between characters, otherwise inside an escape.
+// The state of the reader: 0 between characters, otherwise inside an escape.
 using EscapeAt = u32;
 constexpr EscapeAt kBetween = 0;
 
 struct Unescaped {
   enum { Refused, Inside, Raw, Character } what;
   EscapeAt at = kBetween;  // Inside
-  u32 character = 0;       // Character: its code point. Raw: a byte that stands for itself
+  u32 character = 0;       // Character: its code point. Raw: a byte that represents itself
 };
 Unescaped unescape(EscapeAt at, u8 byte, Escapes mode);
 
-// The characters that the escape begun at `at` can still become.
+// The characters that the escape in progress at `at` can still become.
 CharSet::Ptr escape_range(EscapeAt at, Escapes mode);
 
-// The bytes that are left of it, at least.
+// The least number of bytes that complete it.
 u32 escape_left(EscapeAt at);
 
-// May the byte stand for itself?
+// May the byte represent itself?
 constexpr bool is_raw(u8 byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
-// The characters that stand for themselves.
+// The characters that may represent themselves.
 const CharSet::Ptr& raw_characters();
 
-// The bytes that can come next where the decoded text continues with one of `inner`.
+// The bytes that can come next if the decoded text continues with one of `inner`.
 ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode);
 
 std::string utf8(u32 code_point);

@@ -101,7 +101,7 @@ std::shared_ptr<const SpelledClass> CharacterIndex::spelled_class(const CharSet:
     classes_.clear();
     with_.clear();
   }
-  if (out) classes_.emplace(chars.get(), out);  // which keeps the set, and so its address
+  if (out) classes_.emplace(chars.get(), out);  // this keeps the set alive, and so its address unique
   return out;
 }
 

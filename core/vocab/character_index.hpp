@@ -1,5 +1,5 @@
-// Which characters the tokens are spelled with: the tokens of a class of characters, and those that leave it, without a
-// scan of the trie for each class. For classes with all or no characters beyond ASCII.
+// Which characters each token contains. It yields the tokens of a class of characters, and the tokens that leave the
+// class, without a scan of the trie. Only for classes that contain all or none of the characters beyond ASCII.
 #pragma once
 
 #include <map>
@@ -16,16 +16,16 @@ namespace guiderail {
 struct Trie;
 struct ExitTrie;
 
-struct Letters {  // a set of bytes: those of ASCII one by one, the others as one, and what is not UTF-8
+struct Letters {  // a set of bytes: ASCII one by one, the others as one; and whether anything is not UTF-8
   u64 low = 0, high = 0;
   bool beyond = false, broken = false;
-  u16 chars = 0;  // how many, where it is of one path
+  u16 chars = 0;  // the number of characters, if this describes one path
   bool within(const Letters& all) const {
     return !((low & ~all.low) | (high & ~all.high)) && beyond <= all.beyond && broken <= all.broken;
   }
 };
 
-// The tokens made only of characters of one set (the last may be unfinished).
+// The tokens that consist of characters of one set (the last may be unfinished).
 struct SpelledClass {
   CharSet::Ptr chars;
   Letters letters;
@@ -33,7 +33,7 @@ struct SpelledClass {
   std::size_t tokens = 0;
 };
 
-// What follows a byte inside of tokens, merged, with what stands before it.
+// What follows a byte within tokens, merged into one trie, and for each token the characters before the byte.
 struct SpelledExits {
   std::shared_ptr<const ExitTrie> trie;
   std::vector<Letters> before;  // by index of ExitTrie::tokens
@@ -43,23 +43,23 @@ class CharacterIndex {
  public:
   void build(const Trie& trie, u32 words, u32 longest);
   bool empty() const { return text_.empty(); }
-  // Null: not a class of the kind, or one of few tokens.
+  // Null: the class is of another kind, or has few tokens.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
-  // False: not a class of the kind.
+  // False: the class is of another kind.
   static bool letters_of(const CharSet& chars, Letters& out);
   bool many_exits(u8 byte) const { return exits_[byte].size() > kManyIndexExits; }
-  // Nodes after a whole character, by the byte that leads to them, in order.
+  // The nodes reached by this byte from a whole character, in order.
   const std::vector<u32>& nodes_at(u8 byte) const { return exits_[byte]; }
-  // Adds the tokens in which a character of ASCII occurs.
+  // Adds the tokens that contain an ASCII character.
   void add_users(u8 c, Words& to) const;
   bool no_exits(u8 byte) const { return exits_[byte].empty(); }
   std::shared_ptr<const SpelledExits> exits(u8 byte, const Trie& trie);
-  // The class with the tokens that leave it by this byte and end there.
+  // The tokens of the class, and those that leave it by this byte and end there.
   std::shared_ptr<const Words> dense_with(const SpelledClass& of, u8 byte, const SpelledExits& exits);
   std::size_t memory() const;
 
  private:
-  struct Users {  // tokens in which a character occurs
+  struct Users {  // the tokens that contain a character
     Words dense;
     std::vector<u32> few;
   };
@@ -69,8 +69,8 @@ class CharacterIndex {
   std::array<Users, 128> users_;
   Users beyond_, broken_;
   PagedVector<Letters> paths_;               // by node
-  std::array<std::vector<u32>, 256> exits_;  // nodes after a whole character, by their byte
-  mutable std::mutex mutex_;                 // of what follows
+  std::array<std::vector<u32>, 256> exits_;  // by byte: the nodes that it leads to from a whole character
+  mutable std::mutex mutex_;                 // for what follows
   std::map<const CharSet*, std::shared_ptr<const SpelledClass>> classes_;
   std::map<std::pair<const CharSet*, u8>, std::shared_ptr<const Words>> with_;
   std::array<std::shared_ptr<const SpelledExits>, 256> tries_;

@@ -1,5 +1,5 @@
-// Class masks from those of larger classes. Of a class that lacks few characters (no blanks, no slash) hardly a part of
-// the trie is another than that of all characters: only the nodes after those that it lacks are looked at.
+// Class masks made from those of larger classes. If a class lacks only few characters (blanks, a slash), its part of
+// the trie is almost that of all characters: only the nodes reached by the missing characters are examined.
 #include <algorithm>
 #include <span>
 
@@ -21,7 +21,7 @@ void clear_range(PagedVector<u64>& bits, u32 from, u32 to) {
 }
 }  // namespace
 
-// Null: there is no larger class at hand that differs little.
+// Null: no larger class is at hand that differs little.
 std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 root) {
   const auto& nodes = trie_.nodes;
   const u32 end = nodes[root].end;
@@ -36,9 +36,9 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     break;
   }
   if (!base || !base->dense) return nullptr;
-  // Bytes that begin a character which the larger class has, and this one lacks.
+  // The bytes that begin a character of the larger class that this class lacks.
   const ByteSet leads = CharSet::intersect(*base->chars, *CharSet::invert(*chars))->first();
-  Words cut(words(), 0);                       // tokens
+  Words cut(words(), 0);                       // tokens to remove
   std::vector<std::span<const u32>> suspects;  // nodes that such a byte leads to
   std::size_t count = 0;
   for (unsigned b = 0; b < 256; ++b) {
@@ -64,7 +64,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
       if (const int t = nodes[m].token; t >= 0) cut[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   };
   std::vector<u8> known(automaton.size(), 2);
-  auto whole = [&](auto& self, u16 state) -> bool {  // does any end of the character lead to one of the class?
+  auto whole = [&](auto& self, u16 state) -> bool {  // do all endings of the character lie in the class?
     if (state <= CharSet::kDone) return state == CharSet::kDone;
     if (known[state] == 2) {
       known[state] = 1;
@@ -72,7 +72,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     }
     return known[state];
   };
-  auto look = [&](auto& self, u32 n, u16 state) -> void {  // inside a character of the larger class
+  auto look = [&](auto& self, u32 n, u16 state) -> void {  // within a character of the larger class
     if (!out->is_alive(n)) return;
     const u16 s = automaton[state][nodes[n].byte];
     if (s == CharSet::kDead) return leave(n);
@@ -84,7 +84,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
       if (leads.has(static_cast<u8>(b)) && roots_[b] != kNoFan) look(look, roots_[b], CharSet::kStart);
   for (const auto& some : suspects)
     for (u32 n : some) look(look, n, CharSet::kStart);
-  // What leaves the larger class leaves this one, too. Below what is cut nothing counts.
+  // What leaves the larger class leaves this one, too. Nothing counts below a node that is cut.
   for (u32 n : base->exits)
     if (!base->is_alive(n)) boundary.push_back(n);
   boundary.insert(boundary.end(), base->splits.begin(), base->splits.end());

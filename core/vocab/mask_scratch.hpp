@@ -1,6 +1,6 @@
-// A bitset of tokens while a mask is made: a base that is shared, and what was changed of it. The few bases of recent
-// masks (nothing, any text, any key) stay laid out, so that a mask costs what differs from its base and no pass over
-// the whole vocabulary.
+// A bitset of tokens while a mask is made: a shared base, and the changes to it. The few bases of recent masks
+// (nothing, any text, any key) stay laid out, so a mask costs only what differs from its base, not a pass over the
+// whole vocabulary.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class MaskScratch {
 
   explicit MaskScratch(std::size_t words) : words_(words) {}
 
-  // Nothing is allowed, and there is no base yet.
+  // Starts a mask: nothing is allowed, and there is no base yet.
   void begin() {
     restore();
     sheet_ = nullptr;
@@ -54,7 +54,7 @@ class MaskScratch {
     mark(word);
   }
   bool has(u32 token) const { return sheet_ && (sheet_->words[token >> 5] >> (token & 31) & 1); }
-  // The first of them becomes the base.
+  // Adds a bitset. The first one becomes the base.
   void add(const std::shared_ptr<const Words>& dense) {
     if (!sheet_) return lay(dense);
     const u32* from = dense->data();
@@ -68,7 +68,7 @@ class MaskScratch {
       mark(static_cast<u32>(i));
     }
   }
-  // Where it differs from the base, by word.
+  // The words in which the mask differs from its base.
   void differences(Diff& out) const {
     out.clear();
     each_dirty([&](std::size_t from, std::size_t to) {
@@ -76,7 +76,7 @@ class MaskScratch {
       constexpr u32 kNothing[kBlock] = {};
       const u32* mine = sheet_->words.data() + from;
       const u32* base = sheet_->base ? sheet_->base->data() + from : kNothing;
-      u32 differ = 0;  // first which words, without a branch for each
+      u32 differ = 0;  // first finds these words, without branches
       for (std::size_t k = 0; k < to - from; ++k) differ |= u32{mine[k] != base[k]} << k;
       for (; differ; differ &= differ - 1) {
         const u32 k = static_cast<u32>(std::countr_zero(differ));
@@ -95,7 +95,7 @@ class MaskScratch {
   static constexpr std::size_t kBlock = 16, kSheets = 4;
   struct Sheet {
     std::shared_ptr<const Words> base;  // null: nothing
-    Words words;                        // differ from the base in dirty blocks only
+    Words words;                        // differs from the base in dirty blocks only
     std::vector<u64> dirty;
     u64 used = 0;
   };
@@ -132,7 +132,7 @@ class MaskScratch {
     Sheet* at = nullptr;
     if (sheets_.size() < kSheets) {
       if (sheets_.empty()) sheets_.reserve(kSheets);
-      Sheet made;  // whole before it is one of them: an empty one would be taken for a blank one
+      Sheet made;  // completed before it joins: an empty sheet would look like a blank one
       made.dirty.assign(words_ / (kBlock * 64) + 1, 0);
       made.words.resize(words_);
       at = &sheets_.emplace_back(std::move(made));

@@ -327,13 +327,13 @@ u64 Pretokens::readable() {
 
 // After a character that begins a piece the text is where one is that begins with it: nothing else is left to guess.
 u64 Pretokens::cuts(State state) {
-  if (auto it = cuts_.find(state); it != cuts_.end()) return it->second;
+  if (state < cuts_.size() && cuts_[state] != kNotAsked) return cuts_[state];
   u64 out = may_end(state) ? u64{1} << kEnd : 0;
   const u64 atoms = readable();
   for (u32 atom = 0; atom < atom_count_; ++atom)
     if ((atoms >> atom & 1) && includes(step(state, atom, true), step(kFresh, atom, true))) out |= u64{1} << atom;
-  cuts_.emplace(state, out);
-  return out;
+  if (cuts_.size() <= state) cuts_.resize(states_.size(), kNotAsked);
+  return cuts_[state] = out;
 }
 
 bool Pretokens::is_partial(State state) const {

@@ -85,7 +85,7 @@ class Pretokens {
   const std::vector<Level>& levels() const { return levels_; }
   u32 atom(u32 code_point) const { return static_cast<u8>(atoms_[code_point]); }
   std::size_t size() const { return states_.size(); }
-  std::size_t memory() const { return bytes_; }
+  std::size_t memory() const { return bytes_ + cuts_.capacity() * sizeof(cuts_[0]); }
 
  private:
   using Threads = std::vector<u32>;
@@ -129,10 +129,11 @@ class Pretokens {
   std::string atoms_;
   u64 broken_;
   static constexpr State kUnread = 0xFFFFFFFF;
+  static constexpr u64 kNotAsked = ~u64{0};
   u32 atom_count_ = 0;
   std::vector<bool> held_;
   std::optional<u64> readable_;
-  std::unordered_map<State, u64> cuts_;
+  std::vector<u64> cuts_;                  // by state; kNotAsked
   std::unordered_map<u64, State> either_;  // state, atom -> after a character that a piece ends before, or not
   std::map<std::string, u64> possible_;    // atoms, by how a character begins
   std::vector<Configs> states_;

@@ -40,7 +40,7 @@ VocabularyParts read_vocabulary(std::string_view file) {
     const u32 id = token(from, parts.size);
     parts.names.emplace(from.text(), id);
   }
-  for (std::size_t left = from.count(); left > 0; --left) {  // why tokens are not known: for people
+  for (std::size_t left = from.count(); left > 0; --left) {  // reasons why tokens are unknown: for people
     from.number();
     from.text();
   }

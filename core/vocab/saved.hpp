@@ -16,7 +16,7 @@ struct VocabularyParts {
   std::unordered_map<std::string, u32> names;  // of special tokens
 };
 
-// Reads a file that Python's Vocabulary.save has written; Error("saved-file") says what is wrong with it.
+// Reads a file written by Vocabulary.save (Python); Error("saved-file") says what is wrong with it.
 VocabularyParts read_vocabulary(std::string_view file);
 
 }  // namespace guiderail

@@ -163,7 +163,7 @@ void Spelling::plant(const Merges& merges) {
     tree.made = true;
     trees_[t] = tree;
     set_bit(own_, t);
-    if (tree.left != kNone) made_of_.emplace(pair_of(tree.left, tree.right), t);
+    if (tree.left != kNone) made_of_.set(pair_of(tree.left, tree.right), t);
   }
   for (u32 t = 0; t < count; ++t)
     if (!trees_[t].made && whole_ && is_piece(t)) odd_.push_back(t);
@@ -186,6 +186,7 @@ void Spelling::sort_disorderly() {
     }
     if (tree.orderly) continue;
     disorderly_.push_back(t);
+    disorderly_of_[tree.left].push_back(t);
     std::set<u32> before;
     for (u32 y = t; y != kNone; y = trees_[y].left)
       if (auto it = bound_before.find(y); it != bound_before.end()) before.insert(it->second.begin(), it->second.end());
@@ -249,6 +250,9 @@ void Spelling::sort_shapes() {
   }
   for (auto& [key, tokens] : by_atoms) {
     for (u32 t : tokens) shape_of_[t] = static_cast<u32>(shapes_.size());
+    const std::string before = shapes_.empty() ? std::string() : shapes_.back().atoms;
+    const auto end = std::mismatch(key.begin(), key.end(), before.begin(), before.end()).first;
+    alike_.push_back(static_cast<u32>(end - key.begin()));
     shapes_.push_back({key, std::move(tokens)});
   }
   std::stable_sort(broken_.begin(), broken_.end(),  // shorter ones first
@@ -277,8 +281,10 @@ void Spelling::hold_odd() {
   pretokens_.hold(std::move(held));
 }
 
-// Leaves open the tokens that bring a piece to the end of such a text, or towards it.
-void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
+// The tokens that bring a piece to the end of such a text, or towards it.
+const std::vector<u32>& Spelling::ends_below(u32 node) {
+  if (const auto known = ends_below_.find(node); known != ends_below_.end()) return known->second;
+  std::vector<u32> found;
   std::vector<std::pair<u32, u32>> open{{node, 0}};  // places in the texts, and in the trie of the tokens
   while (!open.empty()) {
     const auto [at, from] = open.back();
@@ -286,14 +292,11 @@ void Spelling::leave_ends(u32 node, u32* proved, u32* left) const {
     for (const auto& [byte, next] : odd_trie_[at]) {
       const u32 to = vocabulary_->child(from, byte);
       if (to == kNoFan) continue;
-      if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) {
-        const u32 bit = proved[token >> 5] & 1u << (token & 31);
-        proved[token >> 5] &= ~bit;
-        left[token >> 5] |= bit;
-      }
+      if (const int token = vocabulary_->trie().nodes[to].token; token >= 0) found.push_back(static_cast<u32>(token));
       open.push_back({next, to});
     }
   }
+  return ends_below_.emplace(node, std::move(found)).first->second;
 }
 
 // The same state without numbers, which matter only where a piece may not end.
@@ -318,14 +321,14 @@ u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
 // May b follow a? In order of ranks: a merge across is done if its parts are not taken in before.
 bool Spelling::pair(u32 a, u32 b) const {
   if (!trees_[a].made || !trees_[b].made) return false;
-  if (!trees_[a].orderly || !trees_[b].orderly) return played(a, b);
+  if (!trees_[a].orderly || !trees_[b].orderly) return played(steps(a), steps(b));
   u32 absorbed = kNone;  // the merge that takes x in
   for (u32 x = a;;) {
     u32 taken = kNone;
     for (u32 y = b;;) {
-      if (auto it = made_of_.find(pair_of(x, y)); it != made_of_.end()) {
-        const u32 rank = trees_[it->second].rank;
-        if (!trees_[it->second].orderly) return played(a, b);
+      if (const u32* made = made_of_.find(pair_of(x, y))) {
+        const u32 rank = trees_[*made].rank;
+        if (!trees_[*made].orderly) return played(steps(a), steps(b));
         if (rank < absorbed && rank <= taken) return false;
       }
       if (trees_[y].left == kNone) break;
@@ -336,6 +339,14 @@ bool Spelling::pair(u32 a, u32 b) const {
     absorbed = trees_[x].rank;
     x = trees_[x].right;
   }
+}
+
+bool Spelling::known_pair(u32 a, u32 b) {
+  if (rows_[a]) return (*rows_[a])[b >> 5] >> (b & 31) & 1;
+  if (const u8* known = pairs_.find(pair_of(a, b))) return *known != 0;
+  const bool found = pair(a, b);
+  pairs_.set(pair_of(a, b), found, kKnownPairs);
+  return found;
 }
 
 // How a token is made, merge by merge.
@@ -353,9 +364,8 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
     std::size_t best = 0;
     u32 least = kNone, made = 0;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i)
-      if (auto it = made_of_.find(pair_of(parts[i], parts[i + 1]));
-          it != made_of_.end() && trees_[it->second].rank < least) {
-        made = it->second;
+      if (const u32* one = made_of_.find(pair_of(parts[i], parts[i + 1])); one && trees_[*one].rank < least) {
+        made = *one;
         least = trees_[made].rank;
         best = i;
       }
@@ -367,11 +377,10 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
 }
 
 // The same step by step, where a merge is worth more than those of its parts.
-bool Spelling::played(u32 a, u32 b) const {
-  const std::vector<Step> left = steps(a), right = steps(b);
+bool Spelling::played(const std::vector<Step>& left, const std::vector<Step>& right) const {
   for (std::size_t i = 0, j = 0;;) {
-    if (auto it = made_of_.find(pair_of(left[i].last, right[j].first)); it != made_of_.end()) {
-      const u32 rank = trees_[it->second].rank;
+    if (const u32* made = made_of_.find(pair_of(left[i].last, right[j].first))) {
+      const u32 rank = trees_[*made].rank;
       if (rank < left[i].rank && rank <= right[j].rank) return false;
     }
     if (left[i].rank == kNone && right[j].rank == kNone) return true;
@@ -380,8 +389,15 @@ bool Spelling::played(u32 a, u32 b) const {
 }
 
 // Plays what a row by ranges does not tell.
-void Spelling::correct(u32 token, Words& out) const {
-  const auto play = [&](u32 other) { pair(token, other) ? set_bit(out, other) : clear_bit(out, other); };
+void Spelling::correct(u32 token, Words& out) {
+  const std::vector<Step> own = steps(token);
+  const auto follows = [&](u32 other) {
+    if (trees_[other].orderly) return pair(token, other);
+    const auto [known, fresh] = steps_of_.try_emplace(other);
+    if (fresh) known->second = steps(other);
+    return played(own, known->second);
+  };
+  const auto play = [&](u32 other) { follows(other) ? set_bit(out, other) : clear_bit(out, other); };
   if (!trees_[token].orderly) {
     out = own_;
     for (u32 x = token; x != kNone; x = trees_[x].right)
@@ -391,9 +407,9 @@ void Spelling::correct(u32 token, Words& out) const {
   }
   for (u32 other : disorderly_) set_bit(out, other);
   for (u32 x = token; x != kNone; x = trees_[x].right) {
-    for (u32 made : began_by_[x])
-      for (u32 i = begin_[trees_[made].right]; !trees_[made].orderly && i < end_[trees_[made].right]; ++i)
-        play(ordered_[i]);
+    if (auto it = disorderly_of_.find(x); it != disorderly_of_.end())
+      for (u32 made : it->second)
+        for (u32 i = begin_[trees_[made].right]; i < end_[trees_[made].right]; ++i) play(ordered_[i]);
     if (auto it = disorderly_after_.find(x); it != disorderly_after_.end())
       for (u32 other : it->second) play(other);
   }
@@ -439,13 +455,10 @@ const Words& Spelling::row(u32 token) {
 template <class F>
 void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
   std::vector<Pretokens::State> states{state};
-  const std::string* before = nullptr;
   for (u32 i = 0; i < shapes_.size(); ++i) {
+    if (states.back() == Pretokens::kDead && alike_[i] + 1 >= states.size()) continue;
     const std::string& atoms = shapes_[i].atoms;
-    std::size_t same = 0;
-    while (before && same < atoms.size() && same < before->size() && atoms[same] == (*before)[same]) ++same;
-    before = &atoms;
-    states.resize(std::min(states.size(), same + 1));
+    states.resize(std::min<std::size_t>(states.size(), alike_[i] + 1));
     while (states.size() <= atoms.size() && states.back() != Pretokens::kDead)
       states.push_back(
           pretokens_.step(states.back(), static_cast<u8>(atoms[states.size() - 1]), cut && states.size() == 1));
@@ -535,7 +548,7 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   }
   Pretokens::State begun = Pretokens::kDead, inside = Pretokens::kDead;
   if (trees_[token].made || whole_) begun = read(pieces, token, true);
-  if (state.last >= 0 && pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
+  if (state.last >= 0 && known_pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
   begun = pretokens_.unite(begun, inside);
   if (!odd_.empty()) begun = pretokens_.retag(begun, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
   if (begun == Pretokens::kDead) return {kDead, -1};
@@ -557,10 +570,13 @@ bool Spelling::may_end(const State& state) {
 
 std::size_t Spelling::memory() {
   std::lock_guard lock(mutex_);
-  std::size_t bytes = pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) +
-                                                             sizeof(began_by_[0]) + 2 * sizeof(std::pair<u64, u32>));
+  std::size_t bytes =
+      pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) + sizeof(began_by_[0]));
   for (const auto& masks : masks_)
     if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
+  bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
+  for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
+  for (const auto& [node, ends] : ends_below_) bytes += 64 + bytes_of(ends);
   return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
 }
 

@@ -18,6 +18,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/flat_map.hpp"
 #include "base/hashing.hpp"
 #include "base/lru_cache.hpp"
 #include "base/thresholds.hpp"
@@ -97,15 +98,20 @@ class Spelling {
     std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
   };
   // Those of them that a completion follows, as far as is known: of tokens that begin a piece, and of those within one.
-  // Then those that none follows, and those of which neither can be told of all states alike. Read under mutex_.
+  // Then those of which that is not known; `unclear`: of them, those of which it cannot be told of all states alike.
+  // Read under mutex_.
   struct Proof {
-    Words begins, inside, never_begins, never_inside, unclear;  // the last three: empty until there is one
+    Words begins, inside, open_begins, open_inside;
+    Words unclear;                       // empty until there is one
+    bool ranked = false;                 // whether what follows is known:
+    u32 shortest = kInf;                 // bytes of the shortest of `begins`
+    std::vector<u32> shortest_inside{};  // of `inside`, the shortest
   };
   enum class Answer : u8 { No, Yes, Unclear };
   std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook);
   void note(Proof& proof, u32 token, bool begins, Answer answer);
   // Of these tokens, those of which nothing was noted.
-  std::vector<u32> unnoted(const Proof& proof, const Words& tokens);
+  std::vector<u32> unnoted(const Proof& proof, const std::vector<u32>& tokens);
   // The places after a token that begins a piece, and after one within the piece, whatever the token before it; kDead:
   // there is none. `beside`: that it may have begun a separate text is left out.
   struct Ways {
@@ -114,14 +120,18 @@ class Spelling {
     bool none() const { return begins == kDead && inside == kDead; }
   };
   Ways ways(u32 place, u32 token);
-  bool follows(u32 last, u32 token);                     // within a piece; of tokens that were asked for often
-  bool meets(int last, const Proof& proof, u32& bytes);  // does one of the proved follow? `bytes`: of a short one
+  // Of these tokens, the first that may follow within a piece; kNoToken: none may.
+  u32 first_after(u32 last, const std::vector<u32>& tokens);
+  bool follows(u32 last, u32 token);
+  bool meets(int last, Proof& proof, u32& bytes);  // does one of the proved follow? `bytes`: of a short one
   std::shared_ptr<const Outlook> known_outlook(const Hash& of);
   void keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook);
   u64 new_number() { return ++numbers_; }
   // Of a mask, what is proved; `left`: what may come and is not. `strict`: nor is a token proved that leaves one of the
   // separate texts open.
-  void decide(const State& state, const Proof& proof, bool strict, u32* words, Words& left);
+  void decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left);
+  // Is this token, which may come, proved? One that is about to be a text of its own never is.
+  bool proves(const State& state, const Proof& proof, u32 token);
   // Characters that may begin the next piece, whatever readable characters follow.
   Follow cuts(u32 place);
   bool begins(u32 place, u8 ascii, bool strict);  // the same of one
@@ -186,11 +196,12 @@ class Spelling {
   void order();
   void sort_shapes();
   void hold_odd();
-  void leave_ends(u32 node, u32* proved, u32* left) const;
+  const std::vector<u32>& ends_below(u32 node);
   u32 walk_odd(u32 tag, std::string_view text) const;
   std::vector<Step> steps(u32 token) const;
-  bool played(u32 a, u32 b) const;
-  void correct(u32 token, Words& out) const;
+  bool played(const std::vector<Step>& left, const std::vector<Step>& right) const;
+  void correct(u32 token, Words& out);
+  bool known_pair(u32 a, u32 b);
   void forbid_after(u32 part, u32 absorbed, Words& out) const;
   const Words& row(u32 token);
   Pretokens::State untagged(Pretokens::State state);
@@ -203,6 +214,8 @@ class Spelling {
   void find_finishes();
   void take_broken(Pretokens::State state, bool cut, Masks& to);
   Follow cuts_after(Pretokens::State state);
+  void rank(Proof& proof) const;
+  Ways make_ways(u32 place, u32 token);
   const Proof& extent(u32 pieces, Follow after);
   Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
@@ -211,16 +224,18 @@ class Spelling {
   Pretokens pretokens_;
   bool whole_;
   std::vector<Tree> trees_;
-  std::unordered_map<u64, u32> made_of_;    // (left, right) -> token
+  FlatMap<> made_of_;                       // (left, right) -> token
   std::vector<std::vector<u32>> began_by_;  // tokens whose tree has this one at its left, by rank
   std::vector<u32> begin_, end_, ordered_;  // by token: its range in the order of left spines
   std::vector<u32> disorderly_;
   std::unordered_map<u32, std::vector<u32>> disorderly_after_;  // of them, those that a merge may bind to a part
+  std::unordered_map<u32, std::vector<u32>> disorderly_of_;     // and those whose tree has this one at its left
   std::vector<u32> odd_;                                        // tokens that only a whole piece can be
   std::vector<std::map<u8, u32>> odd_trie_;                     // of their texts; empty: there are none
   Separate separate_;
   std::unordered_set<u32> separate_tokens_;
   std::vector<Shape> shapes_;
+  std::vector<u32> alike_;  // by shape: atoms that it begins with as the one before does
   std::vector<Broken> broken_;
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
   ByteSet bytes_;                        // those that are tokens
@@ -245,6 +260,12 @@ class Spelling {
   std::vector<Place> places_;
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
+  static constexpr Follow kNotAsked = ~Follow{0};
+  std::vector<Follow> cuts_after_;                        // by state of the pre-tokenizer
+  AgingMap<Ways> ways_;                                   // by place and token
+  std::unordered_map<u32, std::vector<u32>> ends_below_;  // by node of odd_trie_
+  AgingMap<u8> pairs_;                                    // two tokens -> whether the one may follow the other
+  std::unordered_map<u32, std::vector<Step>> steps_of_;   // of disorderly tokens
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
   std::atomic<u64> numbers_{0};

@@ -13,6 +13,7 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostFinishes = 16'384;  // tokens tried to tell which characters one can become
 void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
+void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
 bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
 Hash key_of(u64 a, u64 b) { return {mix64(a ^ secrets.flat), mix64(b + 0x9E3779B97F4A7C15ull) ^ a}; }
 u32 code_point(std::string_view bytes) {
@@ -96,8 +97,11 @@ void Spelling::find_finishes() {
 }
 
 Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
-  if (!odd_.empty()) state = pretokens_.retag(state, [](u32) { return 1; });
-  return pretokens_.cuts(state);
+  if (odd_.empty()) return pretokens_.cuts(state);
+  if (state < cuts_after_.size() && cuts_after_[state] != kNotAsked) return cuts_after_[state];
+  const Follow found = pretokens_.cuts(pretokens_.retag(state, [](u32) { return 1; }));
+  if (cuts_after_.size() <= state) cuts_after_.resize(pretokens_.size(), kNotAsked);
+  return cuts_after_[state] = found;
 }
 
 // The tokens that are not made of whole characters, of those that may come in a state.
@@ -211,6 +215,12 @@ std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlo
     if (of.after_begins[kind] & follow) made->begins[word] |= of.begins[word] & bit;
     if (of.after_inside[kind] & follow) made->inside[word] |= of.inside[word] & bit;
   }
+  made->open_begins = of.begins;
+  made->open_inside = of.inside;
+  for (std::size_t w = 0; w < made->begins.size(); ++w) {
+    made->open_begins[w] &= ~made->begins[w];
+    made->open_inside[w] &= ~made->inside[w];
+  }
   const std::size_t bytes = 5 * bytes_of(made->begins);
   proofs_.add(key, made, bytes);
   proofs_.forget(kProofBytes);
@@ -219,26 +229,33 @@ std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlo
 
 void Spelling::note(Proof& proof, u32 token, bool begins, Answer answer) {
   std::lock_guard lock(mutex_);
-  if (proof.unclear.empty())
-    for (Words* words : {&proof.never_begins, &proof.never_inside, &proof.unclear}) words->assign(own_.size(), 0);
-  set_bit(answer == Answer::Unclear ? proof.unclear
-          : answer == Answer::Yes   ? (begins ? proof.begins : proof.inside)
-                                    : (begins ? proof.never_begins : proof.never_inside),
-          token);
+  if (answer == Answer::Unclear) {
+    if (proof.unclear.empty()) proof.unclear.assign(own_.size(), 0);
+    return set_bit(proof.unclear, token);
+  }
+  if (answer == Answer::Yes) set_bit(begins ? proof.begins : proof.inside, token);
+  clear_bit(begins ? proof.open_begins : proof.open_inside, token);
 }
 
-std::vector<u32> Spelling::unnoted(const Proof& proof, const Words& tokens) {
+std::vector<u32> Spelling::unnoted(const Proof& proof, const std::vector<u32>& tokens) {
   std::lock_guard lock(mutex_);
   std::vector<u32> out;
-  for_each_bit(tokens, [&](u32 token) {
+  for (u32 token : tokens)
     if ((proof.unclear.empty() || !(proof.unclear[token >> 5] >> (token & 31) & 1)) && is_piece(token))
       out.push_back(token);
-  });
   return out;
 }
 
 Spelling::Ways Spelling::ways(u32 at, u32 token) {
   std::lock_guard lock(mutex_);
+  const u64 key = u64{at} << 32 | token;
+  if (const Ways* known = ways_.find(key)) return *known;
+  const Ways made = make_ways(at, token);
+  ways_.set(key, made, kMostWays);
+  return made;
+}
+
+Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
   Ways out;
   if (!is_piece(token)) return out;
   const auto [asked, separate] = places_[at];
@@ -256,59 +273,99 @@ Spelling::Ways Spelling::ways(u32 at, u32 token) {
   return out;
 }
 
+// What follows a token that was asked for often is a row of bits; else few are asked one by one.
 bool Spelling::follows(u32 last, u32 token) {
   std::lock_guard lock(mutex_);
-  return row(last)[token >> 5] >> (token & 31) & 1;
+  return known_pair(last, token);
 }
 
-bool Spelling::meets(int last, const Proof& proof, u32& bytes) {
+u32 Spelling::first_after(u32 last, const std::vector<u32>& tokens) {
   std::lock_guard lock(mutex_);
-  const Words& after = last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(last));
-  u32 looked = 0;
-  bytes = kInf;
-  for (std::size_t w = 0; w < after.size() && looked < kFewWitnesses; ++w)
-    for (u32 bits = proof.begins[w] | (proof.inside[w] & after[w]); bits != 0 && looked < kFewWitnesses;
-         bits &= bits - 1) {
-      const u32 token = static_cast<u32>(32 * w) + static_cast<u32>(std::countr_zero(bits));
-      bytes = std::min(bytes, static_cast<u32>(vocabulary_->bytes(token).size()));
-      ++looked;
-    }
-  return looked > 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i == kFewPairs) row(last);
+    if (known_pair(last, tokens[i])) return tokens[i];
+  }
+  return kNoToken;
 }
 
-void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, Words& left) {
+void Spelling::rank(Proof& proof) const {
+  if (std::exchange(proof.ranked, true)) return;
+  const auto bytes = [&](u32 token) { return static_cast<u32>(vocabulary_->bytes(token).size()); };
+  for_each_bit(proof.begins, [&](u32 token) { proof.shortest = std::min(proof.shortest, bytes(token)); });
+  std::vector<u32> found;
+  for_each_bit(proof.inside, [&](u32 token) { found.push_back(token); });
+  const std::size_t most = std::min<std::size_t>(found.size(), kFewWitnesses);
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most), found.end(),
+                    [&](u32 a, u32 b) { return bytes(a) < bytes(b); });
+  proof.shortest_inside.assign(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most));
+}
+
+// Few of those that follow are asked one by one, short ones first, before the whole row is.
+bool Spelling::meets(int last, Proof& proof, u32& bytes) {
+  std::lock_guard lock(mutex_);
+  rank(proof);
+  bytes = proof.shortest;
+  if (bytes != kInf || last < 0) return bytes != kInf;
+  u32 found = kNoToken;
+  for (std::size_t i = 0; i < proof.shortest_inside.size() && found == kNoToken; ++i)
+    if (known_pair(static_cast<u32>(last), proof.shortest_inside[i])) found = proof.shortest_inside[i];
+  if (found == kNoToken) {
+    const Words& after = row(static_cast<u32>(last));
+    for (std::size_t w = 0; w < after.size() && found == kNoToken; ++w)
+      if (const u32 both = proof.inside[w] & after[w]; both != 0)
+        found = static_cast<u32>(32 * w) + static_cast<u32>(std::countr_zero(both));
+  }
+  if (found != kNoToken) bytes = static_cast<u32>(vocabulary_->bytes(found).size());
+  return found != kNoToken;
+}
+
+bool Spelling::proves(const State& state, const Proof& proof, u32 token) {
   std::lock_guard lock(mutex_);
   const auto [pieces, separate] = places_[state.place];
-  const Masks& of = masks(untagged(pieces));
-  const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
+  const u32 word = token >> 5, bit = 1u << (token & 31);
+  if (!is_piece(token) || (!separate_.none() && separate_.read(separate, vocabulary_->bytes(token)) != 0)) return false;
+  bool plain = true;
+  pretokens_.each_tag(pieces, [&](u32 tag) { plain = plain && tag < 2; });
+  return plain && ((proof.begins[word] & bit) != 0 || ((proof.inside[word] & bit) != 0 && state.last >= 0 &&
+                                                       known_pair(static_cast<u32>(state.last), token)));
+}
+
+void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left) {
+  constexpr std::size_t kBlock = 64;  // words that are decided side by side
+  std::lock_guard lock(mutex_);
+  const auto [pieces, separate] = places_[state.place];
+  const Open* of_texts = separate_.none() ? nullptr : &opened(separate);
+  if (of_texts)
+    for (u32 token : of_texts->whole) words[token >> 5] &= ~(1u << (token & 31));
+  const u32* after = state.last < 0 ? vocabulary_->zeros().data() : row(static_cast<u32>(state.last)).data();
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
-  left.resize(of.begins.size());
-  const u32 *begins = of.begins.data(), *inside = of.inside.data(), *next = after.data(), *other = no_text_.data();
-  const u32 *known_begins = proof.begins.data(), *known_inside = proof.inside.data();
-  const bool noted = !proof.unclear.empty();
-  const u32* never_begins = noted ? proof.never_begins.data() : vocabulary_->zeros().data();
-  const u32* never_inside = noted ? proof.never_inside.data() : vocabulary_->zeros().data();
-  u32* open = left.data();
-  for (std::size_t w = 0; w < of.begins.size(); ++w) {
-    const u32 proved = words[w] & (known_begins[w] | (known_inside[w] & next[w]));
-    open[w] = words[w] & ~proved &
-              ((begins[w] & ~never_begins[w]) | (inside[w] & next[w] & ~never_inside[w]) | (other[w] & ends));
-    words[w] = proved;
-  }
-  if (!separate_.none()) {
-    const Open& of_texts = opened(separate);
-    for (u32 token : of_texts.whole) {
-      words[token >> 5] &= ~(1u << (token & 31));
-      open[token >> 5] &= ~(1u << (token & 31));
+  left.clear();
+  for (std::size_t from = 0; from < own_.size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, own_.size() - from);
+    const u32 *begins = proof.begins.data() + from, *inside = proof.inside.data() + from;
+    const u32 *open_begins = proof.open_begins.data() + from, *open_inside = proof.open_inside.data() + from;
+    const u32 *next = after + from, *other = no_text_.data() + from, *asked = words + from;
+    std::array<u32, kBlock> proved, open;
+    u32 any = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      proved[i] = asked[i] & (begins[i] | (inside[i] & next[i]));
+      open[i] = asked[i] & ~proved[i] & (open_begins[i] | (open_inside[i] & next[i]) | (other[i] & ends));
+      any |= open[i];
     }
-    const auto leave = [&](u32 token) {
-      open[token >> 5] |= words[token >> 5] & 1u << (token & 31);
-      words[token >> 5] &= ~(1u << (token & 31));
-    };
-    for (u32 token : strict ? of_texts.begun : of_texts.nearly) leave(token);
+    std::copy_n(proved.data(), count, words + from);
+    for (std::size_t i = 0; any != 0 && i < count; ++i)
+      for (u32 bits = open[i]; bits != 0; bits &= bits - 1)
+        left.push_back(static_cast<u32>(32 * (from + i)) + static_cast<u32>(std::countr_zero(bits)));
   }
+  const auto leave = [&](const std::vector<u32>& tokens) {
+    for (u32 token : tokens) {
+      if (words[token >> 5] >> (token & 31) & 1) left.push_back(token);
+      words[token >> 5] &= ~(1u << (token & 31));
+    }
+  };
+  if (of_texts) leave(strict ? of_texts->begun : of_texts->nearly);
   pretokens_.each_tag(pieces, [&](u32 tag) {
-    if (tag >= 2) leave_ends(static_cast<u32>((tag - 2) / 2), words, open);
+    if (tag >= 2) leave(ends_below((tag - 2) / 2));
   });
 }
 

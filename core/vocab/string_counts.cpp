@@ -9,8 +9,8 @@ namespace guiderail {
 StringCounts::StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode) : words_(words) {
   struct At {
     EscapeAt escape = kBetween;
-    u16 state = CharSet::kDone;  // of the bytes of a raw character
-    u32 chars = 0;               // begun
+    u16 state = CharSet::kDone;  // within the bytes of a raw character
+    u32 chars = 0;               // begun so far
   };
   const auto& automaton = CharSet::any()->automaton();
   std::vector<At> path(longest + 2);
@@ -55,12 +55,12 @@ std::shared_ptr<const Words> StringCounts::inside(u32 most) {
       std::upper_bound(inside_.begin(), inside_.end(), most, [](u32 m, const Count& c) { return m < c.chars; });
   const auto count = static_cast<std::size_t>(end - inside_.begin());
   if (count == 0) return nullptr;
-  if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds between which no token lies share it
+  if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds with no token in between share one
   std::shared_ptr<Words> words;
   auto flip = [&](auto from, auto to) {
     for (auto it = from; it != to; ++it) (*words)[static_cast<u32>(it->token) >> 5] ^= u32{1} << (it->token & 31);
   };
-  if (inside_.size() - count < count && count < inside_.size()) {  // all but the longer ones
+  if (inside_.size() - count < count && count < inside_.size()) {  // all but the longer tokens
     words = std::make_shared<Words>(*inside(kInf));
     flip(end, inside_.end());
   } else {

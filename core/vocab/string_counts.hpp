@@ -1,4 +1,4 @@
-// How many characters of a JSON string each token reads, for strings that any character may follow but not too many.
+// How many characters of a JSON string each token reads, for strings of any characters but bounded length.
 #pragma once
 
 #include <map>
@@ -19,9 +19,9 @@ class StringCounts {
     int token;
   };
   StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode);
-  // The tokens that stay in the string and read at most so many characters (an unfinished one counted), or none.
+  // The tokens that stay in the string and read at most so many characters, including an unfinished one; null: none.
   std::shared_ptr<const Words> inside(u32 most);
-  // Those that leave it: what they read before the quote; sorted by token.
+  // The tokens that leave it, with the number of characters before the quote; sorted by token.
   const std::vector<Count>& leaving() const { return leaving_; }
   std::size_t memory() const;
 

@@ -68,7 +68,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
-  cache_ = LruCache<Cached>(kMostCachedSummaries);  // or else some mask waits while the table grows
+  cache_ = LruCache<Cached>(kMostCachedSummaries);  // otherwise a mask would wait while the table grows
   warm_common();
   character_index_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) character_index_.exits(static_cast<u8>(c), trie_);
@@ -76,7 +76,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   reserve_pages(kVocabularyPages);
 }
 
-// The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
+// The classes that most constraints loop over. Each takes a millisecond, paid once when a large vocabulary is made.
 void Vocabulary::warm_common() {
   const std::vector<CharSet::Range> digits{{'0', '9'}}, lower{{'a', 'z'}}, upper{{'A', 'Z'}},
       letters{{'A', 'Z'}, {'a', 'z'}}, alphanumeric{{'0', '9'}, {'A', 'Z'}, {'a', 'z'}},
@@ -88,7 +88,7 @@ void Vocabulary::warm_common() {
 }
 
 void Vocabulary::build_trie() {
-  std::vector<std::pair<u64, u32>> order;  // first eight bytes, big-endian: most comparisons end there
+  std::vector<std::pair<u64, u32>> order;  // first eight bytes, big-endian: they decide most comparisons
   order.reserve(text_tokens_);
   for (u32 i = 0; i < special_.size(); ++i) {
     if (special_[i]) continue;
@@ -110,7 +110,7 @@ void Vocabulary::build_trie() {
   trie_.parents.push_back(0);
   trie_.depths.push_back(0);
   std::vector<u32> path{0};     // nodes from the root to the last token
-  std::vector<int> pending{0};  // continuation bytes still due at each of them; -1: not UTF-8
+  std::vector<int> pending{0};  // continuation bytes due at each of these nodes; -1: not UTF-8
   std::string_view last;
   u32 last_token = 0;
   for (auto [key, token] : order) {
@@ -234,7 +234,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   return out;
 }
 
-// Boundary nodes after a whole character, and the nodes of the set on the way to any boundary.
+// Exits: boundary nodes after a whole character, and nodes of the set on the way to any boundary.
 void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) const {
   const auto& nodes = trie_.nodes;
   const u32 root = out.root, end = nodes[root].end;
@@ -329,12 +329,12 @@ int Vocabulary::longest_token(std::string_view text) const {
 
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
-  struct From {  // a node of the trie, the exit that it is below, and the byte that leads to it
+  struct From {  // a trie node, the exit above it, and the byte that leads to it
     u32 node, top;
     u8 byte;
   };
-  PagedVector<From> from;  // of all nodes that are open: those of the deepest one lie last
-  struct Open {            // a node that was written: its children are from[at .. end)
+  PagedVector<From> from;  // of all open nodes; those of the deepest one are last
+  struct Open {            // a written node: its children are from[at .. end)
     u32 id;
     std::size_t begin, at, end;
   };
@@ -350,7 +350,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     unsorted.assign(first, from.end());
     for (const From& f : unsorted) first[static_cast<std::ptrdiff_t>(at[f.byte]++)] = f;
   };
-  auto write = [&](std::size_t begin, std::size_t end, u8 by) {  // the node that merges from[begin .. end)
+  auto write = [&](std::size_t begin, std::size_t end, u8 by) {  // writes the node that merges from[begin .. end)
     const u32 id = static_cast<u32>(out.nodes.size());
     const u32 first = static_cast<u32>(out.tokens.size());
     const std::size_t below = from.size();
@@ -420,8 +420,8 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
 }
 
 // -- cache --
-// No two classes have the same key: mix64 has an inverse, and a set that is kept with its mask has its address to
-// itself. Masks have identities, which nobody can aim at it.
+// No two classes have the same key: mix64 is invertible, and a cached mask keeps its set alive, so that the set's
+// address is unique. Masks have identities, which nobody can make collide with a class key on purpose.
 Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   const u64 at = mix64(reinterpret_cast<std::uintptr_t>(chars));
   return {mix64(at ^ root), at};

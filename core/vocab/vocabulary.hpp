@@ -1,4 +1,4 @@
-// A vocabulary as a trie of byte strings, and what is cached with it for all constraints: class masks and masks.
+// A vocabulary as a trie of byte strings, and what it caches for all constraints: class masks and masks.
 //
 // Nodes lie in depth-first order, so that a subtree is a range and a walk that prunes is a scan that jumps:
 //
@@ -26,7 +26,7 @@ namespace guiderail {
 struct TrieNode {
   u32 end;     // one past the subtree
   int token;   // -1: none ends here
-  u32 fan;     // index into Trie::fans where a node has many children, else kNoFan
+  u32 fan;     // index into Trie::fans if the node has many children, else kNoFan
   u8 byte;     // on the edge from the parent
   bool whole;  // the path is made of whole UTF-8 characters
   u16 chars;   // bytes of the path that are not continuation bytes
@@ -35,7 +35,7 @@ static_assert(sizeof(TrieNode) == 16);
 
 constexpr u32 kNoFan = 0xFFFFFFFF;
 
-struct Fan {  // children of a wide node, as ranges of Trie::fan_bytes / fan_nodes
+struct Fan {  // the children of a wide node, as a range of Trie::fan_bytes / fan_nodes
   u32 offset, count;
 };
 
@@ -47,7 +47,7 @@ struct Trie {
   PagedVector<u8> fan_bytes;
   PagedVector<u32> fan_nodes;
 
-  // f(child, byte) until it says no; of a wide node without a look at the children themselves.
+  // Calls f(child, byte) until it returns false. For a wide node, this does not touch the children themselves.
   template <class F>
   bool each_child(u32 node, F f) const {
     const TrieNode& n = nodes[node];
@@ -63,7 +63,7 @@ struct Trie {
   }
 };
 
-// The bytes on the edges below each node that has enough below it for that to be worth knowing.
+// For each node with enough nodes below it: the bytes on the edges below it.
 class BytesBelow {
  public:
   explicit BytesBelow(const Trie& trie);
@@ -76,8 +76,8 @@ class BytesBelow {
   std::vector<ByteSet> sets_;
 };
 
-// What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
-// class and leave it by that byte. Preorder, node 0 is the byte itself.
+// What follows the exits of a class by one byte, merged into one trie: the rest of the tokens that begin in the class
+// and leave it by that byte. In preorder; node 0 is the byte itself.
 struct ExitTrie {
   struct Node {
     u32 end;          // one past the subtree
@@ -92,24 +92,24 @@ struct ExitTrie {
   std::size_t memory() const;
 };
 
-// What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of
-// the nodes that it is below.
+// Merges what follows these trie nodes into one trie; `byte` is on the edges to them. `origin`: for each of its tokens,
+// the node among these that it is below.
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
 
-// The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
-// the others leave the set. Built once per vocabulary, in one scan that prunes.
+// The tokens below one trie node that consist of characters of one set (the last may be unfinished), and where the
+// others leave the set. Built once for a vocabulary, in one scan that prunes.
 struct ClassMask {
   CharSet::Ptr chars;
   u32 root = 0;
   u32 most = 0;                                              // characters of the longest such token
-  PagedVector<int> tokens;                                   // by number of characters, an unfinished one counted
-  std::vector<u32> upto;                                     // upto[n]: how many of them have at most n
-  std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
-  std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
+  PagedVector<int> tokens;                                   // by number of characters, including an unfinished one
+  std::vector<u32> upto;                                     // upto[n]: how many of them have at most n characters
+  std::shared_ptr<const Words> dense;                        // all of them as a bitset; null if there are few
+  std::map<u32, std::shared_ptr<const Words>> bounded;       // the same with at most n characters, made on demand
   std::map<u8, std::shared_ptr<const ExitTrie>> exit_tries;  // by exit byte outside the class, made on demand
-  PagedVector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
-  // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
-  // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
+  PagedVector<u64> alive;  // nodes whose path from the root stays in the set; bit node - root
+  // Nodes after one or more whole characters of the set that lead to a token outside it, sorted by their byte:
+  // exits[exit_at[b] .. exit_at[b + 1]].
   PagedVector<u32> exits;
   std::array<u32, 257> exit_at{};
   PagedVector<u32> splits;  // nodes that leave the set inside a character
@@ -118,36 +118,36 @@ struct ClassMask {
   std::size_t memory() const;
 };
 
-// What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
-// that continue after it the parts that t must read.
+// What a prefix h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and the
+// remainders of tokens that continue after it, which t must read.
 struct PrefixSummary {
-  std::vector<int> tokens;             // that end within h or with it
-  std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
+  std::vector<int> tokens;             // that end within h or at its end
+  std::shared_ptr<const Words> dense;  // all of them as a bitset; null if there are few
   ExitTrie rest;                       // what follows an end of h (at least one byte into the token)
   bool nullable = false;               // t may also read whole tokens
   std::size_t memory() const;
 };
 
-// A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
+// A compressed mask: a shared base (null: nothing is allowed) and the words in which the mask differs from it.
 struct MaskEntry {
   std::shared_ptr<const Words> base;
   std::vector<std::pair<u32, u32>> diff;  // word, value
-  std::vector<int> specials;              // tokens that the state can read as units; ~s: those of the guide's symbol s
-  bool full = false;                      // every token allowed: nothing to apply
-  // Tokens of which the canonical form of a state does not tell: nodes of the trie with all below, and single ones.
+  std::vector<int> specials;  // tokens that the state can read as units; ~s: all those of the guide's symbol s
+  bool full = false;          // all tokens are allowed: nothing to apply
+  // Tokens that the canonical form of a state leaves undecided: trie nodes with all below them, and single tokens.
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
   bool is_open() const { return !open_nodes.empty() || !open_tokens.empty(); }
-  bool owns_base = false;  // the base is this mask's own, not shared with a class
-  mutable Charge shared;   // to the vocabulary: programs hold it, too
+  bool owns_base = false;  // the base belongs to this mask alone, not to a class
+  mutable Charge shared;   // charged to the vocabulary: programs hold the mask, too
   std::size_t memory() const {
     return shared_bytes<MaskEntry>() + bytes_of(diff) + bytes_of(specials) + bytes_of(open_nodes) +
            bytes_of(open_tokens) + (owns_base ? shared_bytes<Words>() + bytes_of(*base) : 0);
   }
 };
 
-// Any number of threads may call its functions. They take a mutex of its own where they need it, never for long, so
-// who holds an arena's mutex may call them.
+// Any number of threads may call these functions. Where they need a mutex, they take their own, and never for long, so
+// a caller may hold the mutex of an arena.
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
   Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
@@ -157,46 +157,46 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
   u32 longest() const { return longest_; }
   const std::vector<u32>& stops() const { return stops_; }
-  const Words& zeros() const { return zeros_; }  // a bitset without a token
+  const Words& zeros() const { return zeros_; }  // a bitset without tokens
   const Trie& trie() const { return trie_; }
   bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
   std::string_view bytes(u32 token) const {
     return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
   }
-  // Tokens spelled like another one: (the one in the trie, the other).
+  // Tokens spelled like another token: (the one in the trie, the other).
   const std::vector<std::pair<u32, u32>>& twins() const { return twins_; }
   int find(std::string_view text) const;  // -1: none
   std::vector<u32> with_prefix(std::string_view prefix, std::size_t limit) const;
   u32 find_node(std::string_view text) const;  // kNoFan: no such path
 
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
-  std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: it is not made yet
-  // Makes the class masks of a set now: for the start of a token and after one space, where words begin.
+  std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: not made yet
+  // Makes the class masks of a set now: at the start of a token, and after one space, where words begin.
   void warm(const CharSet::Ptr& chars);
-  // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
+  // The bitset of the tokens of `mask` with at most `chars` characters, if it is worth having; else null.
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
-  // The merged exits of `mask` by a byte that is in no path of the class.
+  // The merged exits of `mask` by a byte that is on no path of the class.
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
-  std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: it is not made yet
-  // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
+  std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: not made yet
+  // The tokens of a class without its class mask. Null if the mask already exists, or the class is of another kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   CharacterIndex& character_index() { return character_index_; }
-  // The tokens inside a string of at most so many characters (null: none), and those that leave it.
+  // The tokens that stay in a string and read at most so many characters (null: none), and the tokens that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
-  const BytesBelow& bytes_below();  // made when it is first asked for
-  // Does some token continue with a quote after this byte?
+  const BytesBelow& bytes_below();  // made on first use
+  // Does a quote follow this byte in some token?
   bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
-  int longest_token(std::string_view text) const;  // that the text begins with; -1: none
+  int longest_token(std::string_view text) const;  // the longest that the text begins with; -1: none
 
-  // A scratch of this vocabulary's size, to be given back.
+  // A scratch of the right size; return it with give_back().
   std::unique_ptr<MaskScratch> take_scratch();
   void give_back(std::unique_ptr<MaskScratch> scratch);
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
   void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
-  // Null if there is none; `asked`: how often this head was looked for.
+  // Null: there is none; `asked`: how often it was requested.
   std::shared_ptr<const PrefixSummary> cached_summary(const Hash& key, u32& asked);
   void cache_summary(const Hash& key, std::shared_ptr<const PrefixSummary> head);
   void clear_cache();
@@ -220,26 +220,26 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   Words zeros_;
   std::vector<std::pair<u32, u32>> twins_;
   Trie trie_;
-  std::array<u32, 256> roots_{};  // children of the root
+  std::array<u32, 256> roots_{};  // the children of the root
   ByteSet before_quote_;
   CharacterIndex character_index_;
-  std::mutex making_bytes_below_;  // held while it is made
+  std::mutex making_bytes_below_;  // held while bytes_below_ is made
   std::unique_ptr<const BytesBelow> bytes_below_;
 
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<MaskScratch>> scratches_;  // that nobody uses
-  struct Cached {                                        // one of the two
+  std::vector<std::unique_ptr<MaskScratch>> scratches_;  // that are not in use
+  struct Cached {                                        // either of the two
     std::shared_ptr<ClassMask> classes;
     std::shared_ptr<const MaskEntry> mask;
     Charge cached;  // of the mask
   };
   static Hash class_key(const CharSet* chars, u32 root);
   LruCache<Cached> cache_;
-  // Bytes of masks that were cached and live, and of those that still are cached.
+  // Bytes of the cached masks that are still alive, and of those that are still cached.
   Charge::Account shared_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
   Charge::Account cached_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
   LruCache<std::shared_ptr<const PrefixSummary>> summaries_;
-  struct Asked {  // for a prefix; whoever reaches the same place begins anew
+  struct Asked {  // for a prefix; another prefix in the same slot starts over
     u64 head = 0;
     u32 times = 0;
   };

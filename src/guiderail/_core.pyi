@@ -13,19 +13,20 @@ class CoreError(Exception):
     """Raised where no factory is set; ``args == (code, message)``."""
 
 def set_error_factory(make: Callable[[str, str], BaseException], /) -> None: ...
-def set_lock_slice(microseconds: int, /) -> None: ...  # how long others wait for long work; 0 in tests
+def set_lock_slice(microseconds: int, /) -> None: ...  # how long others wait before long work lets them in; 0 in tests
 
-# For tests. Tables made from here on find by these bits of their hashes only; returns those of before.
+# For tests. New tables use only these bits of their hashes. Returns the previous bits.
 def set_bucket_bits(bits: int, /) -> int: ...
 
-# The ways to a mask, in order: name, where it applies, what it does, whether it is on; how often it was tried and made
-# one, the steps of work that took (of what it calls, too), the bytes it keeps. Of all guides of the process.
+# The strategies that make masks, in order: name, where it applies, what it does, whether it is on; how often it was
+# tried and made a mask, the steps of work that this took (including what it calls), the bytes it keeps. For all guides
+# of the process.
 def mask_strategies() -> list[dict[str, Any]]: ...
 
-# For tests and benchmarks, of the process: masks made from here on are made without it, or with it again.
+# For tests and benchmarks: switches a strategy off or on for all new masks of the process.
 def switch_mask_strategy(name: str, on: bool, /) -> None: ...
 
-# What a state is known by between programs, under this process's key; None where it is known in its own alone.
+# The identity of a state across programs, under a key of this process; None if only its own program knows the state.
 def identity(program: Program, state: int, /) -> tuple[int, int] | None: ...
 
 class CharSet:
@@ -42,15 +43,15 @@ class CharSet:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-def is_plain_json(value: object, most: int) -> bool: ...  # at most so many parts, shared ones counted each time
-def unshared_parts(value: object, most: int) -> int: ...  # where it is written out; -1: something is in it twice
+def is_plain_json(value: object, most: int) -> bool: ...  # and of at most so many parts, shared ones counted each time
+def unshared_parts(value: object, most: int) -> int: ...  # when written out; -1: some container occurs twice
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
-def limit_work(steps: int, /) -> tuple[int, int, int]: ...  # from now on, within the limit around; for restore_work
+def limit_work(steps: int, /) -> tuple[int, int, int]: ...  # within outer limits; for restore_work
 def restore_work(before: tuple[int, int, int], /) -> None: ...
 
 class Builder:
-    """Builds interned expressions bottom-up; ``finish`` freezes it into a Program."""
+    """Builds interned expressions bottom-up; ``finish`` makes them a Program."""
 
     EMPTY: int  # matches nothing
     EPSILON: int  # matches the empty string
@@ -59,10 +60,10 @@ class Builder:
         max_nodes: int = 4_000_000,
         fuel: int = 200_000,
         step_work: int = ...,
-        records: bool = False,  # writes down what it was asked for
+        records: bool = False,  # records the operations
     ) -> None: ...
     @staticmethod
-    def operations() -> dict[str, int]: ...  # what makes expressions, with their codes in files
+    def operations() -> dict[str, int]: ...  # names of operations, with their codes in files
     def literal(self, data: bytes, /) -> int: ...
     def char_class(self, chars: CharSet, /) -> int: ...  # one character
     def byte_class(self, values: bytes, /) -> int: ...  # one byte out of these values
@@ -76,17 +77,17 @@ class Builder:
     def substring_of(self, texts: Sequence[bytes], /) -> int: ...  # any substring (character boundaries), linear size
     def look_ahead(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
     def look_behind(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
-    def scope(self, e: int, /) -> int: ...  # where the text seen by look-arounds begins and ends
+    def scope(self, e: int, /) -> int: ...  # confines the text that look-arounds see
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
-    # one token of any kind: of these, or any but these and those that end a text
+    # one token of any kind: one of these, or any except these and the stop tokens
     def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int: ...
-    def counted(self, e: int, most: int, /) -> int: ...  # e, of which at most so many tokens hold a byte
+    def counted(self, e: int, most: int, /) -> int: ...  # e within at most so many tokens
     def rule(self, name: str, /, holds_items: bool = False) -> int: ...  # a reference to a rule, defined later
     def escaped(self, e: int, /, mode: int = 0) -> int: ...  # inside of a JSON string; 0: canonical, 1: all spellings
-    def members(  # what stands between the braces of a JSON object
+    def members(  # the inside of the braces of a JSON object
         self,
         names: Sequence[bytes],  # decoded, distinct
-        values: Sequence[int | Sequence[tuple[int, int]]],  # EMPTY forbids; or (value, obligations it discharges)
+        values: Sequence[int | Sequence[tuple[int, int]]],  # EMPTY forbids the name; or (value, obligations it meets)
         required: Sequence[bool],
         others: Sequence[tuple[int, int, bool, int]],  # (decoded key text, value, dense, obligations)
         comma: int,
@@ -96,7 +97,7 @@ class Builder:
         min: int = 0,
         max: int = -1,
         escapes: int = 0,
-        pending: int = 0,  # obligations to be discharged
+        pending: int = 0,  # obligations to be met
     ) -> int: ...
     def vote(  # objects whose alternatives are read side by side
         self,
@@ -109,26 +110,26 @@ class Builder:
         *,
         ordered: bool,
         escapes: int,
-        cells: Sequence[tuple[Sequence[int], int, int]],  # (names that are required, least, most members or -1)
-        parts: Sequence[tuple[int, Sequence[int]]],  # 0: a cell; of earlier parts 1: all, 2: any, 3: just one, 4: not
-        effects: Sequence[Sequence[int]],  # cells that fail
-        settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
+        cells: Sequence[tuple[Sequence[int], int, int]],  # (required names, minimum, maximum of members or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # 0: a cell; of earlier parts, 1: all, 2: any, 3: one, 4: not
+        effects: Sequence[Sequence[int]],  # cells that each makes fail
+        settled: Sequence[tuple[Sequence[int], int]],  # if exactly these cells must hold, these members are equivalent
     ) -> int: ...
-    def item(  # infinite: surely infinitely many values; label: below 32, of items with the same values
+    def item(  # infinite: certainly infinitely many values; label: below 32, equal for items with the same values
         self, e: int, /, infinite: bool = False, label: int = 0
     ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def tally(  # a list, read item by item: a formula over cells; see core/json/tallies.cpp
         self,
-        # by position, the last from there on: (values, cells that fail, counters that go up)
+        # by position, the last from there on: (values, cells that they make fail, counters that they increment)
         places: Sequence[Sequence[tuple[int, Sequence[int], Sequence[int]]]],
         comma: int,
         *,
-        cells: Sequence[tuple[int, int]],  # (least, most items or -1)
-        parts: Sequence[tuple[int, Sequence[int]]],  # as of `vote`
-        counters: Sequence[tuple[int, int, int]],  # (of which cell, least, most or -1)
+        cells: Sequence[tuple[int, int]],  # (minimum, maximum of items or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # as for `vote`
+        counters: Sequence[tuple[int, int, int]],  # (its cell, minimum, maximum or -1)
     ) -> int: ...
-    def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
+    def twice(self, body: int, /) -> int: ...  # at least two of its items are equal JSON values
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[
@@ -141,16 +142,16 @@ class Builder:
         scale: int,
         room: int = -1,  # digits after the point; < 0: any
     ) -> int: ...
-    def lexer(  # how texts are cut into terminals; the number of the lexer
+    def lexer(  # how texts are cut into terminals; returns the number of the lexer
         self,
         # (text; EMPTY: none, 0: ends with its longest match, 1: its shortest, 2: so does the lexeme, 3: it is nested,
-        # keyword of these, guard of this one: competes with it, is refused)
+        # keyword of these, guard of this one: it competes with it, and is rejected)
         terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
         ignore: Sequence[int],
         # newline, indent, dedent, opening, closing, columns of a tab, strict tabs, final newline
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None = None,
-        before: bytes = b"",  # read as if it stood before the text
-        traps: Sequence[int] = (),  # terminals that may stand in front of never()
+        before: bytes = b"",  # read as if it preceded the text
+        traps: Sequence[int] = (),  # terminals that may precede never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
     def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
@@ -167,8 +168,8 @@ class Builder:
     def binding(self, lexer: int, domains: Sequence[Sequence[int]], body: int, /) -> int: ...
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
-    def replay(self, file: bytes, /) -> int: ...  # of a program file; its root
-    def recorded(self, root: int, /) -> bytes: ...  # a program file of an expression; takes records=True
+    def replay(self, file: bytes, /) -> int: ...  # runs a program file; returns its root
+    def recorded(self, root: int, /) -> bytes: ...  # the program file of an expression; needs records=True
     def is_nullable(self, e: int, /) -> bool: ...
     def is_empty(self, e: int, /) -> bool: ...  # decided exactly; may run out of fuel (CoreError "fuel")
     def first_bytes(self, e: int, /) -> bytes: ...
@@ -176,16 +177,16 @@ class Builder:
     def finish(self, root: int, /) -> Program: ...
 
 class TokenSet:
-    """Tokens of any kind: these, or all but these and those that end a text."""
+    """Tokens of any kind: these, or all except these and the stop tokens."""
 
     tokens: list[str | int]
     but: bool
 
 class Program:
-    """A frozen expression with its lazily found derivatives. Thread-safe."""
+    """A finalized expression, with derivatives that are found as needed. Thread-safe."""
 
     root: int
-    serial: int  # no other program of the process has it
+    serial: int  # unique in the process
     def derivative(self, state: int, data: bytes, /) -> int: ...
     def derivative_symbol(self, state: int, symbol: str | int | TokenSet, /) -> int: ...
     def is_nullable(self, state: int, /) -> bool: ...
@@ -194,18 +195,18 @@ class Program:
     def first_symbols(self, state: int, /) -> list[str | int | TokenSet]: ...
     def symbols(self) -> list[str | int | TokenSet]: ...  # the tokens it names
     def forced_bytes(self, state: int, limit: int, /) -> bytes: ...
-    def shortest(self, state: int, limit: int, /) -> bytes | None: ...  # a shortest completion
-    def least_bytes(self, state: int, /) -> int: ...  # that any completion has: a lower bound
+    def shortest(self, state: int, limit: int, /) -> bytes | None: ...  # a completion; a shortest one if it is close
+    def least_bytes(self, state: int, /) -> int: ...  # a lower bound on the length of completions
     def likely(self, state: int, limit: int, /) -> bytes: ...  # a guess at how a completion begins
     def dump(self, state: int, /) -> str: ...
     def node_count(self) -> int: ...
     def memory_size_bytes(self) -> int: ...
-    def memory_parts(self) -> dict[str, int]: ...  # the same by what it is of
+    def memory_parts(self) -> dict[str, int]: ...  # the same by part
 
-def pages_in_use() -> int: ...  # bytes that the core has taken of its large pages
-def heap_in_use() -> int: ...  # bytes, of the whole process; 0 where the C library does not tell it
+def pages_in_use() -> int: ...  # bytes that the core uses of its pages
+def heap_in_use() -> int: ...  # bytes, of the whole process; 0 if the C library does not tell
 def character_sets_bytes() -> int: ...  # of all sets of characters
-def trim_heap() -> None: ...  # what is free in the heap goes back to the system; some milliseconds
+def trim_heap() -> None: ...  # returns free memory to the system; takes some milliseconds
 def apply_bitmask(
     logits: NDArray[Any],  # (columns,) or (rows, columns), numbers of 2, 4 or 8 bytes; changed
     bitmask: NDArray[np.int32],
@@ -213,7 +214,7 @@ def apply_bitmask(
     limit: int,  # columns from here on are not allowed
     infinity: int,  # the bits of -inf
     /,
-    threads: int | None = None,  # 0: as many as pay
+    threads: int = 0,  # 0: as many as pay
 ) -> None: ...
 
 class Vocabulary:
@@ -234,11 +235,11 @@ class Vocabulary:
     stop_token_ids: list[int]
     def token_bytes(self, token: int, /) -> bytes: ...
     def spells(self, tokens: Sequence[int], text: bytes, /) -> bool: ...  # text tokens with these bytes
-    def find(self, data: bytes, /) -> int: ...  # the token spelled so, or -1
+    def find(self, data: bytes, /) -> int: ...  # the token with these bytes, or -1
     def warm(self, sets: Sequence[CharSet], /) -> None: ...  # makes their class masks now
     def tokens_with_prefix(self, prefix: bytes, limit: int, /) -> list[int]: ...
     def memory_size_bytes(self) -> int: ...
-    def cache_size_bytes(self) -> int: ...  # of which shared masks
+    def cache_size_bytes(self) -> int: ...  # the part of this for cached masks
     def clear_cache(self) -> None: ...
 
 class Spelling:
@@ -266,18 +267,20 @@ class Spelling:
     def memory_size_bytes(self) -> int: ...
 
 class Guide:
-    """Programs are replaced by fresh ones as they outgrow max_memory (bytes; 0: never). States are numbers of one
-    program: here of the one that is current at the call, with a Matcher of its own. Thread-safe."""
+    """Masks of a program over a vocabulary. Thread-safe.
+
+    A program that outgrows max_memory (bytes; 0: never) is replaced by a fresh one. States are numbers of one program:
+    in a Guide, of the current one; in a Matcher, of its own."""
 
     def __init__(
         self, program: Program, vocabulary: Vocabulary, symbols: dict[str, int], /, max_memory: int = 0
     ) -> None: ...
-    program: Program  # of matchers made now
+    program: Program  # of new matchers
     def fill_state(self, state: int, bitmask: NDArray[np.int32], row: int, /) -> bool: ...
-    def accept_state(self, state: int, token: int, /) -> int: ...  # 0: refused
+    def accept_state(self, state: int, token: int, /) -> int: ...  # 0: rejected
     def is_accepting_state(self, state: int, /) -> bool: ...
     root: int  # of every program
-    def require(self, spelling: Spelling, /) -> None: ...  # from now on, before a matcher is made
+    def require(self, spelling: Spelling, /) -> None: ...  # from now on; call it before any matcher is made
     def token_automaton(
         self, max_states: int, /
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]: ...
@@ -289,7 +292,7 @@ class Matcher:
     def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None: ...
     @overload
     def __init__(self, other: Matcher, /) -> None: ...
-    state: int  # a number of
+    state: int  # within `program`
     program: Program
     def accept_token(self, token: int, /) -> bool: ...
     def accept_within(self, token: int, budget: int, /) -> bool: ...
@@ -304,7 +307,7 @@ class Matcher:
     def reset(self) -> None: ...
     def forced_bytes(self, limit: int, /) -> bytes: ...
     def is_accepting(self) -> bool: ...
-    def is_complete(self) -> bool: ...  # accepting, and nothing but a stop token can follow
+    def is_complete(self) -> bool: ...  # accepting, and only a stop token can follow
     def is_terminated(self) -> bool: ...
     def stop_token_ids(self) -> list[int]: ...
     step_count: int  # tokens and strings accepted so far
@@ -318,7 +321,7 @@ class Filling:
     ) -> None: ...
     def wait(self) -> None: ...
     def done(self) -> bool: ...
-    def seconds(self) -> list[float]: ...  # that each row took; empty until it is done
+    def seconds(self) -> list[float]: ...  # for each row; empty until it is done
 
 def fill_next_token_bitmasks(
     matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None

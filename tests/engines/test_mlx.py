@@ -1,6 +1,6 @@
 """MLX: mlx-lm itself on a tiny random model.
 
-Needs ``mlx-lm``, and ``mlx[cpu]`` where there is no Apple GPU.
+Needs ``mlx-lm``, and ``mlx[cpu]`` without an Apple GPU.
 """
 
 from __future__ import annotations

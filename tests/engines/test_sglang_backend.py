@@ -144,7 +144,7 @@ def test_rollback_and_what_comes_after_the_end(backend: GuiderailGrammarBackend)
 
 
 def test_jump_forward(backend: GuiderailGrammarBackend) -> None:
-    """Forced text is told; the tokens after a jump may spell what stands before it otherwise."""
+    """Forced text is reported; the tokens after a jump may respell the text before it."""
     grammar = ask(backend, "regex", '\\{"name": "[a-z]+"\\}')
     first = TOKENIZER.encode("{")
     for token in first:

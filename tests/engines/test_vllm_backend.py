@@ -74,7 +74,7 @@ def test_the_masks() -> None:
 
 @pytest.mark.parametrize("thought", [0, 5])
 def test_the_end_is_reached_in_time(thought: int) -> None:
-    """The longest way that the masks leave open comes to an end with the last token that the request may have."""
+    """The longest text that the masks allow ends with the last token that the request may have."""
     engine = backend()
     most = 12 + thought
     grammar = engine.compile_asked(
@@ -141,7 +141,7 @@ def test_stop_tokens_of_the_request() -> None:
     grammar = engine.compile_grammar(Kind.REGEX, "(12|no)x", stop_token_ids={twelve, SIZE + 5})
     masks = engine.allocate_token_bitmask(1)
     grammar.fill_bitmask(masks, 0)
-    assert not gr.bitmask_to_bool(masks.numpy(), SIZE)[0][twelve]  # vLLM would stop there, in the midst of the text
+    assert not gr.bitmask_to_bool(masks.numpy(), SIZE)[0][twelve]  # vLLM would stop there, in the middle of the text
     assert grammar.accept_tokens("r", TOKENIZER.encode("nox"))
     grammar.fill_bitmask(masks, 0)
     assert gr.bitmask_to_bool(masks.numpy(), SIZE)[0].nonzero()[0].tolist() == [twelve]

@@ -303,7 +303,7 @@ def test_a_server_with_drafts(tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 def test_texts_are_complete_within_max_tokens(url: str) -> None:
-    """However open the schema, and however little a small model is inclined to come to an end."""
+    """However open the schema, and however reluctant a small model is to finish."""
     essay = {
         "type": "object",
         "properties": {"title": {"type": "string"}, "sections": {"type": "array", "items": {"type": "string"}}},

@@ -1,6 +1,6 @@
 """The package for JavaScript: its own tests, run by Node over files that Python has written.
 
-Needs node and emscripten, or a ``guiderail.wasm`` that ``make js`` has built; skipped where there is neither.
+Needs node and emscripten, or a ``guiderail.wasm`` that ``make js`` has built; skipped if neither is there.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _read(kind: str, text: str) -> tuple[gr.Constraint | None, gr.GuiderailError
 
 
 def _with_tokens(key: str, kind: str, text: str, data: bytes, expected: bool) -> Result:
-    """Tokens stand in the sample as 0xFF and four bytes of their number."""
+    """The sample represents a token as 0xFF and four bytes of its number."""
     constraint, error = _read(kind, text)
     if constraint is None:
         return Result(key, "refused", "" if error is None else f"{error.code}: {error.message}"[:200])

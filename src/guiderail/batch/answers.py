@@ -1,4 +1,4 @@
-"""One file of all rows and their answers, made of the parts."""
+"""One file of all rows and their answers, assembled from the parts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _answer(row: Mapping[str, Any], objects: bool) -> dict[str, Any]:
 
 
 def _kept_schema(file: Path, sources: Sequence[Path]) -> Any:
-    """The columns of the input with their types, if it is Parquet as the output is; else None."""
+    """The columns of the input with their types, if both input and output are Parquet; otherwise None."""
     if not all(map(tables.is_parquet, (file, *sources))):
         return None
     first, *others = map(tables.schema, sources)

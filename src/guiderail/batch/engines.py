@@ -1,4 +1,4 @@
-"""What answers the rows of a shard: a model of guiderail's own, or vLLM."""
+"""Answers the rows of a shard with one of guiderail's models or with vLLM."""
 
 from __future__ import annotations
 
@@ -197,10 +197,10 @@ class VllmEngine:
         )
         self.room = self.engine.llm_engine.model_config.max_model_len
         self.tokenizer = self.engine.get_tokenizer()
-        said = json.loads(asked.text) if asked.kind == "choice" else asked.text
+        value = json.loads(asked.text) if asked.kind == "choice" else asked.text
         # one for each row: vLLM writes into them
         self._structure: Any = lambda: StructuredOutputsParams(
-            **{asked.kind: said}, disable_any_whitespace=asked.compact
+            **{asked.kind: value}, disable_any_whitespace=asked.compact
         )
         self._sampling: Any = SamplingParams
 

@@ -1,4 +1,4 @@
-"""The definition of a batch, and what must not differ between two runs with the same output."""
+"""The definition of a batch, and what must be the same in two runs with the same output."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Job:
     loading: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, source: Input, shard_rows: int) -> dict[str, Any]:
-        """What may not differ between two runs of one output."""
+        """What must be the same in two runs with the same output."""
         return {
             "format": 1,
             "rows": source.rows,

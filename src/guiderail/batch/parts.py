@@ -1,4 +1,4 @@
-"""What is done: each shard's answers as one file, there as a whole or not at all."""
+"""The finished part: the answers of each shard as one file, which exists completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Totals:
     tokens: int = 0
 
     def add(self, other: Totals, times: int = 1) -> None:
-        """Counts those of another, too; with ``times=-1`` no longer."""
+        """Adds the counts of another; with ``times=-1``, subtracts them."""
         self.rows += times * other.rows
         self.failed += times * other.failed
         self.tokens += times * other.tokens
@@ -73,12 +73,12 @@ def count(file: Path) -> Totals:
 
 
 def retriable(row: Mapping[str, Any]) -> bool:
-    """Whether another try may answer a row: its error is not in the row itself."""
+    """Whether another try may answer a row: the error does not lie in the row itself."""
     return row["error"] is not None and row["error"]["code"] != "bad-row"
 
 
 def _changed(row: Mapping[str, Any], now: Mapping[int, Any]) -> bool:
-    """Whether the input has another row now than this line answers."""
+    """Whether the input now has another row than the one that this line answers."""
     return row["row"] not in now or now[row["row"]] != row["input"]
 
 
@@ -122,7 +122,7 @@ def kept(file: Path, now: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
 
 
 def failures(files: Iterable[Path]) -> tuple[Failure, ...]:
-    """Returns the reasons for which rows of these parts failed, the most frequent first."""
+    """The reasons for which rows of these parts failed, the most frequent first."""
     found: dict[tuple[str, str], Failure] = {}
     for row in (row for file in files for row in answers(file) if row["error"] is not None):
         code, message = row["error"]["code"], row["error"]["message"]

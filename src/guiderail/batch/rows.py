@@ -114,7 +114,7 @@ def input_files(source: str | os.PathLike[str]) -> list[Path]:
 
 
 def as_lines(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Returns the files as JSON Lines; others are converted into the folder."""
+    """The files as JSON Lines; others are converted into the folder."""
     return [
         tables.write_lines(file, folder / f".input-{index:03}.jsonl") if tables.is_table(file) else file
         for index, file in enumerate(files)
@@ -147,7 +147,7 @@ def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
 
 
 def read_shard(shard: Shard) -> Iterator[tuple[int, Any]]:
-    """The rows of a shard with their numbers; a row that is no JSON object is the error that says so."""
+    """The rows of a shard with their numbers. A row that is not a JSON object is replaced by the error that says so."""
     with open(shard.path, "rb") as file:
         file.seek(shard.start)
         data = file.read(shard.end - shard.start)

@@ -195,7 +195,7 @@ def run_batch(
 
 
 class _Work:
-    """What of a batch is done, and what remains."""
+    """Which parts of a batch are done, and which remain."""
 
     def __init__(self, folder: Path, source: Input, retry: bool, changed: bool) -> None:
         self.folder, self.source = folder, source
@@ -267,7 +267,7 @@ def _constraint(target: Any) -> tuple[Constraint, bool]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Excludes a second run on the same output; a run that was killed does not exclude the next one."""
+    """Prevents a second run with the same output. A run that was killed does not prevent the next one."""
     with (folder / "job.lock").open("a") as lock:
         try:
             if sys.platform == "win32":
@@ -312,7 +312,7 @@ class Replica:
 
     @property
     def engine(self) -> Engine:
-        """What answers, with its model; loaded when it is first needed."""
+        """The engine with its model, loaded on first use."""
         if self._engine is None:
             self._engine = make_engine(self.job)
         return self._engine
@@ -417,7 +417,7 @@ def _with_ray(
         context.print_on_execution_start = False
 
         class OfJob(Replica):
-            """Carries the job, so that an actor can be started again after its machine was lost."""
+            """Carries the job, so that an actor can be restarted after its machine was lost."""
 
             def __init__(self) -> None:
                 super().__init__(job)

@@ -113,7 +113,7 @@ def write_batches(file: Path, schema: Any, found: Iterable[Any]) -> None:
 
 
 class Columns:
-    """Names and types of columns that are found row by row. What is nested, or of several types, is JSON in a text."""
+    """Names and types of columns that are found row by row. Nested or mixed values are JSON texts."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str | None] = {}
@@ -167,7 +167,7 @@ def _cell(value: Any, kind: str | None) -> Any:
 
 
 def _utf8(text: str) -> str:
-    """A text without halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    """A text without halves of surrogate pairs, which JSON can spell but UTF-8 cannot."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -206,7 +206,7 @@ def _rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Any) -> list[Any]:
-    """A column's values as Python types; if there are nanoseconds, which those lack, as texts."""
+    """A column's values as Python types; as texts if there are nanoseconds, which these types lack."""
     import pyarrow
 
     if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
@@ -222,7 +222,7 @@ def _line(row: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Arrow as one of JSON."""
+    """A value of Arrow as a JSON value."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

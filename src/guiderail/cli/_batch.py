@@ -171,7 +171,7 @@ def batch_command(
 
 
 def _say_why(failures: Sequence[Failure]) -> None:
-    """The reasons of failed rows, on stderr."""
+    """Prints the reasons of failed rows to stderr."""
     for one in failures[:_REASONS]:
         rows = ", ".join(map(str, one.rows)) + (" …" if one.count > len(one.rows) else "")
         word = "row" if one.count == 1 else "rows"
@@ -195,7 +195,7 @@ def _arguments(given: list[str] | None) -> dict[str, Any]:
 
 
 class _Progress:
-    """A bar on a terminal, a line now and then elsewhere; all on stderr."""
+    """A bar on a terminal, otherwise an occasional line; all on stderr."""
 
     SECONDS = 10.0  # between two lines
 
@@ -225,7 +225,7 @@ class _Progress:
             self._bar.stop()
 
     def update(self, now: BatchProgress) -> None:
-        """Shows where the batch is."""
+        """Shows the progress of the batch."""
         more = f"{now.failed} failed  {now.tokens / max(now.seconds, 1e-9):.0f} tokens/s"
         if self._bar is not None:
             if self._task is None:

@@ -82,13 +82,13 @@ def check_command(
         print(json.dumps([check.to_dict() for check in checks], indent=2, ensure_ascii=False))
     elif len(checks) > 1:
         counts = {status: sum(check.status == status for check in checks) for status in _STYLES}
-        said = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
-        console.print(f"{len(checks):,} schemas: {said}", markup=False)
+        summary = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+        console.print(f"{len(checks):,} schemas: {summary}", markup=False)
     raise typer.Exit(0 if all(check.status == "ok" for check in checks) else 1)
 
 
 def _vocabulary(path: str | None) -> tuple[Vocabulary | None, str]:
-    """The vocabulary to measure with, or why there is none."""
+    """The vocabulary to measure with, or the reason why there is none."""
     try:
         return load_vocabulary(path), ""
     except ModelError as error:
@@ -145,7 +145,7 @@ def _show(console: Console, check: SchemaCheck, *, quiet: bool, unmeasured: str)
         )
     elif unmeasured and check.status == "ok":
         console.print(f"  {unmeasured}", style="dim", markup=False)
-    rows = [("Keywords", place, ": ".join(filter(None, said)), "") for place, *said in check.notes]
+    rows = [("Keywords", place, ": ".join(filter(None, texts)), "") for place, *texts in check.notes]
     rows += [(_HEADINGS[one.kind], one.place, one.message, one.remedy) for one in check.findings]
     for heading in ("Keywords", *_HEADINGS.values()):
         part = [row for row in rows if row[0] == heading]

@@ -116,25 +116,25 @@ def _record(
     asking: dict[str, Any],
     writing: dict[str, Any],
 ) -> Record:
-    """What the model writes, or what is to be said about a given text."""
+    """What the model writes, or the analysis of a given text."""
     from guiderail.generation.models import load_model
     from guiderail.inspect import record, replay
 
-    said = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
+    used = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
     if no_model:
         if text is None:
             raise CompileError("--no-model needs --text: there is no model to write one", code="bad-option")
         if model is not None or asking["prompt"] or asking["system"] is not None:
             raise CompileError("--no-model cannot be combined with --model, --prompt or --system", code="bad-option")
-        if said:
+        if used:
             raise CompileError(
-                f"{said[0]} applies to a text that the model writes; leave out --text", code="bad-option"
+                f"{used[0]} applies to a text that the model writes; leave out --text", code="bad-option"
             )
         return replay(constraint, text, vocabulary=load_vocabulary(vocabulary), top=top)
     if vocabulary is not None:
         raise CompileError("--vocabulary needs --no-model: a model has its own vocabulary", code="bad-option")
-    if text is not None and said:
-        raise CompileError(f"{said[0]} applies to a text that the model writes; leave out --text", code="bad-option")
+    if text is not None and used:
+        raise CompileError(f"{used[0]} applies to a text that the model writes; leave out --text", code="bad-option")
     runner = load_model(model)
     try:
         if text is not None:

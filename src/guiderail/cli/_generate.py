@@ -164,7 +164,7 @@ def generate_command(
 def _streamed(
     runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
 ) -> tuple[list[Generation], str]:
-    """One text, shown while it is written; and what is to be said of it."""
+    """One text, shown while it is written; and the remarks about it."""
     from guiderail.generation.generate import ValueStream, stream
 
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "n"}
@@ -184,7 +184,7 @@ def _streamed(
 def _several(
     runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
 ) -> tuple[list[Generation], str]:
-    """Some texts, each on its line when all are written; and what is to be said of them."""
+    """Some texts, each on its line when all are written; and the remarks about them."""
     from guiderail.generation.generate import run
 
     show.note(f"writing {options.n} texts …")
@@ -200,15 +200,15 @@ def _several(
 def _status(results: Sequence[Generation], seconds: float) -> str:
     tokens, forced = sum(len(one.tokens) for one in results), sum(one.forced_tokens for one in results)
     share = sum(one.constraint_seconds for one in results) / seconds if seconds > 0 else 0.0
-    said = f" ({forced} forced)" if forced else ""
-    return f"{tokens} tokens{said}  {tokens / max(seconds, 1e-9):.0f} tokens/s  constraint {share:.1%} of the time"
+    note = f" ({forced} forced)" if forced else ""
+    return f"{tokens} tokens{note}  {tokens / max(seconds, 1e-9):.0f} tokens/s  constraint {share:.1%} of the time"
 
 
 def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
-    """Tells of a text that was cut, or steered to its end.
+    """Reports a text that was cut, or steered to its end.
 
     Args:
-        which: text it is of several, for messages.
+        which: which of several texts it is, for messages.
 
     Raises:
         ModelError: ``incomplete``, ``shortened``.

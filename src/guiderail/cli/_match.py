@@ -45,7 +45,7 @@ def match_command(
 
 
 def _bytes(text: str) -> bytes:
-    """The bytes that were typed: what is not UTF-8 comes as lone surrogates."""
+    """The bytes that were typed: those that are not UTF-8 arrive as lone surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 

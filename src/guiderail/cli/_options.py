@@ -165,7 +165,7 @@ VocabularyOption = Annotated[
 
 @dataclass(frozen=True)
 class Given:
-    """What the options of a constraint say; commands take it as one parameter, see :func:`takes_constraint`."""
+    """The values of the options of a constraint. Commands take it as one parameter: see :func:`takes_constraint`."""
 
     regex: RegexOption = None
     choice: ChoiceOption = None
@@ -204,9 +204,9 @@ class Given:
         }  # fmt: skip
         given = [name for name, value in kinds.items() if value not in (None, [])]
         if len(given) != 1:
-            said = " and ".join(given) + " were given" if given else "none was given"
+            found = " and ".join(given) + " were given" if given else "none was given"
             *some, last = kinds
-            raise CompileError(f"give one of {', '.join(some)} and {last}: {said}", code="bad-option")
+            raise CompileError(f"give one of {', '.join(some)} and {last}: {found}", code="bad-option")
         return given[0]
 
     def check(self) -> None:
@@ -249,7 +249,7 @@ class Given:
         """The constraint of the options.
 
         Args:
-            layout: of values where the options say nothing; None: as ``json_schema`` has it.
+            layout: of values, if the options do not say; None: the default of ``json_schema``.
             property_order: likewise.
 
         Raises:
@@ -286,7 +286,7 @@ class Given:
 
 
 def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """For a command with a parameter ``given: Given``: has the options of a constraint in its place.
+    """Replaces a command's parameter ``given: Given`` by the options of a constraint.
 
     Args:
         without: fields of :class:`Given` that the command does not offer.
@@ -297,9 +297,9 @@ def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., 
         kinds, hints = get_annotations(Given, eval_str=True), get_annotations(command, eval_str=True)
 
         @wraps(command)
-        def call(**said: Any) -> None:
-            given = Given(**{one.name: said.pop(one.name) for one in offered})
-            command(given=given, **said)
+        def call(**options: Any) -> None:
+            given = Given(**{one.name: options.pop(one.name) for one in offered})
+            command(given=given, **options)
 
         parameters: list[Parameter] = []
         for parameter in signature(command).parameters.values():
@@ -347,7 +347,7 @@ def _xml_schema(given: str, root: str | None, layout: str | None) -> Constraint:
 
 
 def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, order: str | None) -> Constraint:
-    """Calls of the tools of a file: a list of them, or an object that has it as ``tools``."""
+    """The tool calls for a file of tools: a list of them, or an object with a list ``tools``."""
     from guiderail.frontends.tools import tool_calls, tool_formats
 
     if form is None:
@@ -367,14 +367,14 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
         raise CompileError(f"--tools is not JSON: {error}", code="bad-option") from None
     if isinstance(tools, dict):
         tools = tools.get("tools", [tools])
-    said = {"layout": layout, "property_order": order}
-    options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    decided = {"layout": layout, "property_order": order}
+    options: dict[str, Any] = {name: value for name, value in decided.items() if value is not None}
     written = Path(form) if form.endswith(".json") else form
     return tool_calls(tools, format=written, choice=choice, on_bad_tool="error", **options)
 
 
 def _grammar_constraint(given: str, closed: bool) -> Constraint:
-    """A ready grammar by its name, or the grammar of a file; ``closed``: the schemas in it are."""
+    """A ready grammar by its name, or the grammar in a file; ``closed``: close the schemas in it."""
     from guiderail.frontends.grammar.library import READY
 
     if given.replace("-", "_").lower() in READY:

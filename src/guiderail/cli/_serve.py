@@ -190,7 +190,7 @@ def serve_command(
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that has the address, before anything is loaded; connections are taken when the server is ready.
+    """A socket bound to the address, before anything is loaded. It accepts connections when the server is ready.
 
     Raises:
         ModelError: ``bad-address``: it is in use, or not an address of this machine.
@@ -216,7 +216,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _run(config: uvicorn.Config, listener: socket.socket) -> None:
-    """Serves until it is told to end; says where when it is ready."""
+    """Serves until it is told to stop; prints the address when it is ready."""
     import uvicorn
 
     class Server(uvicorn.Server):

@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def in_words_of(command: Any, message: str, code: str) -> str:
-    """A message for who typed a command.
+    """A message for a user of the command line.
 
     Args:
         command: of click, whose options it may name, with those of its sub-commands.
@@ -32,8 +32,8 @@ def in_words_of(command: Any, message: str, code: str) -> str:
     """
     if code not in _CODES:
         return message
-    for phrase, said in _PHRASES:
-        message = message.replace(phrase, said)
+    for phrase, wording in _PHRASES:
+        message = message.replace(phrase, wording)
     names = sorted(_names(command), key=len, reverse=True)
     return re.sub(rf"(?<![\w\"'-])({'|'.join(names)})(?![\w=])", lambda found: _option(found[1]), message)
 
@@ -43,7 +43,7 @@ def _option(name: str) -> str:
 
 
 def _names(command: Any) -> set[str]:
-    """Options whose names in Python show that they are no plain words."""
+    """Options whose Python names show that they are not plain words."""
     options = {option for parameter in command.params for option in parameter.opts}
     found = {option[2:].replace("-", "_") for option in options if option.startswith("--") and "-" in option[2:]}
     for one in getattr(command, "commands", {}).values():

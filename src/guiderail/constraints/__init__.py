@@ -1,1 +1,1 @@
-"""What composes: immutable constraints, the programs they lower themselves into, what they say of texts."""
+"""What composes: immutable constraints, the programs they lower themselves into, and how their texts are read."""

@@ -138,7 +138,7 @@ def _hint(constraint: Constraint, data: bytes, good: int) -> str:
 
 
 def _spread(values: bytes, count: int) -> list[int]:
-    """A few of the values, from all over the range, letters and digits before the rest."""
+    """Some of the values, from the whole range, letters and digits first."""
     plain = [v for v in values if chr(v).isalnum() and v < 128]
     other = [v for v in values if v not in plain]
     picked: list[int] = []

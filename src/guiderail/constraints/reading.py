@@ -16,7 +16,7 @@ class Partial(Protocol):
     """A value that grows with its text."""
 
     def feed(self, chunk: str) -> None: ...
-    def snapshot(self) -> Any: ...  # the value so far, None where there is none
+    def snapshot(self) -> Any: ...  # the value so far; None if there is none
     @property
     def finished(self) -> list[str]: ...  # JSON pointers of what the last feed finished
     @property

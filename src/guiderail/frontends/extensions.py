@@ -232,7 +232,7 @@ def delimited_subsequence_of(
 
     Args:
         items: the items, in order.
-        delimiter: what stands between two items.
+        delimiter: what separates two items.
         min: the minimum number of items.
 
     Raises:
@@ -251,7 +251,7 @@ def delimited_subsequence_of(
 
 # -- groups of patterns
 class _Call:
-    """One extension group in a pattern: its arguments, and errors that point at it."""
+    """One extension group in a pattern: its arguments, and errors that point to it."""
 
     def __init__(self, name: str, arguments: list[Node], source: str, span: tuple[int, int]) -> None:
         self.name, self.arguments, self.source, self.span = name, arguments, source, span

@@ -27,7 +27,7 @@ def constraint_of(given: Any) -> Constraint:
 
     - A :class:`Constraint` is taken as it is.
     - A dict is a JSON Schema, if one of its keys is a keyword of JSON Schema; properties are written in the order in
-      which they are declared. (``{}``, which allows anything, has to be said: ``gr.json_schema({})``.)
+      which they are declared. (``{}``, which allows anything, must be written explicitly: ``gr.json_schema({})``.)
     - A list of texts is a choice of them.
     - A class or another annotation (``list[int]``, ``int | None``, ``Literal[...]``) is a Python type, and a function
       stands for its parameters.
@@ -85,7 +85,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
 
 @lru_cache(maxsize=128)
 def typos(made: JsonSchema) -> tuple[Fault, ...]:
-    """Keywords and formats of a schema that look misspelt, the first ones; they mean nothing."""
+    """The first few keywords and formats of a schema that look misspelt; they have no effect."""
     from guiderail.frontends.json_schema.faults import misspelt
     from guiderail.frontends.json_schema.references import dialect_of
 

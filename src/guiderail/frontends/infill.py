@@ -54,7 +54,7 @@ class Infill(_Composed):
         return rules[start]
 
     def as_written(self) -> Infill:
-        """Itself: the surrounding text has an order and a layout of its own, which the whole has to match."""
+        """Itself: the surrounding text has its own order and layout, which the whole must match."""
         return self
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Infill(_Composed):
 
 
 class _TextBuilder(_core.Builder):
-    """A builder for constraints on bytes alone: tokens are rejected."""
+    """A builder for constraints on bytes only: tokens are rejected."""
 
     def token(self, symbols: Sequence[str | int], /) -> int:
         raise _tokens("names special tokens")
@@ -85,7 +85,7 @@ def _program(constraint: Constraint) -> _core.Program:
 
 
 def _states(program: _core.Program, start: int, after: bytes) -> dict[int, dict[int, list[int]]]:
-    """The states that texts reach from a state, with the bytes that lead from each to the next."""
+    """The states reachable from a state, with the bytes that lead from each to the next."""
     found: dict[int, dict[int, list[int]]] = {}
     waiting = [start] if program.is_live(start) else []
     while waiting:
@@ -110,7 +110,7 @@ def _states(program: _core.Program, start: int, after: bytes) -> dict[int, dict[
 
 
 def _leading_to(steps: dict[int, dict[int, list[int]]], ends: set[int]) -> dict[int, None]:
-    """The states from which one of ``ends`` is reached."""
+    """The states from which one of ``ends`` can be reached."""
     sources: dict[int, list[int]] = {}
     for state, targets in steps.items():
         for target in targets:

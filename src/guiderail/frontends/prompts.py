@@ -103,21 +103,21 @@ class _Writer:
 
     def document(self) -> str:
         text, notes = self.form(self.root, "", 0)
-        said = [*self._above(notes), text]
+        lines = [*self._above(notes), text]
         done = 0
         while done < len(self.waiting):
             reference = self.waiting[done]
             done += 1
             text, notes = self.form(self.target(reference), "", 0)
-            said += ["", *self._above(notes), f"{self.names[reference]} = {text}"]
-        return "\n".join(said)
+            lines += ["", *self._above(notes), f"{self.names[reference]} = {text}"]
+        return "\n".join(lines)
 
     @staticmethod
     def _above(notes: str) -> list[str]:
         return [f"// {notes}"] if notes else []
 
     def form(self, schema: Any, indent: str, depth: int) -> tuple[str, str]:
-        """The form of a schema's values and, apart from it, what else is to be said of them."""
+        """The form of a schema's values and, separately, everything else to be said of them."""
         self.lines += 1
         if schema is False:
             return "nothing", ""
@@ -203,10 +203,10 @@ class _Writer:
     def _alternatives(self, some: list[Any], indent: str, depth: int, notes: list[str]) -> str:
         shapes: dict[str, None] = {}
         for one in some:
-            shape, said = self.form(one, indent, depth + 1)
-            shapes[shape + (f" ({said})" if said and len(some) > 1 else "")] = None
-            if said and len(some) == 1:
-                notes.append(said)
+            shape, note = self.form(one, indent, depth + 1)
+            shapes[shape + (f" ({note})" if note and len(some) > 1 else "")] = None
+            if note and len(some) == 1:
+                notes.append(note)
         return " | ".join(shapes)
 
     # -- references
@@ -215,9 +215,9 @@ class _Writer:
         if target is None:
             return "any value"
         if not isinstance(target, dict) or _is_small(target):
-            shape, said = self.form(target, indent, depth + 1)
-            if said and not notes:
-                notes.append(said)
+            shape, note = self.form(target, indent, depth + 1)
+            if note and not notes:
+                notes.append(note)
             return shape
         if reference not in self.names:
             name = reference.rpartition("/")[2] or "Document"
@@ -258,7 +258,7 @@ def _is_small(schema: dict[str, Any]) -> bool:
 
 
 def _guessed(schema: dict[str, Any]) -> list[str]:
-    """The types that keywords speak of, where none is declared."""
+    """The types that the keywords suggest, if none is declared."""
     if "properties" in schema or "required" in schema:
         return ["object"]
     if "items" in schema or "prefixItems" in schema:
@@ -293,23 +293,23 @@ _COUNTS = (("Length", "character"), ("Items", "item"), ("Properties", "member"))
 
 def _bounds(schema: dict[str, Any]) -> list[str]:
     """The bounds of a schema, in words."""
-    said = _pattern(schema["pattern"]) if isinstance(schema.get("pattern"), str) else []
+    parts = _pattern(schema["pattern"]) if isinstance(schema.get("pattern"), str) else []
     for key, words in _PLAIN:
         value = schema.get(key)
         if isinstance(value, str) or (isinstance(value, int | float) and value is not True and abs(value) < _HUGE):
-            said.append(words.format(value))
+            parts.append(words.format(value))
     for key, unit in _COUNTS:
-        said += _count(schema.get("min" + key), schema.get("max" + key), unit)
+        parts += _count(schema.get("min" + key), schema.get("max" + key), unit)
     if schema.get("uniqueItems") is True:
-        said.append("no two alike")
+        parts.append("no two alike")
     if "default" in schema and _is_short(schema["default"]):
-        said.append(f"by default {_literal(schema['default'])}")
-    said += list(_examples(schema.get("examples")))
-    return said
+        parts.append(f"by default {_literal(schema['default'])}")
+    parts += list(_examples(schema.get("examples")))
+    return parts
 
 
 def _pattern(pattern: str) -> list[str]:
-    """A pattern, or where it is long, what it stands for or a text that it matches."""
+    """A pattern or, if it is long, what it stands for or a text that it matches."""
     if len(pattern) <= _LONG:
         return [f"matches /{pattern}/"]
     date = str(getattr(patterns.date(), "pattern", pattern))

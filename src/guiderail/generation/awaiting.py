@@ -66,8 +66,9 @@ async def agenerations(
 
 
 async def _in_thread(function: Callable[[threading.Event], T]) -> T:
-    """Returns or raises what a function does, on a thread. If the task is cancelled, sets the event and waits for the
-    end.
+    """Runs a function on a thread, and returns or raises what it does.
+
+    If the task is cancelled, sets the event and waits for the end.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -47,7 +47,7 @@ class ChatTemplate:
         return self.tokens(self.renderer.show(messages, tools))
 
     def tokens(self, shown: Shown) -> list[int]:
-        """Returns the token ids of what a renderer has made."""
+        """The token ids of what a renderer has made."""
         if isinstance(shown, Plain):
             return self._model.encode(shown.text, chat=True, system=shown.system)
         assert self._tokenize is not None
@@ -93,7 +93,7 @@ def _parts_of(model: Model) -> tuple[str | None, Tokenize | None, dict[str, str]
 
         return llama.metadata.get("tokenizer.chat_template"), pieces, _names(model)
     own = getattr(model, "tokenize", None)
-    if callable(own):  # an adapter of the user's own that can do more than it must
+    if callable(own):  # a user's own adapter that can do more than it must
 
         def ids(text: str, special: bool) -> list[int]:
             return [int(token) for token in own(text, special=special)]

@@ -81,7 +81,7 @@ def _checked(given: Any) -> Prompt:
 
 
 def with_words(prompt: Prompt, words: str) -> Prompt:
-    """A prompt that ends with these words, too."""
+    """The prompt, extended by these words at its end."""
     if isinstance(prompt, str):
         return f"{prompt}\n\n{words}"
     *before, last = prompt
@@ -91,7 +91,7 @@ def with_words(prompt: Prompt, words: str) -> Prompt:
 def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
     """The token ids of a prompt.
 
-    Messages are put to the model by the chat template that comes with it.
+    Messages reach the model through its own chat template.
 
     Raises:
         ModelError: ``no-chat-template``, ``chat-template``, ``missing-package``, ``bad-option``.

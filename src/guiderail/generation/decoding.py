@@ -76,7 +76,7 @@ class _Row(Row):
 
     @property
     def owes(self) -> int:
-        """Positions whose logits the weight still needs: before each token that was forced, and after the last."""
+        """Positions whose logits the weight still needs: before each forced token, and after the last."""
         weight = self.weight
         if weight is None or weight.value is None or weight.closed:
             return 0
@@ -213,9 +213,9 @@ class Batch:
         pieces = []
         for i in active:
             if i not in self.behind and not self.rows[i].done:
-                said = len(self.rows[i].text)
+                before = len(self.rows[i].text)
                 self.rows[i].write_forced(fill=False)
-                pieces += [(i, piece) for piece in self.rows[i].text[said:]]
+                pieces += [(i, piece) for piece in self.rows[i].text[before:]]
         spent = time.perf_counter() - started
         self.seconds += spent
         self.constraint_seconds += spent
@@ -288,9 +288,9 @@ class Batch:
                 rows[i].token_logprobs.append(thought.of(token))
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
-            said = len(rows[i].text)
+            before = len(rows[i].text)
             rows[i].take(token)
-            pieces += [(i, piece) for piece in rows[i].text[said:]]
+            pieces += [(i, piece) for piece in rows[i].text[before:]]
         return pieces
 
     def _portions(self, waiting: list[int]) -> dict[int, list[int]]:

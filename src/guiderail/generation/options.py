@@ -62,7 +62,7 @@ _MOST_PARTICLES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """See :func:`guiderail.generate`."""
+    """The options; see :func:`guiderail.generate`."""
 
     max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float = 0.0
@@ -159,17 +159,17 @@ class Options:
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are drawn."""
+        """How tokens are sampled."""
         return Sampling(self.temperature, self.top_p, self.top_k, self.seed)
 
     @property
     def penalties(self) -> Penalties:
-        """What tokens lose that the text has already."""
+        """How much tokens lose that the text already contains."""
         return Penalties(self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """Texts that end a text."""
+        """The stop texts."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or ()
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
             raise ModelError(

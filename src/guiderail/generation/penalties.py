@@ -1,4 +1,4 @@
-"""Penalties on tokens that a text has already: on their logits, before the mask."""
+"""Penalties on tokens that a text already contains: on their logits, before the mask."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Penalties", "Tally"]
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """What a token loses for being in the text.
+    """What a token loses for occurring in the text.
 
     Attributes:
         presence: subtracted from the logit of each token that was written, in [-2, 2].
         frequency: subtracted for each time that it was written, in [-2, 2].
-        repetition: divides a positive logit and multiplies a negative one, of tokens written and of those of the
+        repetition: divides a positive logit and multiplies a negative one, for tokens that were written or are in the
             prompt; above 0, and 1 changes nothing (Keskar et al. 2019, "CTRL", §4.1).
 
     Raises:
@@ -61,7 +61,7 @@ class Tally:
         self._counts: dict[int, int] = {}
 
     def note(self, token: int) -> None:
-        """A token was written."""
+        """Counts a token that was written."""
         self._counts[token] = self._counts.get(token, 0) + 1
         if self._penalties.repetition != 1:
             self._seen.add(token)

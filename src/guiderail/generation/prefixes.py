@@ -46,7 +46,7 @@ def log_softmax(logits: NDArray[np.float32], width: int) -> Floats:
 
 
 def log_sum(values: Floats) -> float:
-    """The logarithm of the sum of what these are the logarithms of."""
+    """The logarithm of the sum of numbers that are given by their logarithms."""
     top = float(values.max()) if len(values) else -np.inf
     return top if top == -np.inf else top + float(np.log(np.exp(values - top).sum()))
 
@@ -92,10 +92,10 @@ class Walk:
         raise NotImplementedError
 
     def spread(self, state: int, logprobs: Floats) -> Spread:
-        """What the tokens after a state lead to.
+        """Where the tokens after a state lead.
 
         Args:
-            logprobs: of each, shape ``(tokens,)``.
+            logprobs: of each token, shape ``(tokens,)``.
         """
         if state not in self._plans:
             self._plans[state] = self._plan(state)
@@ -177,7 +177,7 @@ class AllSpellings(Walk):
         return steps, [(text, np.array(tokens)) for text, tokens in beyond.items()]
 
     def _beginning(self, read: bytes, every: bool) -> list[int]:
-        """Tokens that begin so, one of those with the same bytes: all, or the shortest and a longer one."""
+        """Tokens that begin like this, one of each set with the same bytes: all, or the shortest and a longer one."""
         return self._vocabulary.core.tokens_with_prefix(read, self._vocabulary.size if every else 2)
 
 

@@ -363,7 +363,7 @@ def token_chances(
 
 
 def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[Tokens]:
-    """The tokenizer's own spellings; if they are optional, as far as there are any."""
+    """The tokenizer's own spellings; if they are optional, those that exist."""
     made: list[Tokens] = []
     for text in texts:
         try:
@@ -384,7 +384,7 @@ def _log_total(values: Sequence[float]) -> float:
 
 @dataclass(order=True, slots=True)
 class _Waiting:
-    """A prefix whose next tokens are not known."""
+    """A prefix whose next tokens are unknown."""
 
     badness: float  # minus the log-probability
     prefix: Tokens
@@ -449,7 +449,7 @@ class _Forward:
                 ready.append(_Waiting(one.badness - logprob, (*one.prefix, token), state))
 
     def _read_usual(self, usual: Sequence[Tokens]) -> None:
-        """The prefixes of these spellings, in as few passes as they fit."""
+        """Reads the prefixes of these spellings, in as few passes as possible."""
         wanted: dict[Tokens, int] = {}
         for spelling in usual:
             state = 0

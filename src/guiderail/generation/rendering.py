@@ -20,7 +20,7 @@ __all__ = ["Plain", "Renderer", "Shown", "compile_template"]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One message of a user, for a model that is spoken to by its own ``encode``."""
+    """One user message, for a model that encodes it itself (``encode``)."""
 
     text: str
     system: str | None
@@ -44,14 +44,14 @@ class Renderer:
     def __init__(
         self, name: str, source: str | None, names: Mapping[str, str], specials: Sequence[str], tokenizes: bool
     ) -> None:
-        self._said = name, source, dict(names), tuple(specials), tokenizes
+        self._arguments = name, source, dict(names), tuple(specials), tokenizes
         self._name, self.source, self._names, self._tokenizes = name, source, dict(names), tokenizes
         self._template: Any = compile_template(source) if source is not None else None
         spelled = sorted((text for text in specials if text), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, spelled))) if spelled else None
 
     def __reduce__(self) -> Any:
-        return Renderer, self._said
+        return Renderer, self._arguments
 
     @property
     def knows_tools(self) -> bool:
@@ -149,9 +149,9 @@ def compile_template(source: str) -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """``{% generation %}``, which marks the assistant's part for training, and nothing else."""
+        """``{% generation %}``, which marks the assistant's part for training, and has no other effect."""
 
-        tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+        tags = {"generation"}  # noqa: RUF012 - as in jinja2
 
         def parse(self, parser: Any) -> list[nodes.Node]:
             next(parser.stream)
@@ -165,7 +165,7 @@ def compile_template(source: str) -> Any:
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
     class Environment(ImmutableSandboxedEnvironment):
-        """Templates may collect things in lists of their own, as those of llama.cpp do."""
+        """Templates may collect values in lists of their own, as those of llama.cpp do."""
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
             return (isinstance(obj, list) and attr == "append") or super().is_safe_attribute(obj, attr, value)

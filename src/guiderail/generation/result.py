@@ -34,7 +34,7 @@ OnShortened = Literal["error", "warn", "return"]
 
 
 class _Readable:
-    """Slots besides the fields of a generation, so that ``dataclasses.asdict`` gives plain data."""
+    """Slots in addition to the fields of a generation, so that ``dataclasses.asdict`` gives plain data."""
 
     __slots__ = ("_reading", "_value")
     _reading: Reading
@@ -139,7 +139,7 @@ def _reading_of(result: Generation) -> Reading:
 
 
 def read_by(reading: Reading, *values: Any) -> Generation:
-    """A generation with these fields, whose text this reader reads."""
+    """A generation with these fields, whose text this reader parses."""
     made = Generation(*values)
     object.__setattr__(made, "_reading", reading)
     return made
@@ -251,7 +251,7 @@ def _which(i: int, results: Sequence[Generation], n: int) -> str:
 
 
 def which(i: int, n: int) -> str:
-    """One of several texts, for a message; ``n`` are of each prompt."""
+    """Names one of several texts, for a message; ``n`` are of each prompt."""
     return f" of prompt {i}" if n == 1 else f" {i % n} of prompt {i // n}"
 
 

@@ -51,7 +51,7 @@ class StopText:
         self.found: str | None = None
 
     def feed(self, piece: str) -> str:
-        """What of the text so far can be shown now."""
+        """The part of the text so far that can be shown now."""
         if not self._stops:
             return piece
         if self.found is not None:
@@ -70,7 +70,7 @@ class StopText:
         return text[: len(text) - keep]
 
     def flush(self) -> str:
-        """What was held back, at the end of the text."""
+        """The text held back, at the end."""
         held, self._held = self._held, ""
         return held
 
@@ -157,7 +157,7 @@ class Row:
     # -- the way of a text -------------------------------------------------------------------------------------------
     @property
     def remaining(self) -> int:
-        """Tokens that it may still write."""
+        """The number of tokens that it may still write."""
         return self.limit - len(self.tokens)
 
     @property
@@ -294,7 +294,7 @@ class Row:
         return token
 
     def _rest_is_forced(self) -> bool:
-        """Whether only one text can follow, to the end: then tokens differ in how they cut it, and in nothing else."""
+        """Whether only one text can follow, to the end. Then tokens differ only in how they cut it."""
         twin = self.matcher.fork()
         try:
             while rest := twin.forced_bytes(_FORCED_AT_ONCE):

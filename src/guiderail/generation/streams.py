@@ -29,8 +29,9 @@ class _Row:
 
 
 class Drawn:
-    """A text from the model's own distribution, in place of a batch. It is known only when complete, and comes in one
-    piece.
+    """A text from the model's own distribution, in place of a batch.
+
+    It is known only when complete, and comes in one piece.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Turns what a user may ask for into a constraint."""
+"""Turns what a user may request into a constraint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["as_constraint"]
 
 
 def as_constraint(target: Any) -> Constraint | Guide:
-    """Returns what a user asks a model to write: a compiled :class:`Guide`, or the result of ``constraint_of``.
+    """The constraint for what a user wants written: a compiled :class:`Guide`, or the result of ``constraint_of``.
 
     Options of schemas that were left open are decided: see :meth:`Constraint.as_written`.
 

@@ -30,7 +30,7 @@ __all__ = ["EarleyRules", "Terminals", "terminals_of"]
 
 _MOST = 3_000  # items of one set
 _MOST_WORK = 3_000_000  # items of a text
-_UNROLLED = 64  # turns of a counted repetition
+_UNROLLED = 64  # iterations of a counted repetition
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class EarleyRules:
         self._names = tree.rules.keys()
         self._alternatives: dict[str, list[tuple[Symbol, ...]]] = {}
         self._items: dict[Item, None] | None = None  # after what was read
-        self._waiting: list[dict[str, list[Item]]] = []  # of each place: who waits for which rule
+        self._waiting: list[dict[str, list[Item]]] = []  # for each position: the items that wait for each rule
         self._work = 0
         if tree.lexer is not None:
             return

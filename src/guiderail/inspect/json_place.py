@@ -23,7 +23,7 @@ from guiderail.support.partial_json import PartialJson, Path, pointer
 __all__ = ["JsonPlace", "JsonWhere"]
 
 _DEEPEST = 24  # references and alternatives within each other in place
-_MOST = 64  # places of a schema at one place of a value
+_MOST = 64  # locations in a schema for one location in a value
 _WORDS = {
     "value": "a value begins",
     "item": "an item, or the end of the array",
@@ -117,7 +117,7 @@ class JsonWhere:
             try:
                 with self._document.evaluating():
                     spots = self._spots(self._document, reader, path, role)
-            except (GuiderailError, RecursionError):  # too hard to decide is no place, not a wrong one
+            except (GuiderailError, RecursionError):  # too hard to decide: no location, rather than a wrong one
                 spots = []
             sure = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.sure))
             possible = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.pointer not in sure))
@@ -144,7 +144,7 @@ class JsonWhere:
         return spots
 
     def _seen(self, reader: PartialJson, depth: int, role: str) -> _Seen:
-        """What is written of the value that many steps below the root."""
+        """The part written of the value so many steps below the root."""
         frames = reader.frames
         if depth < len(frames):
             frame = frames[depth]
@@ -337,7 +337,7 @@ def _type_fits(types: Any, kind: str, nullable: bool) -> bool:
 
 
 def _may_become(seen: _Seen, value: Any) -> bool:
-    """Whether a constant begins like what is written."""
+    """Whether a constant begins like the text so far."""
     if seen.kind == "string":
         return isinstance(value, str) and value.startswith(seen.text or "")
     if seen.kind == "object":

@@ -131,8 +131,8 @@ class Step:
                 value = [[c.token, c.text, _rounded(c.before), _rounded(c.after)] for c in value]
             elif isinstance(value, float):
                 value = _rounded(value)
-            said = name in _ALWAYS or (name in _WHERE_KNOWN and value is not None)
-            if said or value not in (None, "", (), [], False):
+            always = name in _ALWAYS or (name in _WHERE_KNOWN and value is not None)
+            if always or value not in (None, "", (), [], False):
                 values[name] = value
         return values
 
@@ -523,7 +523,7 @@ def replay(
 
 
 def _guide_of(written: Constraint, judged: Constraint, vocabulary: Vocabulary, tokens: Sequence[int]) -> Guide:
-    """What a model writes under; what a text is judged by, if more of this one can be read so."""
+    """The guide that a model writes under; or the one that judges texts, if that reads more of this text."""
     guide = compile(written, vocabulary)
     read = guide.matcher().validate(tokens)
     if written is judged or read == len(tokens):
@@ -533,7 +533,7 @@ def _guide_of(written: Constraint, judged: Constraint, vocabulary: Vocabulary, t
 
 
 def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
-    """How a text is spelled; without an encoder, by the longest token at each place."""
+    """The tokens of a text; without an encoder, the longest token at each position."""
     if vocabulary.can_encode:
         return vocabulary.encode(text)
     core, data = vocabulary.core, text.encode("utf-8", "surrogatepass")

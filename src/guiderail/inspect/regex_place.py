@@ -17,7 +17,7 @@ __all__ = ["RegexWhere"]
 _MOST = 400  # maximum simultaneous places
 
 # What is to be read: None at the end of the pattern; (node, how far, what is after it). Of a sequence "how far" is the
-# next part, of a repetition the turns that were made.
+# next part, of a repetition the number of iterations so far.
 Rest = tuple[Node, int, Any] | None
 # A leaf that reads a character: (leaf, character of a run, what is after it).
 Leaf = tuple[Node, int, Rest]
@@ -143,6 +143,6 @@ class RegexWhere:
         if count >= node.min:
             work.append((None, rest))
         if node.max < 0 or count < node.max:
-            # beyond the minimum, the turns of an unbounded repetition are all alike
+            # beyond the minimum, the iterations of an unbounded repetition are all alike
             made = min(count + 1, node.min) if node.max < 0 else count + 1
             work.append((node.item, (node, made, rest)))

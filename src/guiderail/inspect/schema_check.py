@@ -350,7 +350,7 @@ class _Unbounded:
                 stack += [(one, place, False) for one, place in reversed(inner)]
 
     def _part(self, shape: Shape, path: str) -> list[tuple[Term, str]]:
-        """Says what there is to say of a value; returns its parts with their paths."""
+        """Reports the findings about a value. Returns its parts with their paths."""
         inner: list[tuple[Term, str]] = []
         anything = shape.null and shape.booleans == 3 and shape.numbers.is_all() and shape.strings.is_all()
         if anything:
@@ -459,7 +459,7 @@ class _Unbounded:
 
 
 def _has_length(strings: Strings) -> bool:
-    """Whether a greatest length is written down."""
+    """Whether the schema states a maximum length."""
     kind, parts = strings._kind, strings._parts
     if kind == "length":
         return parts[1] is not None

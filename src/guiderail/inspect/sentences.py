@@ -20,10 +20,10 @@ def differs(step: Step) -> bool:
 
 def why(step: Step) -> str:
     """Some sentences about a step."""
-    said = _why(step)
+    text = _why(step)
     if not differs(step) or step.exact is None:
-        return said
-    return f"{said} Of the texts that the constraint allows, {_percent(step.exact)} would continue so."
+        return text
+    return f"{text} Of the texts that the constraint allows, {_percent(step.exact)} would continue so."
 
 
 def _why(step: Step) -> str:

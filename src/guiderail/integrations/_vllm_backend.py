@@ -192,7 +192,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not taken:
                 logger.error("request %s: token %d cannot come here", request_id, token)
                 if self._together is not None and self._together.open:
-                    self._together.fill()  # vLLM copies the row before the token of a draft that is refused
+                    self._together.fill()  # vLLM copies the row before a rejected token of a draft
                 return False
             if self.matcher.is_terminated() and self._habits.end != token and self.matcher.history(1) == [token]:
                 self._habits.end = token

@@ -36,7 +36,7 @@ _FINISH = "GUIDERAIL_VLLM_FINISH"
 _DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
 _STRICT = "GUIDERAIL_VLLM_STRICT_TOOLS"
 _done: set[str] = set()  # what was changed in this process
-_configured: set[str] = set()  # holds NAME once an engine of this process has it as its backend
+_configured: set[str] = set()  # contains NAME once an engine of this process uses it as its backend
 
 
 def takes_auto() -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "GuiderailGrammar", "GuiderailGrammarBackend", "create", "register"]
 
 NAME = "guiderail"
-_CACHED = 512  # grammars, by request, including refused ones
+_CACHED = 512  # grammars, by request, including rejected ones
 logger = logging.getLogger(__name__)
 
 
@@ -358,7 +358,7 @@ def _with_calls(text: str) -> str:
     try:
         schema = json.loads(text)
     except ValueError:
-        return text  # refused where it is compiled, with the place
+        return text  # rejected when it is compiled, with the location
     items = schema.get("items") if isinstance(schema, dict) and schema.get("type") == "array" else None
     if not isinstance(items, dict):
         return text

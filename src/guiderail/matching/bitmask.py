@@ -58,7 +58,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32
     """
     shape = bitmask_shape(batch_size, vocab_size)
     size = 4 * shape[0] * shape[1]
-    # Ready masks lie at the beginning of a page, and to copy between places that are the same modulo 4096 takes a
+    # Ready masks begin at the beginning of a page, and copying between addresses that are equal modulo 4096 takes a
     # processor twice as long.
     room = np.empty(size + 4096, np.uint8)
     begin = (2048 - room.ctypes.data) % 4096
@@ -367,7 +367,7 @@ def _mismatch(logits: Any, bitmask: Any) -> str:
 
 
 def _rows(indices: Any, count: int, what: str) -> list[int]:
-    """Row numbers out of a list, an array or a tensor, each checked."""
+    """Row numbers from a list, an array or a tensor, each validated."""
     if hasattr(indices, "tolist"):
         indices = indices.tolist()
     rows = []

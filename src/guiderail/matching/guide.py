@@ -35,7 +35,7 @@ PREPARE = 12
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
 
 _MOST_PREPARED = 4096
-_CONTINUATIONS = 1024  # states of which example_continuations keeps what it found
+_CONTINUATIONS = 1024  # states whose results example_continuations keeps
 _CACHED_GUIDES = 128
 _CACHED_BYTES = 256 << 20  # total of all cached guides, as Guide.memory_size_bytes counts
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
@@ -43,7 +43,7 @@ _MISS = 8
 
 
 class Options(NamedTuple):
-    """Options of a guide: see :func:`compile`."""
+    """The options of a guide: see :func:`compile`."""
 
     max_nodes: int = MAX_NODES
     fuel: int = FUEL
@@ -257,7 +257,7 @@ def compile(
         max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
             code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
-            twenty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
+            forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
             nothing, so a text may need fewer steps after others (``docs/limits.md``).
         canonical: allow only those tokens that the tokenizer itself would make of the text, as far as a text can still
             be completed so (``docs/canonical.md``).

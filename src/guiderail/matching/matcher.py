@@ -149,7 +149,7 @@ class Matcher(_core.Matcher):
         return new if after.is_complete() else self._stable(tokens, start, after)
 
     def _spell(self, text: str) -> list[int]:
-        """As the tokenizer spells it; empty if it cannot."""
+        """The text as the tokenizer spells it; empty if it cannot."""
         try:
             return self.guide.vocabulary.encode(text)
         except ValueError:  # a VocabularyError, or what a tokenizer raises itself
@@ -210,7 +210,7 @@ class Matcher(_core.Matcher):
         return tokens[start:keep]
 
     def _may_grow(self, text: bytes) -> bool:
-        """Whether a token begins with this text and is longer, and so could swallow it."""
+        """Whether a longer token begins with this text, and so could swallow it."""
         core = self.guide.vocabulary.core
         return any(core.token_bytes(token) != text for token in core.tokens_with_prefix(text, 2))
 

@@ -1,8 +1,9 @@
 """A constraint written out over tokens, as arrays. It runs with NumPy, or with torch without host round trips.
 
-Rows in CSR form: the transitions of state ``s`` are ``token[indptr[s]:indptr[s + 1]]`` (rising) and, beside them,
-``next_state``. It is the index of Willard & Louf (2023, Algorithm 4) together with the token-level transitions of
-Koo, Liu & He (2024, §3.2). The native matcher needs none of it; it serves accelerators and other runtimes.
+Rows are in CSR form: the transitions of state ``s`` are ``token[indptr[s]:indptr[s + 1]]`` (ascending), with their
+targets in ``next_state``. This is the index of Willard & Louf (2023, Algorithm 4) together with the token-level
+transitions of Koo, Liu & He (2024, §3.2). The native matcher needs none of it; it serves accelerators and other
+runtimes.
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class TorchTokenAutomaton:
         return self.masks[self.mask_of[states]]
 
     def allowed(self, states: torch.Tensor) -> torch.Tensor:
-        """The same as bool, shape (batch, vocabulary_size)."""
+        """The same as booleans, shape (batch, vocabulary_size)."""
         bits = (self.bitmask(states).unsqueeze(-1) >> self.shifts) & 1
         return bits.flatten(1)[:, : self.size].bool()
 

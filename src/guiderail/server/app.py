@@ -122,15 +122,15 @@ class _Api:
             body = await read_body(
                 request.receive, request.headers, self.options.max_body_bytes, self.options.body_seconds
             )
-            said = await while_listening(request, self.service.said(kind, body))
+            contents = await while_listening(request, self.service.contents(kind, body))
             del body
             name, watch = self.watching(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 
             async def begin() -> Any:
-                return await start(self.service, said, watch)
+                return await start(self.service, contents, watch)
 
-            if said.request.stream:
+            if contents.request.stream:
                 made = await while_listening(request, begin())
                 self.metrics.active_streams.inc()
 

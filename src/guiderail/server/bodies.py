@@ -23,7 +23,7 @@ DRAINED_SECONDS = 5.0
 """For which they are read."""
 
 _Receive = Callable[[], Awaitable[Any]]
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of one, alone or of a pair
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or in a pair
 
 
 class Gone(Exception):
@@ -42,8 +42,8 @@ async def read_body(receive: _Receive, headers: Any, limit: int, seconds: float)
         ApiError: 413: it is larger; 408: it takes longer.
         Gone: the client left while sending.
     """
-    said = headers.get("content-length", "")
-    if said.isdecimal() and int(said) > limit:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
         raise _too_large(limit)
     try:
         return await asyncio.wait_for(_all_of(receive, limit), seconds)

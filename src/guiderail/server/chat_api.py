@@ -12,7 +12,7 @@ from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Said, show
+from guiderail.server.reading import Contents, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_text
 from guiderail.server.schemas import ChatRequest
@@ -165,7 +165,7 @@ def _logprob(vocabulary: Vocabulary, info: TokenLogprob) -> dict[str, Any]:
     return {**token_text(vocabulary, info.token), "logprob": finite(info.logprob), "top_logprobs": top}
 
 
-async def start_chat(service: Service, said: Said, watch: Watches = None) -> ChatAnswer:
+async def start_chat(service: Service, contents: Contents, watch: Watches = None) -> ChatAnswer:
     """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
@@ -174,7 +174,7 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     Raises:
         ApiError: the request is wrong, or does not fit.
     """
-    request: ChatRequest = said.request
+    request: ChatRequest = contents.request
     service.check_model(request.model)
     count = request.n or 1
     if count > service.options.max_n:
@@ -184,22 +184,22 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
-    param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "messages"
+    param = "tools" if contents.tools is not None else contents.ask.param if contents.ask is not None else "messages"
     thinking = None
     if wants_thinking(request):
-        said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "messages")
-        thinking = thinking_of(request, said.shown, service.manner.tool_format)
+        contents.shown = await service.threaded(lambda: show(contents, service.manner.renderer), "messages")
+        thinking = thinking_of(request, contents.shown, service.manner.tool_format)
     drawing = drawing_of(
         request,
         service.options,
-        calls=said.tools is not None,
+        calls=contents.tools is not None,
         reasons=thinking is not None,
         watched=watch is not None,
     )
-    plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
-    prompt = await service.prompt(said, "messages")
+    plan, guide = await service.guide(Recipe(contents.ask, contents.tools, thinking), param)
+    prompt = await service.prompt(contents, "messages")
     spellings = request.guiderail.choice_logprobs
-    chances = await choice_logprobs(service, spellings, said.ask, [prompt], reasons=thinking is not None)
+    chances = await choice_logprobs(service, spellings, contents.ask, [prompt], reasons=thinking is not None)
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     run = await service.start(
         [prompt],

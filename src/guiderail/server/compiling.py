@@ -26,7 +26,7 @@ from guiderail.server.fair import Turns
 from guiderail.server.metrics import Metrics
 from guiderail.server.nursery import Nursery
 from guiderail.server.options import ServerOptions
-from guiderail.server.reading import Manner, Said, read_said
+from guiderail.server.reading import Contents, Manner, read_contents
 from guiderail.server.recipes import Recipe
 from guiderail.vocabulary import Vocabulary
 
@@ -261,7 +261,7 @@ class Compiler:
 
         return work
 
-    async def read(self, kind: str, body: bytes, manner: Manner) -> Said:
+    async def read(self, kind: str, body: bytes, manner: Manner) -> Contents:
         """Reads a request in a separate process.
 
         Raises:
@@ -281,8 +281,8 @@ class Compiler:
                         raise
                     _log.warning("large requests are read by the server itself from now on: %s", error)
                     self._nursery = None
-            said: Said = await interruptible(lambda: read_said(kind, body, manner), seconds)
-            return said
+            contents: Contents = await interruptible(lambda: read_contents(kind, body, manner), seconds)
+            return contents
         finally:
             self._readings.give_back()
 

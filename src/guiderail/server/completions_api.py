@@ -11,7 +11,7 @@ from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
-from guiderail.server.reading import Said
+from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, token_text
 from guiderail.server.schemas import CompletionRequest
@@ -104,7 +104,7 @@ def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict
     return choice if more is None else {**choice, "guiderail": more}
 
 
-async def start_completion(service: Service, said: Said, watch: Watches = None) -> CompletionAnswer:
+async def start_completion(service: Service, contents: Contents, watch: Watches = None) -> CompletionAnswer:
     """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
@@ -113,7 +113,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
     Raises:
         ApiError: the request is wrong, or does not fit.
     """
-    request: CompletionRequest = said.request
+    request: CompletionRequest = contents.request
     service.check_model(request.model)
     given = request.prompt
     single = isinstance(given, str) or (len(given) > 0 and isinstance(given[0], int))
@@ -124,7 +124,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         raise ApiError(
             400, f"prompts times n must be from 1 to {most} on this server", code="invalid-request", param="prompt"
         )
-    ask = said.ask
+    ask = contents.ask
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 

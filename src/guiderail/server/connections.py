@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 __all__ = ["protocol"]
 
 _MOMENT = 0.002  # seconds for reading one connection before the others have their turn
-_PIECE = 256  # first bytes that are read without checking the clock
+_PIECE = 256  # bytes read at first without checking the clock
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 

@@ -164,5 +164,5 @@ class Crew:
             work.seconds = time.perf_counter() - began
             work.over = True
             self._late -= work.late
-            if work.late or not self._waiting:  # who waits for works waits for all of them
+            if work.late or not self._waiting:  # a waiter waits for all of its works
                 self._changed.notify_all()

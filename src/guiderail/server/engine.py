@@ -143,7 +143,7 @@ class Engine:
             )
         working = [row.work for team in list(self._teams) for _, row in team.running()]
         given_up = self.crew.late - sum(work is not None and work.late for work in working)
-        if given_up >= self.options.max_rows:  # texts, whose threads have not ended
+        if given_up >= self.options.max_rows:  # texts whose threads have not ended
             raise Overloaded("too many hard constraints are being worked on; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:

@@ -95,8 +95,8 @@ class Gate:
     def _admits(self, scope: Any, inside: bool) -> bool:
         if self._key is None:
             return True
-        said = dict(scope["headers"]).get(b"authorization", b"")
-        scheme, _, key = said.partition(b" ")
+        header = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, _, key = header.partition(b" ")
         if inside and scheme.lower() == b"basic":
             try:
                 _, _, key = base64.b64decode(key, validate=True).partition(b":")
@@ -109,10 +109,10 @@ class Gate:
 
 def _is_local(scope: Any) -> bool:
     """Whether a request comes from this machine and addresses it by its own name."""
-    said = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     peer = scope.get("client")
     try:
-        name = urlsplit(f"//{said}").hostname or ""
+        name = urlsplit(f"//{host}").hostname or ""
         if name != "localhost" and not ipaddress.ip_address(name).is_loopback:
             return False
         return peer is None or ipaddress.ip_address(peer[0]).is_loopback  # None: a socket among this machine's files

@@ -106,9 +106,11 @@ def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
 
 def _thought(item: dict[str, Any], param: str) -> str:
     """The reasoning of an earlier turn: as this server returned it, or another server's summary of it."""
-    said = item.get("content") or item.get("summary") or []
+    content = item.get("content") or item.get("summary") or []
     texts = (
-        [part.get("text") if isinstance(part, dict) else None for part in said] if isinstance(said, list) else [None]
+        [part.get("text") if isinstance(part, dict) else None for part in content]
+        if isinstance(content, list)
+        else [None]
     )
     if not all(isinstance(text, str) for text in texts) or (not texts and item.get("encrypted_content")):
         raise ApiError(

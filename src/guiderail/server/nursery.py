@@ -26,7 +26,7 @@ from guiderail.server.errors import ApiError
 
 if TYPE_CHECKING:
     from guiderail.server.options import ServerOptions
-    from guiderail.server.reading import Manner, Said
+    from guiderail.server.reading import Contents, Manner
     from guiderail.server.recipes import Recipe
     from guiderail.vocabulary import Vocabulary
 
@@ -120,7 +120,7 @@ class Nursery:
         plan, constraint, file = await self._done(job, "the constraint", seconds)
         return plan, constraint, file
 
-    async def read(self, kind: str, body: bytes, seconds: float) -> Said:
+    async def read(self, kind: str, body: bytes, seconds: float) -> Contents:
         """See :func:`guiderail.server.reading.read_light`.
 
         Raises:
@@ -128,8 +128,8 @@ class Nursery:
             LimitError, TimeoutError: as in :meth:`compile`.
         """
         job = {"kind": kind, "body": body, "seconds": seconds, "memory": self._options.compile_bytes, "param": None}
-        said: Said = await self._done(job, "the request", seconds)
-        return said
+        contents: Contents = await self._done(job, "the request", seconds)
+        return contents
 
     async def _done(self, job: dict[str, Any], what: str, seconds: float) -> Any:
         """Returns the result of a job in a child."""

@@ -14,7 +14,7 @@ from guiderail.server.errors import ApiError
 
 __all__ = ["from_validation"]
 
-_LONGEST = 60  # characters of what a request says, shown in a message
+_LONGEST = 60  # characters of a request's value shown in a message
 _MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
@@ -38,18 +38,18 @@ _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
 }
 
 
-def from_validation(problems: list[Any], said: dict[str, Any], known: Iterable[str]) -> ApiError:
+def from_validation(problems: list[Any], request: dict[str, Any], known: Iterable[str]) -> ApiError:
     """The answer to a malformed request, about the first location that is wrong.
 
     Args:
         problems: the problems as pydantic found them.
-        said: the request.
+        request: the request.
         known: the names that a request may have.
     """
     first = problems[0]
-    place, value = _place(first, said)
+    place, value = _place(first, request)
     for other in problems[1:_MOST_TOLD]:  # a list that is right except for an item: the item is reported
-        inner, within = _place(other, said)
+        inner, within = _place(other, request)
         if len(inner) > len(place) and inner[: len(place)] == place:
             first, place, value = other, inner, within
     param = ".".join(_short(str(part)) for part in place) or None
@@ -63,7 +63,7 @@ def from_validation(problems: list[Any], said: dict[str, Any], known: Iterable[s
         reason = str(first["msg"]).partition(", ")[2]
         message = f"{pointer}: {reason}" if place else reason
     else:
-        same = [one for one in problems if _place(one, said)[0] == place][:_MOST_TOLD]
+        same = [one for one in problems if _place(one, request)[0] == place][:_MOST_TOLD]
         ways = list(dict.fromkeys(_way(one) for one in same))
         expected = ways[0] if len(ways) == 1 else ", ".join(ways[:-1]) + " or " + ways[-1]
         message = f"{pointer}: this must be {expected}, not {_told(value)}"
@@ -83,10 +83,10 @@ def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) ->
     )
 
 
-def _place(problem: Any, said: dict[str, Any]) -> tuple[list[str | int], Any]:
+def _place(problem: Any, request: dict[str, Any]) -> tuple[list[str | int], Any]:
     """The location of a problem in the request, and the value there. Pydantic puts names of types into locations."""
     place: list[str | int] = []
-    value: Any = said
+    value: Any = request
     for part in problem["loc"]:
         if (isinstance(value, dict) and part in value) or (
             isinstance(value, list) and isinstance(part, int) and part < len(value)

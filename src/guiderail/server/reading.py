@@ -22,7 +22,7 @@ from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRe
 from guiderail.server.tools import ToolSet, chat_tools, response_tools
 from guiderail.server.written import Raw, json_text
 
-__all__ = ["LARGE", "Manner", "Said", "read_light", "read_said", "show"]
+__all__ = ["LARGE", "Contents", "Manner", "read_contents", "read_light", "show"]
 
 LARGE = 32 << 10
 """Bytes of a body that is read by another process."""
@@ -32,7 +32,7 @@ _FORMS: dict[str, type[BaseModel]] = {
     "completions": CompletionRequest,
     "responses": ResponsesRequest,
 }
-_ECHOED = ("text", "tools", "tool_choice", "metadata")  # of a response, which repeats what was asked for
+_ECHOED = ("text", "tools", "tool_choice", "metadata")  # parts of the request that a response repeats
 _DONE_WITH = (
     "messages", "input", "tools", "tool_choice", "text", "metadata", "response_format", "structured_outputs",
     "guided_json", "guided_regex", "guided_choice", "guided_grammar", "regex", "ebnf",
@@ -55,7 +55,7 @@ class Manner:
 
 
 @dataclass(slots=True)
-class Said:
+class Contents:
     """The contents of a request.
 
     Attributes:
@@ -71,7 +71,7 @@ class Said:
     shown: Shown | None = None
 
 
-def read_said(kind: str, body: bytes, manner: Manner) -> Said:
+def read_contents(kind: str, body: bytes, manner: Manner) -> Contents:
     """Reads a request.
 
     Args:
@@ -83,38 +83,38 @@ def read_said(kind: str, body: bytes, manner: Manner) -> Said:
     with uncollected():
         request: Any = _parsed(body, _FORMS[kind], manner.most_values)
         if kind == "completions":
-            return Said(request, ask_of(request), None)
+            return Contents(request, ask_of(request), None)
         chat = kind == "chat"
         find_tools = chat_tools if chat else response_tools
         ask = ask_of(request) if chat else ask_of_response(request)
         tools = find_tools(request.tools, request.tool_choice, request.parallel_tool_calls, manner.tool_format)
-        return Said(request, ask, tools)
+        return Contents(request, ask, tools)
 
 
-def show(said: Said, renderer: Renderer) -> Shown:
+def show(contents: Contents, renderer: Renderer) -> Shown:
     """Renders the conversation of a request.
 
     Raises:
         ApiError, ModelError: it cannot be shown to the model.
     """
-    if said.shown is not None:
-        return said.shown
-    request, tools = said.request, said.tools
+    if contents.shown is not None:
+        return contents.shown
+    request, tools = contents.request, contents.tools
     messages = request.messages if isinstance(request, ChatRequest) else messages_of(request)
     return renderer.show(conversation(messages, tools, renderer), None if tools is None else tools.functions)
 
 
-def read_light(kind: str, body: bytes, manner: Manner) -> Said:
+def read_light(kind: str, body: bytes, manner: Manner) -> Contents:
     """Reads and renders a request, and drops from it what is no longer needed."""
-    said = read_said(kind, body, manner)
+    contents = read_contents(kind, body, manner)
     if kind != "completions":
-        said.shown = show(said, manner.renderer)
-    request = said.request
+        contents.shown = show(contents, manner.renderer)
+    request = contents.request
     rest: dict[str, Any] = {name: None for name in _DONE_WITH if name in type(request).model_fields}
     if kind == "responses":
         rest |= {name: Raw(json_text(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
-    said.request = request.model_copy(update=rest)
-    return said
+    contents.request = request.model_copy(update=rest)
+    return contents
 
 
 def _parsed(body: bytes, form: type[BaseModel], values: int) -> BaseModel:

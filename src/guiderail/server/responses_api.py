@@ -9,7 +9,7 @@ from typing import Any
 
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Said, show
+from guiderail.server.reading import Contents, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import ResponsesRequest
@@ -242,7 +242,7 @@ class ResponseAnswer:
             self.run.cancel()
 
 
-async def start_response(service: Service, said: Said, watch: Watches = None) -> ResponseAnswer:
+async def start_response(service: Service, contents: Contents, watch: Watches = None) -> ResponseAnswer:
     """Compiles the constraint of a request and submits its text to the engine.
 
     Args:
@@ -251,15 +251,15 @@ async def start_response(service: Service, said: Said, watch: Watches = None) ->
     Raises:
         ApiError: the request is wrong, or does not fit.
     """
-    request: ResponsesRequest = said.request
+    request: ResponsesRequest = contents.request
     service.check_model(request.model)
-    param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "input"
+    param = "tools" if contents.tools is not None else contents.ask.param if contents.ask is not None else "input"
     thinking = None
     if wants_thinking(request):
-        said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "input")
-        thinking = thinking_of(request, said.shown, service.manner.tool_format)
-    plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
-    prompt = await service.prompt(said, "input")
+        contents.shown = await service.threaded(lambda: show(contents, service.manner.renderer), "input")
+        thinking = thinking_of(request, contents.shown, service.manner.tool_format)
+    plan, guide = await service.guide(Recipe(contents.ask, contents.tools, thinking), param)
+    prompt = await service.prompt(contents, "input")
     run = await service.start(
         [prompt],
         guide,

@@ -211,8 +211,8 @@ class Row(TextRow):
 
     def on_end(self) -> None:
         if self._watch is not None:  # before the end is reported, so that the record exists by then
-            said = "shortened" if self.shortened else self.end or "complete"
-            self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
+            end = "shortened" if self.shortened else self.end or "complete"
+            self._watch.end(self.job.guide, self.job.prompt, end, self.matched)
         reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
         more = None if self._weight is None else {"log_weight": finite(self._weight.value)}
         self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text, more))

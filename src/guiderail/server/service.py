@@ -24,7 +24,7 @@ from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.reading import LARGE, Manner, Said, read_said, show
+from guiderail.server.reading import LARGE, Contents, Manner, read_contents, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
     WAY_OUT,
@@ -221,14 +221,14 @@ class Service:
         except GuiderailError as error:
             raise from_guiderail(error, param) from error
 
-    async def said(self, kind: str, body: bytes) -> Said:
+    async def contents(self, kind: str, body: bytes) -> Contents:
         """Reads a request; another process reads large ones, see :mod:`guiderail.server.reading`.
 
         Raises:
             ApiError: 400, 413: what is wrong with it; 503: too many are being read.
         """
         if len(body) < LARGE:
-            return read_said(kind, body, self.manner)
+            return read_contents(kind, body, self.manner)
         try:
             return await self.compiler.read(kind, body, self.manner)
         except (TimeoutError, asyncio.TimeoutError):
@@ -238,13 +238,13 @@ class Service:
         except GuiderailError as error:
             raise from_guiderail(error) from error
 
-    async def prompt(self, said: Said, param: str) -> list[int]:
+    async def prompt(self, contents: Contents, param: str) -> list[int]:
         """Returns the token ids of a conversation.
 
         Raises:
             ApiError: as :meth:`threaded`, and 400 if it cannot be shown to the model.
         """
-        return await self.threaded(lambda: self.template.tokens(show(said, self.manner.renderer)), param)
+        return await self.threaded(lambda: self.template.tokens(show(contents, self.manner.renderer)), param)
 
     def _too_slow(self, what: str, param: str | None) -> ApiError:
         return ApiError(

@@ -72,7 +72,7 @@ def thinking_of(request: ChatRequest | ResponsesRequest, shown: Shown, format: s
             code="invalid-request",
             param=param,
         )
-    said = request.guiderail.max_reasoning_tokens
-    tokens = EFFORT_TOKENS[request.effort or "medium"] if said is None else said
+    limit = request.guiderail.max_reasoning_tokens
+    tokens = EFFORT_TOKENS[request.effort or "medium"] if limit is None else limit
     end = shown[-1][0].rstrip() if isinstance(shown, list) and shown else ""
     return Thinking("open" if frame.begin and end.endswith(frame.begin.rstrip()) else "required", tokens, format)

@@ -93,7 +93,7 @@ class DiskCache:
     """Bytes by keys, in files of one directory.
 
     Attributes:
-        directory: which belongs to the user alone.
+        directory: it belongs to the user alone.
     """
 
     __slots__ = ("directory",)
@@ -118,7 +118,7 @@ class DiskCache:
             )
 
     def load(self, key: Any) -> bytes | None:
-        """What is kept for a key (JSON); None: nothing, or it cannot be read."""
+        """What is stored under a key (JSON); None: nothing, or it cannot be read."""
         path = self._path(key)
         try:
             contents = path.read_bytes()
@@ -128,7 +128,7 @@ class DiskCache:
         return contents
 
     def store(self, key: Any, contents: bytes) -> bool:
-        """Keeps bytes; False where the directory does not let us: a cache never makes work fail."""
+        """Stores bytes. False if the directory does not permit it: a cache never makes work fail."""
         try:
             replace_file(str(self._path(key)), [contents])
             self._make_room()
@@ -166,10 +166,10 @@ class DiskCache:
 
 
 def _readers() -> list[Path]:
-    """The files of the package, and of Lark, that do the reading."""
+    """The files of the package and of Lark that do the reading."""
     package = Path(_core.__file__).parent
     files = [*package.glob("_core*"), *Path(__file__).parents[1].rglob("*.py")]
-    lark = find_spec("lark")  # its import, or that of what knows its version, takes longer than reading from disk
+    lark = find_spec("lark")  # importing it, or what knows its version, takes longer than reading from disk
     if lark is not None and lark.origin is not None:
         files += Path(lark.origin).parent.glob("*.py")
     return files

@@ -13,10 +13,10 @@ TEMPORARY = ".guiderail-"
 
 
 def replace_file(target: str, parts: Iterable[bytes]) -> None:
-    """Writes a file for its owner alone, atomically.
+    """Writes a file atomically, for its owner alone.
 
     Raises:
-        OSError: it cannot be written. What was there stays.
+        OSError: it cannot be written. The previous contents stay.
     """
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=os.path.dirname(os.path.abspath(target)))
     try:

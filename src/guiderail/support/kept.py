@@ -1,6 +1,6 @@
 """A cache of the most recently used results, bounded by their total weight.
 
-What users write decides how large an entry is (a schema, a pattern), so that a number of entries bounds nothing.
+User input (a schema, a pattern) decides how large an entry is, so limiting the number of entries bounds nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Kept(Generic[K, V]):
             return known[0]
 
     def put(self, key: K, value: V, weight: int) -> V:
-        """Stores a value of a weight in bytes, unless it is heavier than the whole cache may be.
+        """Stores a value with a weight in bytes, unless it is heavier than the whole cache may be.
 
         Returns:
-            The cached value of the key: another thread may have been sooner.
+            The cached value of the key: another thread may have been faster.
         """
         weight += _ENTRY
         dropped = []  # freed without the lock
@@ -99,11 +99,11 @@ def text_weight(text: str, *_: Any) -> int:
 
 
 def kept_bytes() -> int:
-    """What all of them weigh."""
+    """The total weight of all caches."""
     return sum(one.bytes for one in _all)
 
 
 def clear_kept() -> None:
-    """Forgets all of them."""
+    """Clears all caches."""
     for one in _all:
         one.clear()

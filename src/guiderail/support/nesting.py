@@ -70,7 +70,7 @@ def _written_out(value: Any) -> int | None:
 
 
 def _shared(value: Any) -> int | None:
-    """As `_written_out`, where parts are shared: sizes by identity, in post-order."""
+    """Like `_written_out`, for shared parts: sizes by identity, in post-order."""
     sizes: dict[int, int | None] = {}  # None: its parts are being counted
     stack: list[tuple[Any, bool]] = [(value, False)]
     while stack:

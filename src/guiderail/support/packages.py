@@ -9,7 +9,9 @@ __all__ = ["install"]
 
 
 def install(*extras: str) -> str:
-    """The command that installs what extras consist of. It names no guiderail, so it works wherever that came from.
+    """The command that installs the packages of some extras.
+
+    It does not name guiderail, so it works wherever that came from.
 
     >>> install("yaml")
     'pip install "pyyaml>=6"'

@@ -1,6 +1,6 @@
 """JSON read while it is written: :class:`PartialJson` has the value of the text so far, at any moment.
 
-Each character is looked at once. Containers are built in place, so a reader that has seen the first half of a
+Each character is read once. Containers are built in place, so a reader that has seen the first half of a
 document costs nothing to ask; nothing is parsed again, repaired or closed by guessing:
 
     >>> reader = PartialJson()
@@ -59,7 +59,7 @@ _EXPECTED = {
     _State.END: "the end of the text",
 }
 _SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')  # what a string may hold as it stands
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')  # what a string may contain unescaped
 _NUMBER_PART = re.compile(r"[-+.eE0-9]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -112,14 +112,14 @@ class PartialJson:
         self._root: Any = None
         self._has_root = False
         self._events: list[Path] = []
-        self._offset = 0  # characters before the chunk at hand
-        # the string at hand
+        self._offset = 0  # characters before the current chunk
+        # the current string
         self._is_key = False
         self._text = ""  # the part of the string that `value` has shown
         self._parts: list[str] = []  # the pieces after that part
         self._escape = ""  # an unfinished escape, with its backslash
         self._high = ""  # the first half of a surrogate pair, which waits for the second
-        # the number or the word at hand
+        # the current number or word
         self._digits: list[str] = []
         self._word = ""
         self._word_value: bool | None = None
@@ -241,7 +241,7 @@ class PartialJson:
         self._offset += end
 
     def close(self) -> Any:
-        """Says that the text ends here, which finishes a bare number; returns the value.
+        """Ends the text, which finishes a bare number, and returns the value.
 
         Raises:
             PatternError: ``json-syntax``: the text is not complete.
@@ -322,7 +322,7 @@ class PartialJson:
         return (self.frames[-1].path, self.frames[-1].key) if self.frames else None
 
     def _place(self, value: Any) -> None:
-        """Puts the current value where it belongs, or replaces what was shown of it."""
+        """Puts the current value in its place, or replaces the part of it already shown."""
         if not self.frames:
             self._root, self._has_root = value, True
             return
@@ -333,7 +333,7 @@ class PartialJson:
             top.container[top.key] = value
 
     def _finish(self) -> None:
-        """The value at hand is finished and placed."""
+        """Finishes the current value and puts it in its place."""
         self._events.append(self._here())
         self._state = _State.AFTER if self.frames else _State.END
 
@@ -452,7 +452,7 @@ class PartialJson:
         )
 
     def _flush_half(self) -> None:
-        """Half a surrogate pair stands alone after all: it stays as it is, as in json.loads."""
+        """Half a surrogate pair turns out to be alone: it stays as it is, as in json.loads."""
         if self._high:
             self._parts.append(self._high)
             self._high = ""

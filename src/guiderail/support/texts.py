@@ -20,7 +20,7 @@ def utf8(text: str) -> bytes:
     """The bytes of a text.
 
     Raises:
-        PatternError: ``lone-surrogate``, with its place.
+        PatternError: ``lone-surrogate``, with its position.
     """
     try:
         return text.encode()
@@ -38,7 +38,7 @@ def shown(value: object, most: int = 60) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 512:
         return f"a number of {value.bit_length():,} bits"
     try:
-        said = repr(value)
+        text = repr(value)
     except (RecursionError, ValueError):
         return f"this {type(value).__name__}"
-    return said if len(said) <= most else said[: most - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

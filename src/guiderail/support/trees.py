@@ -133,7 +133,7 @@ def parse_json(text: str | bytes) -> Tree:
 
 
 def plain(tree: Tree) -> Any:
-    """A tree as ``json.loads`` would have given it."""
+    """A tree as ``json.loads`` would have returned it."""
     if isinstance(tree, Number):
         return tree.plain()
     if isinstance(tree, list):

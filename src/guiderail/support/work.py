@@ -22,7 +22,7 @@ __all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
 
-MAX_STEP_WORK = 1_000_000
+MAX_STEP_WORK = 500_000
 """Default of ``max_step_work``: steps of one mask, or of reading one token."""
 
 spend = _core.spend_work
@@ -77,7 +77,7 @@ def out_of_work(error: LimitError) -> bool:
 
 
 class _Result:
-    """A kept result with its price: the steps of its own, and the other kept results that it needed."""
+    """A cached result with its price: its own steps, and the other cached results that it needed."""
 
     __slots__ = ("elsewhere", "needed", "own", "value")
 

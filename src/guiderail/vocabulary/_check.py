@@ -43,11 +43,11 @@ class Mismatch:
 
 
 def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[str | bytes | None]:
-    """What each token adds between two anchors; None if the anchors changed."""
+    """The text that each token adds between two anchors; None if the anchors changed."""
     before, pair = decode([[anchor], [anchor, anchor]])
     after = pair[len(before) :]
     if not _starts(pair, before) or not before.strip() or after.strip() != before.strip():
-        return [None] * len(tokens)  # a decoder that drops repetitions or cleans up even this text
+        return [None] * len(tokens)  # a decoder that drops repetitions, or cleans up even this text
     found: list[str | bytes | None] = []
     for text in decode([[anchor, token, anchor] for token in tokens]):
         whole = len(text) >= len(pair) and _starts(text, before) and _ends(text, after)
@@ -86,9 +86,9 @@ def find_mismatches(table: TokenTable, tokens: Sequence[int], decode: DecodeBatc
 
 
 def disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verify: bool) -> None:
-    """The self-check of an adapter: tokens whose bytes the tokenizer's ``decode`` denies become unplaced.
+    """The self-check of an adapter: tokens whose bytes contradict the tokenizer's ``decode`` become unplaced.
 
-    A sample is compared first (with ``verify`` every token); one disagreement, and all are compared.
+    It first compares a sample (with ``verify``, every token). If one token disagrees, it compares all of them.
     """
     open_ids = np.flatnonzero(table.special == 0)
     ids = [i for i in open_ids.tolist() if i not in special and i not in table.unplaced]

@@ -48,7 +48,7 @@ _SPECIAL_ONLY = frozenset({"</s>", "<eos>", "[EOS]", "[EOT]", "<EOT>", "_<EOT>"}
 
 
 def end_tokens(declared: Iterable[int | None], special: Mapping[str, int], others: Mapping[str, int]) -> list[int]:
-    """The declared ends (``None`` is skipped) and the well-known ones, without repetition.
+    """The declared end tokens (``None`` is skipped) and the well-known ones, without duplicates.
 
     Args:
         special: the special tokens, text → id.

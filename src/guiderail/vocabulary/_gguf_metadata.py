@@ -140,7 +140,7 @@ class _Reader:
         return found
 
     def hop(self, count: int) -> None:
-        """Over an array of strings: the merges of a byte-pair encoding are twice as many as its tokens."""
+        """Skips an array of strings: a byte-pair encoding has twice as many merges as tokens."""
         view, at, unpack = self.view, self.at, _LENGTH.unpack_from
         for _ in range(self.possible(count, 8)):
             at += 8 + unpack(view, at)[0]

@@ -1,4 +1,4 @@
-"""Arguments that are token ids or the width of the logits, checked; and names of tokens given without one."""
+"""Checks arguments that are token ids or the width of the logits; names tokens that are given without a text."""
 
 from __future__ import annotations
 

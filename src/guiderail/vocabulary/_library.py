@@ -1,4 +1,4 @@
-"""What the adapters share: optional libraries, files, and the search for stop tokens."""
+"""Shared by the adapters: optional libraries, files, and the search for stop tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["choose_stops", "is_path", "read_json", "require"]
 
 
 def require(module: str, package: str) -> Any:
-    """Imports an optional library, or says how to get it."""
+    """Imports an optional library, or says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -52,7 +52,7 @@ def choose_stops(
     special: Mapping[str, int],
     others: Mapping[str, int] = MappingProxyType({}),
 ) -> Sequence[int] | int:
-    """What the caller passed, or else what the tokenizer declares; an error if that is nothing."""
+    """The stop tokens that the caller passed, otherwise those that the tokenizer declares. Having none is an error."""
     if given is not None:
         return given
     found = end_tokens(declared, special, others)

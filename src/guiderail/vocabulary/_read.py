@@ -1,4 +1,4 @@
-"""What is read of a tokenizer: of this a `Vocabulary` is made."""
+"""The contents of a tokenizer, from which a `Vocabulary` is made."""
 
 from __future__ import annotations
 

@@ -80,19 +80,19 @@ def load(
     try:
         with open(target, "rb") as file:
             old = file.read(2) == b"PK"
-        table, said = _read_archive(target) if old else _read(target)
+        table, header = _read_archive(target) if old else _read(target)
         vocabulary = cls.__new__(cls)
         vocabulary._setup(
             table,
-            said["special_tokens"],
-            said["stop_token_ids"],
-            size=said["size"],
+            header["special_tokens"],
+            header["stop_token_ids"],
+            size=header["size"],
             encode=encode,
             decode=decode,
-            bos_token_id=said["bos_token_id"],
-            name=said["name"],
+            bos_token_id=header["bos_token_id"],
+            name=header["name"],
         )
-        if vocabulary.fingerprint != said["fingerprint"]:
+        if vocabulary.fingerprint != header["fingerprint"]:
             raise ValueError("its contents do not agree with its fingerprint")
     except FileNotFoundError as error:
         raise VocabularyError(f"{target} does not exist", code="vocabulary-file") from error
@@ -134,15 +134,15 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
         raise ValueError("its checksum is wrong")
     reader = _Reader(file, _HEADER.size, len(file) - 4)
     width, count, bos = reader.number(), reader.number(), reader.number()
-    said: dict[str, Any] = {
+    header: dict[str, Any] = {
         "size": width,
         "bos_token_id": bos - 1 if bos else None,
         "stop_token_ids": [reader.number() for _ in range(reader.count())],
         "special_tokens": {text: token for token, text in reader.texts()},
     }
     unplaced = dict(reader.texts())
-    said["name"] = reader.text() or None
-    said["fingerprint"] = reader.raw(32).hex()
+    header["name"] = reader.text() or None
+    header["fingerprint"] = reader.raw(32).hex()
     width = reader.raw(1)[0]
     lengths = np.frombuffer(reader.raw(count * width), _WIDTHS[width]).astype(np.int64)
     special = np.unpackbits(
@@ -154,7 +154,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
     table = TokenTable.from_lengths(data, lengths)
     table.special[:] = special
     table.unplaced = unplaced
-    return table, said
+    return table, header
 
 
 class _Reader:
@@ -205,7 +205,7 @@ def _put_text(out: bytearray, text: str) -> None:
 
 
 def _read_archive(target: str) -> tuple[TokenTable, dict[str, Any]]:
-    """A file of the time when they were archives: a JSON header, bytes, lengths, packed bits."""
+    """Reads a file in the earlier archive format: a JSON header, bytes, lengths, packed bits."""
     with np.load(target, allow_pickle=False) as archive:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("not an archive")

@@ -1,4 +1,4 @@
-"""The vocabulary of whatever tokenizer a user has: made once, and kept for the calls that follow."""
+"""The vocabulary of whatever tokenizer a user has: made once, then cached."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def vocabulary_of(source: Any) -> Vocabulary:
 
 
 def forget_vocabularies() -> None:
-    """Drops what :func:`vocabulary_of` keeps."""
+    """Drops what :func:`vocabulary_of` has cached."""
     with _lock:
         _kept.clear()
 

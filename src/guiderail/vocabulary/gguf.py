@@ -98,7 +98,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
 
 
 def _inside(token: int | None, tokens: list[bytes]) -> bool:
-    """Some files write 2**32 - 1 for a token that they do not have."""
+    """Whether the token exists: some files write 2**32 - 1 for one that they do not have."""
     return token is not None and 0 <= token < len(tokens)
 
 
@@ -126,7 +126,7 @@ def _table(kind: str, tokens: list[bytes], types: NDArray[Any]) -> TokenTable:
 
 
 class LlamaEncoder:
-    """``llama_cpp.Llama`` → ids of a text, special tokens in it as text."""
+    """``llama_cpp.Llama`` → ids of a text; special tokens in it are read as text."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -53,7 +53,7 @@ def from_huggingface(
     spellings = _spellings(backend)
     oracle = FastDecoder(backend)
     table = _table(backend, spellings, oracle)
-    # The text of a special token stands for it in messages; it is never matched.
+    # The text of a special token represents it in messages; it is never matched.
     table = table.replace({i: text.encode("utf-8", "replace") for text, i in special.items() if i < table.count})
     for token in special.values():
         table.unplaced.pop(token, None)
@@ -139,7 +139,7 @@ def _read_path(path: str) -> tuple[Any, str, dict[str, Any]]:
 
 
 def _unwrap(tokenizer: Any) -> Any:
-    """A processor (text and images) has its tokenizer as an attribute."""
+    """The tokenizer of a processor (text and images), which is an attribute of it."""
     inner = getattr(tokenizer, "tokenizer", None)
     if inner is not None and not hasattr(tokenizer, "get_vocab") and hasattr(inner, "get_vocab"):
         return inner
@@ -216,7 +216,7 @@ def _table(backend: Any, spellings: list[str | None], oracle: FastDecoder) -> To
 
 
 def _steps(decoder: Any) -> list[dict[str, Any]]:
-    """The decoder as a flat list of its steps; an absent one joins tokens by spaces."""
+    """The decoder as a flat list of its steps; without a decoder, tokens are joined by spaces."""
     if decoder is None:
         return [{"type": "Join"}]
     description = json.loads(decoder.__getstate__())

@@ -1,7 +1,7 @@
 """Mistral's tekken: a JSON file with the bytes of every token, in base64, after a block of special tokens.
 
-Ids are those of the file's ranks moved up by the number of special tokens; of the ranks only as many are
-used as fit into ``default_vocab_size``.
+Ids are the ranks in the file, moved up by the number of special tokens. Only as many ranks are used as fit into
+``default_vocab_size``.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _table(special: dict[str, int], special_count: int, spelled: list[bytes]) ->
 
 
 class TekkenFileEncoder:
-    """Encodes texts with a tekken file; tiktoken's encoding is built when the first text is encoded."""
+    """Encodes texts with a tekken file; tiktoken's encoding is built for the first text."""
 
     def __init__(self, pattern: str, spelled: list[bytes], special_count: int) -> None:
         self.pattern = pattern

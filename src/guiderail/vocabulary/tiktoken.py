@@ -1,4 +1,4 @@
-"""tiktoken: the library names the bytes of every token itself."""
+"""tiktoken: the library itself lists the bytes of every token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def from_tiktoken(
 
 
 class TiktokenEncoder:
-    """``tiktoken.Encoding`` → ids of a text; special tokens in it are text."""
+    """``tiktoken.Encoding`` → ids of a text; special tokens in it are read as text."""
 
     def __init__(self, encoding: Any) -> None:
         self.encoding = encoding

@@ -40,8 +40,9 @@ __all__ = ["Vocabulary"]
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[list[int]], str]
 
-# Encoders that put a space before the first word are asked for a text after one of these, whose tokens are then
-# cut off: a line break, or where tokens join it with the text, a character that hardly any token holds.
+# An encoder that puts a space before the first word is given one of these and then the text, and the tokens of the
+# first are cut off: a line break, or, where a token joins the line break with the text, a character that hardly any
+# token contains.
 _ANCHORS = ("\n", "\x01")
 
 _REMEMBERED = 4096  # spellings that ``encode`` keeps
@@ -115,7 +116,7 @@ class Vocabulary:
 
     @classmethod
     def _of(cls, read: ReadTokenizer) -> Vocabulary:
-        """Makes a vocabulary of what an adapter read, checked against the tokenizer's own ``decode``."""
+        """Makes a vocabulary of what an adapter has read, checked against the tokenizer's own ``decode``."""
         table, special = read.table, read.special_tokens
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
@@ -560,7 +561,7 @@ def _restore(
 
 
 class _Each:
-    """Decodes a batch with a decoder of one list; a class, so that it can be pickled."""
+    """Decodes a batch with a decoder that takes one list. A class, so that it can be pickled."""
 
     def __init__(self, decode: Decode) -> None:
         self.decode = decode

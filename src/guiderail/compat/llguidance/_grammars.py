@@ -43,9 +43,9 @@ def grammar_from_json_schema(
             return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
         schema = json.loads(schema)
     if defaults or overrides:
-        said = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+        own = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
         plain = dict(schema) if isinstance(schema, Mapping) else {} if schema else {"not": {}}
-        schema = {**plain, "x-guidance": {**(defaults or {}), **said, **(overrides or {})}}
+        schema = {**plain, "x-guidance": {**(defaults or {}), **own, **(overrides or {})}}
     return json.dumps({"grammars": [{"name": "json_schema", "json_schema": schema}]})
 
 
@@ -99,12 +99,13 @@ class _Grammars:
     def read(self) -> tuple[Constraint, list[str]]:
         return self.one(self.grammars[0], ()), self.warnings
 
-    def one(self, said: Any, around: tuple[str, ...]) -> Constraint:
-        parts = said if isinstance(said, Mapping) else {}
+    def one(self, given: Any, around: tuple[str, ...]) -> Constraint:
+        parts = given if isinstance(given, Mapping) else {}
         kinds = [key for key in ("json_schema", "lark_grammar", "regex", "gbnf") if parts.get(key) is not None]
         if len(kinds) != 1:
             raise CompatError(
-                f"a grammar has one of json_schema and lark_grammar, which {shown(said)} has not", code="compat-grammar"
+                f"a grammar has one of json_schema and lark_grammar, which {shown(given)} has not",
+                code="compat-grammar",
             )
         body = parts[kinds[0]]
         if kinds[0] == "json_schema":
@@ -140,7 +141,7 @@ def _lark(text: str, named: dict[str, Constraint]) -> Constraint:
     return grammar(text, syntax="lark", constraints=named, schema_options=options)
 
 
-def _schema(schema: Any, said: list[str]) -> Constraint:
+def _schema(schema: Any, messages: list[str]) -> Constraint:
     """A JSON Schema with its ``x-guidance``."""
     options = dict(schema.get("x-guidance") or {}) if isinstance(schema, Mapping) else {}
     if isinstance(schema, Mapping) and "x-guidance" in schema:
@@ -159,7 +160,7 @@ def _schema(schema: Any, said: list[str]) -> Constraint:
         constraint = spelled_schema(schema, on_unsupported="warn" if lenient else "error", **made)
         if lenient:
             constraint.program()
-    said += [str(one.message) for one in caught]
+    messages += [str(one.message) for one in caught]
     return constraint
 
 

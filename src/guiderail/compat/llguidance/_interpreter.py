@@ -111,8 +111,8 @@ class LLInterpreter:
         Raises:
             ValueError: the previous call said stop.
         """
-        said = self._say()
-        return (None if self._matcher.is_stopped() else self._matcher.compute_logit_bias()), said
+        report = self._say()
+        return (None if self._matcher.is_stopped() else self._matcher.compute_logit_bias()), report
 
     def compute_mask_into(self, trg: bytearray) -> str:
         """Like :meth:`compute_mask`, but writes to a buffer: one byte per token, or one bit if the buffer is that
@@ -124,10 +124,10 @@ class LLInterpreter:
         size = self._tokenizer.vocab_size
         if len(trg) not in (size, 4 * self._matcher._words()):
             raise ValueError(f"the target has {len(trg)} bytes; a mask has {size}, or {4 * self._matcher._words()}")
-        said = self._say()
+        report = self._say()
         if not self._matcher.is_stopped():
             trg[:] = self._matcher.compute_logit_bias() if len(trg) == size else self._matcher.compute_bitmask()
-        return said
+        return report
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
         """Like :meth:`compute_mask`, but writes one bit per token to an address.
@@ -135,9 +135,9 @@ class LLInterpreter:
         Raises:
             ValueError: the memory is too small; or the previous call said stop.
         """
-        said = self._say()
+        report = self._say()
         self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
-        return said
+        return report
 
     def _say(self) -> str:
         if self._told:

@@ -105,12 +105,12 @@ class StructTag:
         lines.append(f"TAG_TEXT: /{text_regex}/")
         others = []
         for name, tag in zip(names, tags, strict=True):
-            said = tag.grammar
-            if isinstance(said, str) and not said.lstrip().startswith("{"):
+            grammar = tag.grammar
+            if isinstance(grammar, str) and not grammar.lstrip().startswith("{"):
                 inside = f"@{name}_grm"
-                others.append({"name": f"{name}_grm", "lark_grammar": said})
+                others.append({"name": f"{name}_grm", "lark_grammar": grammar})
             else:
-                inside = f"%json {said if isinstance(said, str) else json.dumps(said)}"
+                inside = f"%json {grammar if isinstance(grammar, str) else json.dumps(grammar)}"
             rest = [json.dumps(text) for text in (tag.begin[len(tag.trigger) :],) if text]
             body = " ".join([*rest, inside, *([json.dumps(tag.end)] if tag.end else [])])
             if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):

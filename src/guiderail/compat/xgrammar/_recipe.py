@@ -137,20 +137,20 @@ class Recipe:
         }
 
     @classmethod
-    def from_json(cls, said: Any) -> Recipe:
+    def from_json(cls, data: Any) -> Recipe:
         """Reads the result of :meth:`to_json`.
 
         Raises:
             KeyError, TypeError, ValueError: the text is something else.
         """
-        kind = said["kind"]
+        kind = data["kind"]
         if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
             raise ValueError(f"no grammar is of the kind {shown(kind)}")
-        options = said["options"]
+        options = data["options"]
         if kind == "schema":
-            return schema_recipe(said["text"], **options)
+            return schema_recipe(data["text"], **options)
         frozen = tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in options.items()))
-        return cls(kind, said["text"], frozen, tuple(cls.from_json(part) for part in said["parts"]))
+        return cls(kind, data["text"], frozen, tuple(cls.from_json(part) for part in data["parts"]))
 
 
 def schema_recipe(
@@ -202,15 +202,15 @@ def _strict_tag(spec: Any) -> Any:
 
 def _layout(options: dict[str, Any]) -> dict[str, Any]:
     """The options of ``json_schema`` with the same meaning."""
-    said: dict[str, Any] = {"property_order": "any" if options["any_order"] else "declared"}
+    result: dict[str, Any] = {"property_order": "any" if options["any_order"] else "declared"}
     if options["any_whitespace"]:  # any layout is allowed, so indent and separators have no effect, as in XGrammar
         bound = options["max_whitespace_cnt"]
-        return {**said, "layout": "free", "max_whitespace": NO_BOUND if bound is None else bound}
+        return {**result, "layout": "free", "max_whitespace": NO_BOUND if bound is None else bound}
     indent, separators = options["indent"], options["separators"]
-    said["separators"] = separators or ((", ", ": ") if indent is None else (",", ": "))
+    result["separators"] = separators or ((", ", ": ") if indent is None else (",", ": "))
     if indent is None:
-        return {**said, "layout": "spaced"}
-    return {**said, "layout": "indented", "indent": indent}
+        return {**result, "layout": "spaced"}
+    return {**result, "layout": "indented", "indent": indent}
 
 
 _PLAIN = frozenset((*_TESTS, "const", "enum", "default", "examples", "required", "dependentRequired"))

@@ -12,9 +12,9 @@ __all__ = ["VERSION", "read_serialized", "write_serialized"]
 VERSION = "guiderail-1"
 
 
-def write_serialized(kind: str, said: dict[str, Any]) -> str:
+def write_serialized(kind: str, fields: dict[str, Any]) -> str:
     """Returns an object of a kind as JSON."""
-    return json.dumps({"kind": kind, **said, "__VERSION__": VERSION})
+    return json.dumps({"kind": kind, **fields, "__VERSION__": VERSION})
 
 
 def read_serialized(kind: str, text: str) -> dict[str, Any]:
@@ -26,15 +26,15 @@ def read_serialized(kind: str, text: str) -> dict[str, Any]:
         DeserializeFormatError: it is of another kind.
     """
     try:
-        said = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"the serialized text is not JSON: {error}") from None
-    version = said.get("__VERSION__") if isinstance(said, dict) else None
+    version = data.get("__VERSION__") if isinstance(data, dict) else None
     if version != VERSION:
         raise DeserializeVersionError(
             f"the text is of version {version!r}, not {VERSION!r}: it was written by another version or by XGrammar; "
             "make the object again from its source"
         )
-    if said.get("kind") != kind:
-        raise DeserializeFormatError(f"the text is a serialized {said.get('kind')!r}, not {kind!r}")
-    return dict(said)
+    if data.get("kind") != kind:
+        raise DeserializeFormatError(f"the text is a serialized {data.get('kind')!r}, not {kind!r}")
+    return dict(data)

@@ -18,7 +18,7 @@ from guiderail.support.texts import shown
 
 __all__ = ["CompiledGrammar", "GrammarCompiler"]
 
-_OTHERS = 4  # sets of stop tokens of which a grammar keeps the guide
+_OTHERS = 4  # sets of stop tokens for which a grammar keeps the guide
 
 
 class CompiledGrammar:
@@ -70,8 +70,8 @@ class CompiledGrammar:
 
     def serialize_json(self) -> str:
         """Returns its source as JSON, without the tokenizer. The format differs from XGrammar's."""
-        said = {"grammar": self._grammar._recipe.to_json(), "tokenizer": self._tokenizer_info.vocabulary.fingerprint}
-        return write_serialized("compiled_grammar", said)
+        fields = {"grammar": self._grammar._recipe.to_json(), "tokenizer": self._tokenizer_info.vocabulary.fingerprint}
+        return write_serialized("compiled_grammar", fields)
 
     @classmethod
     def deserialize_json(cls, json_str: str, tokenizer_info: TokenizerInfo) -> CompiledGrammar:
@@ -81,10 +81,10 @@ class CompiledGrammar:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: the text is something else, or for
                 another tokenizer.
         """
-        said = read_serialized("compiled_grammar", json_str)
-        if said.get("tokenizer") != tokenizer_info.vocabulary.fingerprint:
+        fields = read_serialized("compiled_grammar", json_str)
+        if fields.get("tokenizer") != tokenizer_info.vocabulary.fingerprint:
             raise DeserializeFormatError("this was compiled for another tokenizer; compile it again for this one")
-        return _compiled(recipe_of(said.get("grammar")), tokenizer_info)
+        return _compiled(recipe_of(fields.get("grammar")), tokenizer_info)
 
 
 def _compiled(recipe: Recipe, info: TokenizerInfo, grammar: Grammar | None = None) -> CompiledGrammar:

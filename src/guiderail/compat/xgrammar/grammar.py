@@ -232,13 +232,13 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
     return {"type": "structural_tag", "structures": structures, "triggers": list(triggers)}
 
 
-def recipe_of(said: Any) -> Recipe:
+def recipe_of(data: Any) -> Recipe:
     """The recipe in a serialized text.
 
     Raises:
         DeserializeFormatError: there is none.
     """
     try:
-        return Recipe.from_json(said)
+        return Recipe.from_json(data)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DeserializeFormatError(f"this is not a serialized grammar: {error!r}") from None

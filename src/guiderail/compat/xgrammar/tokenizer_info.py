@@ -230,26 +230,26 @@ class TokenizerInfo:
         from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError
 
         try:
-            said = json.loads(metadata)
+            data = json.loads(metadata)
         except ValueError as error:
             raise InvalidJSONError(f"the metadata is not JSON: {error}") from None
         try:
             return cls(
                 encoded_vocab,  # type: ignore[arg-type]
-                VocabType(said["vocab_type"]),
-                vocab_size=said["vocab_size"],
-                stop_token_ids=said["stop_token_ids"],
-                add_prefix_space=said["add_prefix_space"],
+                VocabType(data["vocab_type"]),
+                vocab_size=data["vocab_size"],
+                stop_token_ids=data["stop_token_ids"],
+                add_prefix_space=data["add_prefix_space"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DeserializeFormatError(f"the metadata is not that of dump_metadata: {error!r}") from None
 
     def serialize_json(self) -> str:
         """Returns everything as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
-        said = self._metadata()
-        said["tokens"] = [token.decode("latin-1") for token in self._tokens]
-        said["special"] = dict(self._vocabulary.special_tokens)
-        return write_serialized("tokenizer_info", said)
+        fields = self._metadata()
+        fields["tokens"] = [token.decode("latin-1") for token in self._tokens]
+        fields["special"] = dict(self._vocabulary.special_tokens)
+        return write_serialized("tokenizer_info", fields)
 
     @classmethod
     def deserialize_json(cls, json_string: str) -> TokenizerInfo:
@@ -260,16 +260,16 @@ class TokenizerInfo:
         """
         from guiderail.compat.xgrammar.exception import DeserializeFormatError
 
-        said = read_serialized("tokenizer_info", json_string)
+        fields = read_serialized("tokenizer_info", json_string)
         try:
             info = cls.__new__(cls)
-            tokens = [token.encode("latin-1") for token in said["tokens"]]
+            tokens = [token.encode("latin-1") for token in fields["tokens"]]
             plain = [token or None for token in tokens]
-            size, stops = said["vocab_size"], said["stop_token_ids"]
+            size, stops = fields["vocab_size"], fields["stop_token_ids"]
             vocabulary = None
             if size and any(plain[i] for i in range(len(plain)) if i not in stops):
-                vocabulary = Vocabulary(plain, special_tokens=said["special"], stop_token_ids=stops, size=size)
-            info._setup(tokens, VocabType(said["vocab_type"]), size, stops, said["add_prefix_space"], vocabulary)
+                vocabulary = Vocabulary(plain, special_tokens=fields["special"], stop_token_ids=stops, size=size)
+            info._setup(tokens, VocabType(fields["vocab_type"]), size, stops, fields["add_prefix_space"], vocabulary)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DeserializeFormatError(f"this is not a serialized TokenizerInfo: {error!r}") from None
         return info

@@ -60,10 +60,10 @@ Rules = dict[str, Expression]
 
 
 def check_names(grammar: Grammar) -> None:
-    """Refuses names that are neither a rule nor a terminal.
+    """Rejects names that are neither a rule nor a terminal.
 
     Raises:
-        PatternError: ``grammar-undefined``; the span is the place of the name.
+        PatternError: ``grammar-undefined``; the span is the position of the name.
     """
     terminals = {t.name for t in grammar.lexer.terminals} if grammar.lexer else set()
     known = grammar.rules.keys() | terminals
@@ -94,7 +94,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 class ConstraintFacts:
-    """What an embedded constraint is worth in a grammar: may it be empty, is there any text of it at all."""
+    """What an embedded constraint contributes to a grammar: may it be empty, and does it have any text?"""
 
     def __init__(self) -> None:
         self._builder: _core.Builder | None = None
@@ -153,7 +153,7 @@ def _plain(constraint: Constraint) -> bool:
 
 
 def _always_some(constraint: Constraint) -> bool:
-    """Whether it is JSON: never the empty text, and expensive to compile just to learn that."""
+    """Whether it is JSON: never empty, and expensive to compile just to learn that."""
     options = getattr(constraint, "options", None)
     return getattr(options, "notation", None) == "json"
 
@@ -224,7 +224,7 @@ def _least(
         else:
             rest.append(name)
         place[name] = len(place)
-    # those of the rest whose operands changed after they were looked at, and then their users
+    # those of the rest whose operands changed after they were examined, and then their users
     users: dict[str, list[str]] = {name: [] for name in rest}
     work = []
     for name in rest:
@@ -250,9 +250,9 @@ def _least(
 
 
 def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, order: list[str] | None = None) -> set[str]:
-    """The rules that have the empty text. Names without a rule (terminals) never are.
+    """The rules that match the empty text. Names without a rule (terminals) never do.
 
-    ``order``: the names, best each after those that it needs: it is quicker so.
+    ``order``: the names, preferably each after those that it needs, which is faster.
     """
     decisions: list[Decision] = []
 
@@ -266,7 +266,7 @@ def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, orde
 
 
 def nullable_by(found: set[str], facts: ConstraintFacts) -> Decision:
-    """Whether an expression has the empty text, where ``found`` are the rules that have it."""
+    """Whether an expression matches the empty text, if ``found`` are the rules that do."""
 
     return Decision(found.__contains__, lambda e: nullable_leaf(e, facts))
 
@@ -281,7 +281,7 @@ def nullable_leaf(e: Expression, facts: ConstraintFacts) -> bool:
 def productive_rules(
     rules: Mapping[str, Expression], facts: ConstraintFacts, order: list[str] | None = None
 ) -> set[str]:
-    """The rules that have some text. Names without a rule (terminals) always have. ``order``: see `nullable_rules`."""
+    """The rules that have some text. Names without a rule (terminals) always do. ``order``: see `nullable_rules`."""
 
     def holds(body: Expression, found: set[str]) -> bool:
         if type(body) is Choice:
@@ -380,7 +380,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 
 # -- what comes first ------------------------------------------------------------------------------------------------
 def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str]:
-    """The names that can stand at the left end of ``e``, also after parts that may be empty."""
+    """The names that can occur at the left end of ``e``, also after parts that may be empty."""
     found: set[str] = set()
     stack, seen = [e], set()
     while stack:
@@ -405,7 +405,7 @@ def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str
 def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Strongly connected components, each after those that it needs (Tarjan 1972), without recursion.
 
-    In the same order in every process, though names come in sets.
+    The order is the same in every process, although names come in sets.
     """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -454,7 +454,7 @@ def _rindex(stack: list[str], name: str) -> int:
 
 
 def refuse_unproductive(grammar: Grammar, productive: set[str]) -> None:
-    """Refuses a grammar whose start can never finish.
+    """Rejects a grammar whose start rule can never finish.
 
     Raises:
         CompileError: ``grammar-unproductive``.

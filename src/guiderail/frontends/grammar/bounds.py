@@ -38,19 +38,19 @@ class Counted(Constraint):
 
 
 def without(texts: Constraint, stop: Constraint) -> Constraint:
-    """Those texts in which no stop occurs."""
+    """The texts that contain no stop."""
     return AllOf((texts, Complement(Sequence((any_text(), stop, any_text())))))
 
 
 def up_to(texts: Constraint, stop: Constraint) -> Constraint:
-    """Those texts in which no stop occurs, and those with the first stop after them."""
+    """The texts that contain no stop, and those that end with their first stop."""
     some = Repetition(any_character(), 1, None)
     first = AllOf((Sequence((texts, stop)), Complement(Sequence((any_text(), stop, some)))))
     return AnyOf((without(texts, stop), first))
 
 
 def shortest(texts: Constraint) -> Constraint:
-    """Those texts that begin with no other."""
+    """The texts that begin with no other text of the constraint."""
     return AllOf((texts, Complement(Sequence((texts, any_character(), any_text())))))
 
 

@@ -1,4 +1,4 @@
-"""Small constructors for expressions of grammars, and walks over them without recursion of the interpreter."""
+"""Small constructors for expressions of grammars, and walks over them without Python recursion."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def names(e: Expression) -> Iterator[Name]:
 
 
 def leaves(e: Expression) -> Leaves:
-    """The names in an expression, and whether all else in it is text (not if a choice has no alternatives)."""
+    """The names in an expression, and whether all else in it is text (not so if a choice has no alternatives)."""
     root: Any = e
     kind = type(root)
     if kind is Name:
@@ -170,7 +170,7 @@ class Fold(Generic[T]):
         return value
 
     def _deep(self, root: Expression) -> T:
-        """The same without recursion."""
+        """The same, without recursion."""
         known, combine = self.known, self.combine
         stack = [root]
         while stack:

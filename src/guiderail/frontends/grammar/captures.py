@@ -113,7 +113,7 @@ class Captures:
         return replace(tree, rules=rules, start=start, lexer=lexer, captures=())
 
     def terminal(self, terminal: Terminal) -> Terminal:
-        """A terminal, that of a grammar within this one with its own marks."""
+        """A terminal; a grammar within this one gets marks of its own."""
         inner = getattr(terminal.constraint, "tree", None)
         if not isinstance(inner, Grammar) or not has_captures(inner):
             return terminal
@@ -155,7 +155,7 @@ class Captures:
         return self.programs[constraint]
 
     def longest(self, constraint: Constraint | None, text: bytes) -> int:
-        """Bytes at the beginning of a text that the constraint matches, at most."""
+        """The greatest number of bytes at the beginning of a text that the constraint matches."""
         if constraint is None:
             return 0
         program = self.of(constraint)
@@ -169,7 +169,7 @@ class Captures:
         return found
 
     def cut(self, ending: Constraint | None, text: bytes) -> int:
-        """Where in a captured text that begins which ends it."""
+        """Where the ending begins within a captured text."""
         if ending is not None:
             program = self.of(ending)
             for at in range(len(text)):
@@ -220,7 +220,7 @@ class Captures:
 
 
 def _opened(mark: str, at: int, step: _Step | None) -> int:
-    """How often a rule has begun at this place already."""
+    """How often a rule has already begun at this position."""
     found = 0
     while step is not None and step.at == at and step.mark.startswith(_OPEN):
         found += step.mark == mark

@@ -1,4 +1,4 @@
-"""Terminals that match the same text: which of them a lexer takes."""
+"""Terminals that match the same text: which of them the lexer takes."""
 
 from __future__ import annotations
 

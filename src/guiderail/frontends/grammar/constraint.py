@@ -49,7 +49,7 @@ _ISO_RULE = re.compile(r"(?m)^[ \t]*[A-Za-z][\w \t-]*=[^;]*[;.]", re.DOTALL)
 
 
 class _DiskKey(NamedTuple):
-    """Where a grammar lies on disk."""
+    """The location of a grammar on disk."""
 
     cache: DiskCache
     value: list[Any]
@@ -182,7 +182,7 @@ class GrammarConstraint(HasRules):
         )
 
     def _disk_key(self) -> _DiskKey | None:
-        """Where the grammar may lie on disk; None: nowhere."""
+        """The location where the grammar may be on disk; None: nowhere."""
         if not isinstance(self.text, str) or self.constraints or self.imports or self.schema_options:
             return None
         cache = open_cache()
@@ -283,7 +283,7 @@ class GrammarConstraint(HasRules):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tree(Constraint):
-    """A grammar that was made from another."""
+    """A grammar derived from another."""
 
     tree: Grammar
     max_rules: int

@@ -49,7 +49,7 @@ class _Group:
     close: str
     at: int
     times: int | None = None  # n * in front of the bracket
-    minus: int | None = None  # the place of a minus after the last term
+    minus: int | None = None  # the position of a minus after the last term
     alternatives: list[Expression] = field(default_factory=list)
     terms: list[Expression] = field(default_factory=list)
 

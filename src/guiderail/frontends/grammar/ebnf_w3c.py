@@ -82,7 +82,7 @@ class _W3c(Reader):
             self.fail(f"expected ::= after the name {head[0]!r}, found {self.found()}")
         self.blank()
         groups = Groups()
-        minus: dict[int, tuple[int, int]] = {}  # depth -> (place of the part before the minus, place of the minus)
+        minus: dict[int, tuple[int, int]] = {}  # depth -> (index of the part before the minus, position of the minus)
         while self.at < len(self.text) and not _HEAD.match(self.text, self.at):
             self.symbol(groups, minus)
             self.blank()

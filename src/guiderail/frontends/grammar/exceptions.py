@@ -68,7 +68,7 @@ class Exceptions:
 
 
 def _characters(e: Expression) -> Characters | None:
-    """One character of a set, if that is what ``e`` is."""
+    """If ``e`` is one character of a set: that set."""
     if isinstance(e, Characters):
         return e
     if isinstance(e, Text) and len(e.text) == 1:
@@ -90,7 +90,7 @@ def _set(text: str) -> Characters:
 
 
 class _Written:
-    """Expands the rules in expressions; None if a rule refers back to itself or does not exist."""
+    """Replaces the rules in expressions by their bodies; None if a rule refers back to itself or does not exist."""
 
     def __init__(self, rules: dict[str, Rule], done: dict[str, Expression]) -> None:
         self.rules, self.done = rules, done

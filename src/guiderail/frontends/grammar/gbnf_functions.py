@@ -199,12 +199,12 @@ def _substring(reader: Reader, given: _Arguments) -> Expression:
 def _regex(reader: Reader, given: _Arguments) -> Expression:
     if len(given.plain) != 1 or type(given.plain[0]) is not str:
         reader.fail("Regex takes one pattern in quotes", given.begin, given.end)
-    said = _named(reader, given, json_string=bool, flags=str)
-    pattern, flags = given.plain[0], said.get("flags", "")
+    named = _named(reader, given, json_string=bool, flags=str)
+    pattern, flags = given.plain[0], named.get("flags", "")
     inline = _INLINE_FLAGS.match(pattern)
     if inline:
         pattern, flags = pattern[inline.end() :], flags + inline[1]
-    point = set() if "flags" in said else {"s"}  # a point alone is any character
+    point = set() if "flags" in named else {"s"}  # a point alone is any character
     flags = "".join(sorted({*flags, "u"} | point))
     try:
         found: Constraint = regex(pattern, dialect="ecma", flags=flags)
@@ -213,7 +213,7 @@ def _regex(reader: Reader, given: _Arguments) -> Expression:
             found = regex(pattern, flags=flags.replace("u", ""))
         except GuiderailError:
             reader.fail(f"in this pattern: {error.message}", given.begin, given.end)
-    return Embedded(AllOf((found, regex(_PLAIN))) if said.get("json_string") else found)
+    return Embedded(AllOf((found, regex(_PLAIN))) if named.get("json_string") else found)
 
 
 def _pairs(reader: Reader, given: _Arguments, what: str) -> list[tuple[Any, Name]]:
@@ -227,51 +227,51 @@ def _pairs(reader: Reader, given: _Arguments, what: str) -> list[tuple[Any, Name
 
 def _tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
     """Free text; each tag is followed by its rule, then free text again."""
-    said = _named(reader, given, excludes=tuple, loop_after_dispatch=bool, stop_eos=bool, stop_str=tuple)
+    named = _named(reader, given, excludes=tuple, loop_after_dispatch=bool, stop_eos=bool, stop_str=tuple)
     pairs = _pairs(reader, given, "a tag")
     tags = _texts(reader, given, tuple(tag for tag, _ in pairs), "tags")
-    excludes = _texts(reader, given, said.get("excludes", ()), "excludes")
+    excludes = _texts(reader, given, named.get("excludes", ()), "excludes")
     if set(tags) & set(excludes):
         reader.fail("a tag cannot be excluded; leave it out of excludes", given.begin, given.end)
-    stops = _texts(reader, given, said.get("stop_str", ()), "the texts of stop_str")
+    stops = _texts(reader, given, named.get("stop_str", ()), "the texts of stop_str")
     forbidden = tuple(dict.fromkeys((*tags, *stops, *excludes)))
     led: list[Expression] = [
         syntax.Sequence((Embedded(_up_to(tag, forbidden)), rule)) for tag, (_, rule) in zip(tags, pairs, strict=True)
     ]
     ends: list[Expression] = [Embedded(_up_to(stop, forbidden)) for stop in stops]
-    if said.get("stop_eos", True):
+    if named.get("stop_eos", True):
         ends.append(Embedded(_without(forbidden)))
-    if said.get("loop_after_dispatch", True):
+    if named.get("loop_after_dispatch", True):
         return sequence([repetition(choice(led), 0, None), choice(ends)]) if led else choice(ends)
     return choice([*led, *ends])
 
 
 def _token_tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
     """The same with tokens."""
-    said = _named(reader, given, excludes=tuple, loop_after_dispatch=bool)
+    named = _named(reader, given, excludes=tuple, loop_after_dispatch=bool)
     pairs = _pairs(reader, given, "a token")
     triggers = _tokens(reader, given, [token for token, _ in pairs])
-    excludes = _tokens(reader, given, said.get("excludes", ()))
+    excludes = _tokens(reader, given, named.get("excludes", ()))
     if set(triggers) & set(excludes):
         reader.fail("a token cannot be a tag and excluded; leave it out of excludes", given.begin, given.end)
     free = repetition(Embedded(OtherTokens((*triggers, *excludes))), 0, None)
     led = [syntax.Sequence((Embedded(TokenSet((token,))), rule)) for token, rule in pairs]
     if not led:
         return free
-    if said.get("loop_after_dispatch", True):
+    if named.get("loop_after_dispatch", True):
         return sequence([free, repetition(sequence([choice(led), free]), 0, None)])
     return sequence([free, repetition(choice(led), 0, 1)])
 
 
 def _without(texts: tuple[str, ...]) -> Constraint:
-    """Any text in which none of these occurs."""
+    """Any text that contains none of these."""
     if not texts:
         return any_text()
     return Complement(Sequence((any_text(), AnyOf(tuple(map(Literal, texts))), any_text())))
 
 
 def _up_to(text: str, forbidden: tuple[str, ...]) -> Constraint:
-    """Any text that ends so, and in which nothing forbidden has ended before."""
+    """Any text with this ending in which nothing forbidden has ended before."""
     some = Repetition(any_character(), 1, None)
     early = Sequence((any_text(), AnyOf(tuple(map(Literal, forbidden))), some))
     return AllOf((Sequence((any_text(), Literal(text))), Complement(early)))

@@ -132,7 +132,7 @@ class _Removal:
             self.recursions.append(Recursion(tuple(sorted(group)), self._kind(group, left)))
 
     def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
-        """By the weakest means that shows the recursion: with parts that may be empty left standing, or without."""
+        """The kind of a recursion: hidden only if parts that may be empty must be skipped to see it."""
         if len(group) == 1:
             return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
@@ -200,7 +200,7 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        if len(component.names) == 1 and goal in component.first:  # the result that the system below would give
+        if len(component.names) == 1 and goal in component.first:  # the same result as the system below
             labels = [step.label for step in component.steps[goal]]
             self._spend(len(labels))
             again = [repetition(choice(labels), 0, None)] if labels else []
@@ -260,8 +260,7 @@ class _Removal:
 
         Returns:
             The parts that begin with a rule of the component, read as its non-empty texts: the rule and what follows.
-                And
-            everything else, as expressions.
+            And everything else, as expressions.
         """
         own: list[tuple[str, Expression]] = []
         others: list[Expression] = []

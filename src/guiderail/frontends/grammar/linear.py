@@ -75,12 +75,12 @@ class System:
         return {name_of(state): self._body(state, name_of) for state in self.arrows}
 
     def _out(self, state: str, sizes: Sizes) -> int:
-        """Leaves of everything that begins at a state."""
+        """The number of leaves of everything that begins at a state."""
         labels = sum(sizes(label) for row in self.arrows[state].values() for label in row)
         return labels + sum(map(sizes, self.exits[state]))
 
     def _trim(self, wanted: list[str]) -> None:
-        """Forgets states that lead to no exit, and those that nothing leads to."""
+        """Discards states that lead to no exit, and states that nothing leads to."""
         back: dict[str, list[str]] = {state: [] for state in self.arrows}
         for state, arrows in self.arrows.items():
             for to in arrows:
@@ -104,7 +104,7 @@ class System:
         self.arrows = {s: {t: row for t, row in self.arrows[s].items() if t in keep} for s in keep}
 
     def _merge(self, wanted: list[str]) -> None:
-        """Makes one of states with the same arrows and exits (labels are compared by identity)."""
+        """Merges states with the same arrows and exits (labels are compared by identity)."""
         block = dict.fromkeys(self.arrows, 0)
         for state in wanted:
             block[state] = 1 + wanted.index(state)  # not merged: each has its own name
@@ -135,7 +135,7 @@ class System:
         self.arrows = arrows_of
 
     def _remove(self, state: str, into: set[str], sizes: Sizes) -> dict[str, int]:
-        """Makes arrows of the ways through a state. Returns by how much the states before it grow, in leaves."""
+        """Replaces the paths through a state by arrows. Returns by how many leaves its predecessors grow."""
         arrows, exits = self.arrows.pop(state), self.exits.pop(state)
         spend(100 * (1 + len(into)) * (1 + sum(map(len, arrows.values()))))
         loop = arrows.pop(state, [])

@@ -256,8 +256,9 @@ class _Lowering:
             ) from None
 
     def _check_left_depth(self) -> None:
-        """Checks how far a derivative descends before it reads a byte; the left ends of rules form no cycle at this
-        point.
+        """Checks how far a derivative descends before it reads a byte.
+
+        At this point, the left ends of rules form no cycle.
         """
         facts = ConstraintFacts()
         nullable = nullable_by(nullable_rules(self.rules, facts), facts)

@@ -109,8 +109,10 @@ class GrammarReport:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Rules that are reachable, productive and free of left recursion; ``groups``: their components, each after those
-    that it needs."""
+    """Rules that are reachable, productive and free of left recursion.
+
+    ``groups``: their components, each after those that it needs.
+    """
 
     rules: dict[str, Expression]
     start: str
@@ -167,7 +169,10 @@ def _recursive(rules: dict[str, Expression], groups: list[list[str]]) -> list[li
 def _loops(
     rules: dict[str, Expression], start: str, own: dict[str, Expression]
 ) -> tuple[dict[str, Expression], tuple[str, ...], list[list[str]]]:
-    """Components that use themselves only at the right, as repetitions; the rules, which those are, all components."""
+    """Replaces components that use themselves only at the right end by repetitions.
+
+    Returns the rules, the names of those replaced, and all components.
+    """
     every = _groups(rules)
     groups = _recursive(rules, every)
     if not groups:
@@ -195,8 +200,10 @@ def _loops(
 
 
 class _Unfolding:
-    """Embedded constraints that are made of parts, as rules: what a grammar in a grammar says about its rules is then
-    found out together with the rest."""
+    """Turns embedded constraints that consist of parts into rules.
+
+    So the rules of a grammar within the grammar are analysed together with all others.
+    """
 
     def __init__(self, rules: dict[str, Expression]) -> None:
         self.rules = rules

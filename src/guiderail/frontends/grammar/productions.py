@@ -115,7 +115,7 @@ def _expression(c: Constraint) -> Expression:
 
 
 def separated(item: Expression, separator: Expression, c: SeparatedBy) -> Expression:
-    """Items with a separator between two of them, counted as ``c`` says."""
+    """Items with a separator between each two, repeated as ``c`` says."""
     if c.max == 0:
         return EMPTY
     more = repetition(sequence([separator, item]), max(c.min - 1, 0), None if c.max is None else c.max - 1)

@@ -1,4 +1,4 @@
-"""What the readers of notations share: a place in a text, errors about it, and brackets without recursion."""
+"""Shared by the readers of notations: a position in a text, errors about it, and brackets without recursion."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def characters(ranges: list[tuple[int, int]], negated: bool = False) -> Characte
 
 
 class Reader:
-    """A text and a place in it.
+    """A text and a position in it.
 
     Attributes:
         text: the grammar.
-        at: the place, in code points.
+        at: the position, in code points.
     """
 
     notation = ""
@@ -76,14 +76,14 @@ class Reader:
         return self.text.startswith(text, self.at)
 
     def take(self, text: str) -> bool:
-        """Reads ``text`` if it stands here; returns whether it did."""
+        """Reads ``text`` if it is next. Returns whether it did."""
         if self.peek(text):
             self.at += len(text)
             return True
         return False
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """What the pattern matches here; it is read then."""
+        """Reads and returns what the pattern matches here."""
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
@@ -107,7 +107,7 @@ class Reader:
 
 
 class Groups:
-    """Alternatives of sequences in brackets, put together on a stack of our own: nesting has no limit."""
+    """Alternatives of sequences in brackets, on an explicit stack: nesting has no limit."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[str, int, list[Expression], list[Expression]]] = []
@@ -122,7 +122,7 @@ class Groups:
 
     @property
     def bracket(self) -> str:
-        """The innermost open bracket; empty outside of all."""
+        """The innermost open bracket; empty outside of all brackets."""
         return self.stack[-1][0]
 
     @property

@@ -74,7 +74,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """``item``, ``min`` to ``max`` times; ``max=None``: without bound."""
+    """``item``, ``min`` to ``max`` times; ``max=None``: no bound."""
 
     item: Expression
     min: int
@@ -204,7 +204,7 @@ class Grammar:
 
 
 class HasRules(Constraint):
-    """A constraint whose rules can be read: inside a grammar they become rules of that grammar."""
+    """A constraint with readable rules: inside a grammar, they become rules of that grammar."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """Whether a schema has more values than anyone will ever list.
 
-A list of distinct values must not run out of them. Where there are plenty of values nothing needs to be decided while
-the list is written. "Plenty" is surely more than `PLENTY`; a False answer says nothing.
+A list of distinct values must not run out of them. If there are plenty of values, nothing needs to be decided while the
+list is written. "Plenty" means certainly more than `PLENTY`; the answer False means "unknown".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Abundance:
         self.known: dict[Term, bool] = {TRUE: True, FALSE: False}
 
     def term(self, term: Term) -> bool:
-        """Whether there surely are plenty of values."""
+        """Whether there are certainly plenty of values."""
         known = self.known.get(term)
         if known is None:
             self.known[term] = False  # recursive: the answer is not known yet
@@ -88,7 +88,7 @@ class Abundance:
 
 
 def many_texts(strings: Strings) -> bool:
-    """Whether there surely are plenty of texts."""
+    """Whether there are certainly plenty of texts."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
@@ -125,7 +125,7 @@ def _count_atom(strings: Strings) -> int:
 
 
 def is_dense(strings: Strings) -> bool:
-    """Whether every prefix of a text surely has infinitely many completions."""
+    """Whether every prefix of a text certainly has infinitely many completions."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
@@ -142,7 +142,7 @@ def is_dense(strings: Strings) -> bool:
 
 
 def _unanchored(tree: Node) -> tuple[list[Node], bool, bool]:
-    """The parts of a pattern, and whether it was anchored at the start and at the end of the text."""
+    """The parts of a pattern, and whether it is anchored at the start and at the end of the text."""
     items = list(tree.items) if isinstance(tree, Cat) else [tree]
     start = end = False
     while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):

@@ -42,10 +42,10 @@ __all__ = ["Algebra"]
 MOST_CELLS = 64
 """Objects are kept as a union of so many cells at most, arrays of a quarter of them; more are read side by side."""
 
-_MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
-_PRUNED = 16  # times as many are looked through for those that are not empty
+_MOST_ALONE = 16  # times as many, if a condition is added to each and none is multiplied
+_PRUNED = 16  # times as many are searched for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
-_FEW = 4  # optional members, the negations of which are cells of their own
+_FEW = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
 
@@ -86,7 +86,7 @@ class Algebra:
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-        self.emptiness = Emptiness(self)  # what is known of which terms have a value
+        self.emptiness = Emptiness(self)  # which terms are known to have a value, or none
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""
@@ -126,7 +126,7 @@ class Algebra:
         return known
 
     def _opposed(self, parts: dict[Term, None]) -> bool:
-        """Whether a term and its negation are among the parts, equal schemas taken for one."""
+        """Whether a term and its negation are both among the parts; equal schemas count as one."""
         negated = {self.same(part.operand) for part in parts if type(part) is Not}
         return bool(negated) and any(self.same(part) in negated for part in parts)
 
@@ -229,15 +229,15 @@ class Algebra:
         return self._distinct(cells)
 
     def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
-        """All of some unions, not multiplied out."""
+        """The intersection of some unions, not multiplied out."""
         if self.eager:
             raise TooMany
         return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
 
     def trying(self, eager: bool = True) -> _Trying:
-        """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false.
+        """Within this context, whatever would remain as alternatives read side by side raises `TooMany`.
 
-        So does what takes more than some 0.1 s.
+        So does work that takes more than about 0.1 s. Without effect if ``eager`` is false.
         """
         return _Trying(self, spent() + _TRIED if eager else 0)
 
@@ -263,7 +263,7 @@ class Algebra:
             )
 
     def _distinct(self, cells: list[_Cell]) -> tuple[_Cell, ...]:
-        """Without repetitions."""
+        """Without duplicates."""
         if len(cells) < 2:
             return tuple(cells)
         if any(cell is ANY_ARRAY or cell is ANY_OBJECT for cell in cells):
@@ -417,7 +417,7 @@ class Algebra:
 
     # -- keys ----------------------------------------------------------------------------------------------------
     def regions(self, cell: ObjectCell) -> list[tuple[Strings, Term]]:
-        """The keys that are not named, split by what their values must satisfy; forbidden keys are left out."""
+        """The keys that are not named, split by what their values must satisfy. Forbidden keys are left out."""
         parts = [(Strings.ALL, cell.rest)] if cell.rest is not FALSE else []
         for rules in cell.rules:
             parts = [

@@ -16,7 +16,7 @@ _FEW_TEXTS = 8
 
 
 def plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether all of a few texts satisfy a term, as is quick to see if a name tells many alternatives apart.
+    """Whether all texts of a small set satisfy a term: a quick check if a name tells many alternatives apart.
 
     Returns:
         True: all do. False: none does. None: unknown.

@@ -151,7 +151,7 @@ class Tally(Numbered[ArrayCell]):
         return self.truth(cells)[-1] is True
 
     def _due(self, state: _State) -> int:
-        """How much of what the cells require is missing: a heuristic for which way is short."""
+        """How much of the cells' requirements is missing: a heuristic for which way is short."""
         _, items, failed, counts = state
         missing = max((cell.min - items for i, cell in enumerate(self.cells) if i not in failed), default=0)
         return max(missing, 0) + sum(
@@ -159,7 +159,7 @@ class Tally(Numbered[ArrayCell]):
         )
 
     def is_empty(self) -> bool:
-        """Whether no array is left. States only move forward, so a search in depth is exact."""
+        """Whether no array is left. States only advance, so a depth-first search is exact."""
         start = self._settled((0, 0, frozenset(), (0,) * len(self.counters)))
         if start is None:
             return True
@@ -182,7 +182,7 @@ class Tally(Numbered[ArrayCell]):
         return True
 
     def _ways(self, state: _State) -> list[_State]:
-        """The states after one more item; the best last."""
+        """The states after one more item, the best last."""
         place, items, failed, counts = state
         found: dict[_State, None] = {}
         choices = self.at(place)
@@ -198,7 +198,7 @@ class Tally(Numbered[ArrayCell]):
 
 
 def every(unions: Iterable[tuple[ArrayCell, ...]]) -> tuple[ArrayCell, ...]:
-    """The arrays of all of some unions, not multiplied out."""
+    """The arrays in all of some unions, not multiplied out."""
     parts: dict[object, Any] = {}
     for cells in unions:
         if not cells:
@@ -219,7 +219,7 @@ def _formula(cell: ArrayCell) -> Any:
 
 
 def comparing(cells: tuple[ArrayCell, ...]) -> bool:
-    """Whether a cell compares items with each other: no vote does."""
+    """Whether a cell compares items with each other. A vote cannot."""
     return any(cell.unique or cell.repeated for cell in cells)
 
 

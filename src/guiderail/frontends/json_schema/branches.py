@@ -71,7 +71,7 @@ def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
 
 
 def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
-    """What alternatives are read within: all that is known, unless its own alternatives would be multiplied."""
+    """The shape within which alternatives are read: all that is known, unless its alternatives would be multiplied."""
     count = len(shape.objects)
     if count < 2 or count * len(terms) <= algebra.most_cells:
         return shape
@@ -94,9 +94,9 @@ def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
 
 
 def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> Shape:
-    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps.
+    """Exactly one of the branches: each (a term, and its shape within ``outer``) without the others that it overlaps.
 
-    Objects are looked at alone: where none of the branches says ``"type": "object"``, all of them share all strings.
+    Objects are compared separately: if no branch says ``"type": "object"``, all of them share all strings.
     """
     bare = [_no_objects(shape) for shape in shapes]
     only = [_only_objects(shape) for shape in shapes]
@@ -112,7 +112,7 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
 
 
 def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[list[int]]:
-    """For each branch those others that may share a value with it."""
+    """For each branch, the others that may share a value with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     for i, a in enumerate(shapes):
         for j in range(i):

@@ -24,7 +24,7 @@ _SINGLE = ("then", "else")
 _VALUES = ("items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties")
 _NAMED_VALUES = ("properties", "patternProperties")
 _APART = ("$defs", "definitions", "dependentSchemas", "dependencies")
-_SAID = ("additionalProperties", "unevaluatedProperties")
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
 _IN_PLACE = frozenset((*_LISTS, *_SINGLE, "if", "not", "$ref", "$dynamicRef", "$recursiveRef", "dependentSchemas",
                        "dependencies"))  # fmt: skip
 _TESTS = ("not", "if", "contains")
@@ -61,7 +61,7 @@ class _Closing:
         self.uses_open = False  # another schema refers to this one as written
 
     def opened(self, schema: Any) -> Any:
-        """A schema as written, with everything that it refers to as written."""
+        """A schema as written, and everything that it refers to as written."""
         if isinstance(schema, list):
             return [self.opened(one) for one in schema]
         if not isinstance(schema, dict):
@@ -105,7 +105,7 @@ class _Closing:
         closed ones.
         """
         held = {keyword for keyword in schema if keyword in _IN_PLACE}
-        if held not in ({"anyOf"}, {"oneOf"}) or any(keyword in schema for keyword in (*_OBJECT_KEYWORDS, *_SAID)):
+        if held not in ({"anyOf"}, {"oneOf"}) or any(keyword in schema for keyword in (*_OBJECT_KEYWORDS, *_CLOSING)):
             return None
         (keyword,) = held
         some = schema[keyword]
@@ -161,7 +161,7 @@ class _Closing:
                 return
         if "$dynamicRef" in schema or "$recursiveRef" in schema:
             raise _refused("a dynamic reference", pointer)
-        names.open |= any(keyword in schema for keyword in _SAID)
+        names.open |= any(keyword in schema for keyword in _CLOSING)
         values = schema.get("enum")
         for value in (*(values if isinstance(values, list) else ()), schema.get("const")):
             if isinstance(value, dict):

@@ -78,23 +78,23 @@ def sentence(conflict: Conflict, pointer: str) -> str:
 
 def _words(where: str, value: Any, pointer: str) -> str:
     holder, _, keyword = where.rpartition("/")
-    said = _json(value)
+    text = _json(value)
     if value is False and keyword not in _ONE:
         return f"false at {where}"
     if keyword == "required" and isinstance(value, list) and len(value) == 1:
-        said = _json(value[0])
-    return f'"{keyword}" {said}' + ("" if holder == pointer else f" at {holder}")
+        text = _json(value[0])
+    return f'"{keyword}" {text}' + ("" if holder == pointer else f" at {holder}")
 
 
 def _json(value: Any) -> str:
     try:
-        said = json.dumps(value, ensure_ascii=False)
-        said.encode()
+        text = json.dumps(value, ensure_ascii=False)
+        text.encode()
     except UnicodeEncodeError:  # surrogates
-        said = json.dumps(value)
+        text = json.dumps(value)
     except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
-        said = shown(value)
-    return said if len(said) <= 50 else said[:49] + "…"
+        text = shown(value)
+    return text if len(text) <= 50 else text[:49] + "…"
 
 
 def _path(pointer: str) -> Path | None:
@@ -174,10 +174,10 @@ class _Search:
     def delete(self, at: Path, item: object) -> Callable[[], None]:
         """Deletes a keyword, an item of a list, or the contents of a schema; returns a function that restores it."""
         holder, key = _at(self.contents, at[:-1]), at[-1]
-        if item is not _SAID and item is not _KEYWORD:
+        if item is not _CONTENTS and item is not _KEYWORD:
             holder = holder[key]
         before = list(holder) if isinstance(holder, list) else dict(holder)
-        if item is _SAID:
+        if item is _CONTENTS:
             holder[key] = True
         elif item is _KEYWORD:
             del holder[key]
@@ -201,9 +201,11 @@ class _Search:
             if keyword not in self.keywords and COMPANIONS.get(keyword) not in self.keywords:
                 continue
             if keyword in _NAMED and isinstance(value, dict):
-                yield from (((*here, name), _SAID) for name, said in value.items() if said is not True and said != {})
+                yield from (
+                    ((*here, name), _CONTENTS) for name, part in value.items() if part is not True and part != {}
+                )
             elif keyword in ("allOf", "prefixItems", "items") and isinstance(value, list):
-                yield from (((*here, i), _SAID) for i, said in enumerate(value) if said is not True and said != {})
+                yield from (((*here, i), _CONTENTS) for i, part in enumerate(value) if part is not True and part != {})
             elif keyword == "required" and isinstance(value, list):
                 yield from ((here, name) for name in value)
             elif not (self.counts_members and keyword in _IN_PLACE):
@@ -259,7 +261,7 @@ class _Search:
                 yield _pointer((*self.prefix, *at, keyword)), value
 
 
-_SAID, _KEYWORD = object(), object()
+_CONTENTS, _KEYWORD = object(), object()
 
 
 def _at(contents: Any, path: Path, *default: Any) -> Any:

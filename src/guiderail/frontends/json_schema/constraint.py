@@ -163,10 +163,10 @@ class JsonSchema(Constraint):
 
     def __repr__(self) -> str:
         try:
-            said = json.dumps(self.schema, ensure_ascii=False)
+            text = json.dumps(self.schema, ensure_ascii=False)
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
-            said = shown(self.schema)
-        return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
+            text = shown(self.schema)
+        return f"json_schema({text if len(text) <= 80 else text[:77] + '…'})"
 
 
 def _dialect(contents: Any, options: SchemaOptions) -> str:

@@ -18,7 +18,7 @@ from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, 
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
-_ALIKE = 0.78  # of difflib's ratio: "emial" and "email" have 0.8
+_ALIKE = 0.78  # minimum of difflib's ratio: "emial" and "email" have 0.8
 _LONGER = 2  # characters
 _MOST = 100  # faults that are listed
 _VALIDATORS = {

@@ -64,7 +64,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
-    """Items two of which must be equal: split into labelled sets of values that may stand at the same positions."""
+    """Items of which two must be equal: split into labelled sets of values that may occur at the same positions."""
     b, algebra = lowering.builder, lowering.algebra
     items = list(dict.fromkeys((*cell.prefix, cell.rest)))
     terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))

@@ -73,7 +73,7 @@ def evaluate(node: Node) -> Shape:
 
 
 def restrict(node: Node, outer: Shape, term: Term) -> Shape:
-    """The intersection of ``outer`` and a term of a node. Outer knowledge is available when branches are told apart."""
+    """The intersection of ``outer`` and a term of a node. What is known outside helps to tell branches apart."""
     document = node.scope.document
     algebra = document.algebra
     if not isinstance(term, Node):
@@ -154,7 +154,7 @@ def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tu
 
 
 def _plain(node: Node) -> Shape:
-    """What the keywords say that apply no other schema in place."""
+    """What is stated by the keywords that apply no other schema in place."""
     scope, groups = node.scope, node.groups
     types = _types(node) if groups & TYPE else _EVERY_TYPE
     shape = _values(node, types) if groups & VALUE else None
@@ -179,8 +179,8 @@ def _plain(node: Node) -> Shape:
 
 # -- reading keywords ------------------------------------------------------------------------------------------------
 def _invalid(node: Node, keyword: str, expected: str) -> SchemaError:
-    said = shown(node.schema.get(keyword))
-    return SchemaError(f"{keyword} must be {expected}, not {said}", pointer=f"{node.scope.document.where()}/{keyword}")
+    found = shown(node.schema.get(keyword))
+    return SchemaError(f"{keyword} must be {expected}, not {found}", pointer=f"{node.scope.document.where()}/{keyword}")
 
 
 def _count(node: Node, keyword: str) -> int | None:
@@ -321,7 +321,7 @@ def raise_or_drop(node: Node, keyword: str, error: GuiderailError) -> None:
 
 # -- values ----------------------------------------------------------------------------------------------------------
 def _values(node: Node, types: int) -> Shape | None:
-    """``const`` and ``enum`` under ``type``."""
+    """``const`` and ``enum``, restricted by ``type``."""
     schema = node.schema
     values: list[Any] | None = None
     if "enum" in schema:

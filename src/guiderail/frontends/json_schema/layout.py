@@ -15,7 +15,7 @@ __all__ = ["Frame", "JsonNotation", "Notation", "excluding", "holds"]
 
 
 class Frame:
-    """What stands around and between the parts of an array or object, as expressions of one builder.
+    """What surrounds and separates the parts of an array or object, as expressions of one builder.
 
     Attributes:
         open: before the first part.
@@ -75,13 +75,13 @@ class Notation:
 
 
 def holds(text: str, excludes: Sequence[str]) -> bool:
-    """Whether one of these occurs in a text as it is written in JSON."""
+    """Whether a text, as it is written in JSON, contains one of these."""
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     return any(one in written for one in excludes)
 
 
 def excluding(b: _core.Builder, texts: Sequence[str]) -> int:
-    """Any text in which none of these occurs."""
+    """Any text that contains none of these."""
     every = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0)
     return b.complement(b.concat([every, b.choice([text.encode() for text in texts]), every]))
 
@@ -140,7 +140,7 @@ class JsonNotation(Notation):
         return b.EMPTY if inside == b.EMPTY else b.concat([self._quote, inside, self._quote])
 
     def _kept(self, strings: Strings) -> int:
-        """The spellings that contain no excluded text; a finite set of texts has one spelling each."""
+        """The spellings without an excluded text; a finite set of texts has one spelling for each."""
         b = self.builder
         texts = strings.finite_texts()
         if texts is None:

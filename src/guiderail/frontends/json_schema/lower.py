@@ -182,7 +182,7 @@ class Lowering:
                 return empty
             try:
                 names.append(name.encode())
-            except UnicodeEncodeError:  # a lone surrogate: no text has it
+            except UnicodeEncodeError:  # a lone surrogate: no text contains it
                 if must:
                     return empty
                 continue

@@ -35,8 +35,8 @@ def digits_of(value: Fraction) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Side:
-    """Magnitudes of one sign: ``cuts[0]`` is 0; ``at[i]`` and ``above[i]`` are the labels of a cut and of what lies
-    between it and the next. Labels are positions in `Spelling.grids`; 0: nothing."""
+    """Magnitudes of one sign: ``cuts[0]`` is 0; ``at[i]`` and ``above[i]`` are labels of a cut, and of the numbers up
+    to the next. Labels are indices into `Spelling.grids`; 0: nothing."""
 
     cuts: list[Fraction]
     at: list[int]
@@ -109,7 +109,7 @@ class Plain:
         pairs = [digits_of(c) for c in side.cuts]
         self.whole = [p[0] for p in pairs]
         self.fraction = [p[1] for p in pairs]
-        self.sizes: list[int] = []  # lengths of integer parts that cuts have, rising
+        self.sizes: list[int] = []  # lengths of the integer parts of cuts, ascending
         self.ranges: list[Range] = []  # the cuts of each
         for i, whole in enumerate(self.whole):
             if self.sizes and self.sizes[-1] == len(whole):
@@ -179,7 +179,7 @@ class Plain:
             fixed[self.tail] = b"Ee"
 
     def _ends_here(self, here: Range, c: int) -> tuple[bool, list[tuple[bytes, State | None]], dict[int, bytes]]:
-        """What is accepted if the integer part is complete: the number itself, or a point."""
+        """What is accepted if the integer part ends here: the number itself, or a point."""
         low, high = here
         residue = self.residues.point(c)
         exactly = low < high and not self.fraction[low]
@@ -221,7 +221,7 @@ class Plain:
         return accepts, edges, fixed
 
     def _forever(self, c: int) -> int:
-        """Any number of digits more: the classes of residues lead to one another."""
+        """Any number of further digits: the classes of residues lead to one another."""
         if self.loop is None:
             label, residues = self.above[-1], self.residues
             at_point = [residues.point(i) for i in range(len(residues.values))]

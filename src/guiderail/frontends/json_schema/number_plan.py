@@ -24,7 +24,7 @@ ReadyGroup: TypeAlias = list[tuple[bool, tuple[tuple[int, int], ...]]]
 DEAD: Final = -1
 MAX_NESTING: Final = 400
 """Digits after which an expression is hidden in a rule: the core bounds how deep expressions nest."""
-_STATE: Final = 600  # bytes of a state and its edges, about
+_STATE: Final = 600  # approximate bytes of a state and its edges
 DIGITS: Final = b"0123456789"
 DIGIT: Final = tuple(bytes([b]) for b in DIGITS)
 
@@ -114,18 +114,18 @@ class Plan:
         return nodes[other.roots[0]]
 
     def close(self) -> None:
-        """Forgets what only building needs."""
+        """Discards what only the building phase needs."""
         self.known.clear()
         self.groups.clear()
 
     @property
     def weight(self) -> int:
-        """Bytes that it takes, about."""
+        """The approximate size in bytes."""
         lazy = sum(len(table.cuts) + 10 for _, table in self.lazy)
         return _STATE * (10 + self.count + lazy) + 60 * len(self.choice) + sum(map(len, self.choice))
 
     def _prepare(self) -> None:
-        """Numbers the sets of bytes, so that a replay asks the builder for each only once."""
+        """Numbers the byte sets, so that a replay requests each of them only once."""
         before = self.steps
         if self.ready is not None:  # by another thread
             return

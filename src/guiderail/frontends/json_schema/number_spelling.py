@@ -464,7 +464,7 @@ class Spelling:
         return up, down
 
     def _whole_grammar(self, side: Side) -> bool:
-        """Whether every text of the side belongs, but perhaps 0: then any mantissa goes with any exponent."""
+        """Whether all texts of the side, except perhaps 0, belong to the set: any mantissa goes with any exponent."""
         label = side.above[0]
         everything = self.dotted[label] and self.grids[label] == EVERYTHING
         return self.spelling.exponents and len(side.cuts) == 1 and everything
@@ -545,7 +545,7 @@ def lower_numbers(numbers: Numbers, builder: Builder, spelling: NumberSpelling |
 
 
 def _grammar(builder: Builder) -> int:
-    """Every JSON number: the same as the plan gives, in a third of the calls."""
+    """All JSON numbers: the same expression as from the plan, with a third of the calls."""
     concat, union, epsilon = builder.concat, builder.union, builder.EPSILON
     digit, nonzero, zero, minus, point, e, sign = [builder.char_class(charset(c)) for c in _GRAMMAR_SETS]
     some, more = builder.repeat(digit, 1), builder.repeat(digit, 0)

@@ -223,7 +223,7 @@ def _multiples(step: Fraction, low: Fraction, high: Fraction) -> tuple[int, int]
 
 
 def _count_between(grid: Grid, low: Fraction, high: Fraction) -> int | None:
-    """How many; None: infinitely many. Inclusion and exclusion over the parts and their gaps."""
+    """The number of members; None: infinitely many. By inclusion and exclusion over the parts and their gaps."""
     if any(m is None for m, _ in grid):
         return None
     # each part as a signed sum of grids: m - n1 - n2 + lcm(n1, n2) …; the union by products of (1 - part)
@@ -254,7 +254,7 @@ def _subtract(part: dict[Fraction | None, int], step: Fraction) -> None:
 
 
 def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[Fraction]:
-    """Members of one part in rising order; not for a part of all decimals."""
+    """The members of one part in ascending order; not for a part with all decimals."""
     step, gaps = part
     assert step is not None
     first, last = _multiples(step, low, high)
@@ -267,7 +267,7 @@ def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[F
 def _without_needless(
     cuts: list[Fraction], grids: list[Grid], at: list[bool]
 ) -> tuple[list[Fraction], list[Grid], list[bool]]:
-    """Without the cuts at which nothing changes."""
+    """Without cuts at which nothing changes."""
     keep = [i for i, c in enumerate(cuts) if grids[i] != grids[i + 1] or at[i] != in_grid(c, grids[i])]
     if len(keep) == len(cuts):
         return cuts, grids, at
@@ -345,7 +345,7 @@ class Numbers:
         return made
 
     def _alone(self, values: frozenset[Fraction]) -> frozenset[Fraction]:
-        """Those of the values that are members with no others around them."""
+        """Those of the values that are isolated members."""
         return frozenset(
             cut
             for i, cut in enumerate(self._cuts)
@@ -463,7 +463,7 @@ class Numbers:
 
     # -- questions --
     def parts(self) -> tuple[tuple[Fraction, ...], tuple[Grid, ...], tuple[bool, ...]]:
-        """The cuts in rising order, the grids below, between and above them, and which cuts belong."""
+        """The cuts in ascending order; the grids below, between and above them; and which cuts belong to the set."""
         return self._cuts, self._open, self._at
 
     @property

@@ -1,4 +1,4 @@
-"""Obligations of an object: some member, whichever it is, must be there and have a certain value."""
+"""Obligations of an object: some member, whichever it is, must exist and have a certain value."""
 
 from __future__ import annotations
 

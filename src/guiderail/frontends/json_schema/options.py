@@ -60,7 +60,7 @@ class SchemaOptions:
             always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
         indent: spaces per level in the layout ``"indented"``.
-        separators: what stands between members and after a key, in place of the layout's: two texts, as for
+        separators: what separates members and follows a key, instead of the layout's: two texts, as for
             ``json.dumps``, or two constraints.
         max_whitespace: maximum number of white space characters in one place, in the layout ``"free"`` and around the
             value.

@@ -137,7 +137,7 @@ class Document:
         return self.root.child(self.contents, plain=True)
 
     def enter(self, node: Node) -> None:
-        """Notes that a node is being evaluated."""
+        """Records that a node is being evaluated."""
         if node.busy:
             raise SelfReference(node.schema)
         node.busy = True
@@ -154,7 +154,7 @@ class Document:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Around all use of the document from outside: says what went wrong in words for users."""
+        """Wraps all use of the document from outside: turns failures into errors that users understand."""
         try:
             yield
         except SelfReference as error:
@@ -172,7 +172,7 @@ class Document:
         return _At(self, node)
 
     def same(self, term: Term) -> Term:
-        """One term for all schema objects of a scope that read the same."""
+        """One term for all schema objects of a scope with equal contents."""
         if not isinstance(term, Node):
             return term
         return self._same.setdefault((term.scope, marshal.dumps(term.schema, 2)), term)
@@ -305,7 +305,7 @@ class Document:
         return scope
 
     def keep(self, contents: Any) -> None:
-        """Holds on to a document that is not the root's, and expects dynamic references in it."""
+        """Keeps a document that is not the root's, and expects dynamic references in it."""
         self._dynamic = True
         self._kept.append(contents)
 
@@ -452,7 +452,7 @@ class Scope:
         return value
 
     def leads_to(self, ref: str, target: object) -> bool:
-        """Whether a reference that was followed before is the place of an object of this document, not of an alias."""
+        """Whether a reference followed before leads directly to an object of this document, not to an alias."""
         return ref.startswith("#/") and "%" not in ref and self._local(ref, {}) is target
 
     def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:

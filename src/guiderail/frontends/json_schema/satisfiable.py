@@ -50,7 +50,7 @@ class Emptiness:
 
     @contextmanager
     def shallow(self) -> Iterator[None]:
-        """Within, questions that lead more than a few terms deep raise `Undecided`."""
+        """Within this context, questions that lead more than a few terms deep raise `Undecided`."""
         before = self._deepest
         if before is None:
             self._deepest = len(self._open) + _SHALLOW
@@ -133,7 +133,7 @@ class Emptiness:
         return False
 
     def _twice(self, cell: ArrayCell) -> bool:
-        """Whether some value may stand at two positions."""
+        """Whether some value may occur at two positions."""
         places = len(cell.prefix) + 2 if cell.max is None else min(cell.max, len(cell.prefix) + 2)
         for j in range(places):
             item = cell.item(j)
@@ -293,7 +293,7 @@ class Emptiness:
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
         spend(30 + 2 * len(cell.obligations[index].ways))
-        if self._steps > _MOST_STEPS:  # not surely empty
+        if self._steps > _MOST_STEPS:  # not certainly empty
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
@@ -358,12 +358,12 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
 
 
 def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
-    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    """Whether a cell is certainly empty; like `is_empty_shape`."""
     return _certainly(algebra, lambda: algebra.emptiness.object(cell))
 
 
 def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
-    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    """Whether a cell is certainly empty; like `is_empty_shape`."""
     return _certainly(algebra, lambda: algebra.emptiness.array(cell))
 
 

@@ -152,24 +152,27 @@ class KeyRules:
 class Obligation:
     """For one of the ways ``(keys, term)`` some member has its key in ``keys`` and its value in ``term``."""
 
-    __slots__ = ("_named", "_open", "ways")
+    __slots__ = ("_sorted", "ways")
 
     def __init__(self, ways: tuple[tuple[Strings, Term], ...]) -> None:
         self.ways = ways
-        self._named: dict[str, list[Term]] | None = None  # of the ways that name their keys
-        self._open: list[tuple[Strings, Term]] = []
+        # By name: the ways that name their keys. Then the others.
+        self._sorted: tuple[dict[str, list[Term]], list[tuple[Strings, Term]]] | None = None
 
     def terms(self, name: str) -> list[Term]:
         """Terms one of which the value of a member must satisfy to meet the obligation."""
-        if self._named is None:
-            self._named = {}
+        if self._sorted is None:
+            named: dict[str, list[Term]] = {}
+            rest: list[tuple[Strings, Term]] = []
             for keys, term in self.ways:
                 texts = keys.finite_texts()
                 if texts is None:
-                    self._open.append((keys, term))
+                    rest.append((keys, term))
                 for text in texts or ():
-                    self._named.setdefault(text, []).append(term)
-        return [*self._named.get(name, ()), *(term for keys, term in self._open if name in keys)]
+                    named.setdefault(text, []).append(term)
+            self._sorted = named, rest
+        by_name, others = self._sorted
+        return [*by_name.get(name, ()), *(term for keys, term in others if name in keys)]
 
     def key(self) -> frozenset[tuple[Strings, Term]]:
         return frozenset(self.ways)

@@ -1,4 +1,4 @@
-"""Dropping cells that another cell of a union covers, as far as it is quick to see."""
+"""Drops cells that another cell of a union covers, as far as this is quick to see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Cover", "quick_shape", "within", "without_covered"]
 
-_MOST = 400  # cells among which covers are looked for: it takes the square of that
+_MOST = 400  # cells among which covers are searched for, in quadratic time
 
 
 def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:
@@ -41,7 +41,7 @@ class Cover:
 
 
 def _covers(y: ObjectCell, x: ObjectCell) -> bool:
-    """Whether everything in ``x`` is surely in ``y``."""
+    """Whether ``y`` certainly contains all of ``x``."""
     spend(5)
     if type(y) is not ObjectCell:
         return y is x
@@ -69,7 +69,7 @@ def _covers(y: ObjectCell, x: ObjectCell) -> bool:
 
 
 def within(x: Term, y: Term) -> bool:
-    """Whether every value of one term is surely one of the other."""
+    """Whether every value of one term is certainly one of the other."""
     if x is y or x is FALSE or y is TRUE:
         return True
     if isinstance(x, And) and all(part in x.parts for part in (y.parts if isinstance(y, And) else (y,))):

@@ -138,7 +138,7 @@ class Strings:
 
     # -- questions
     def is_all(self) -> bool:
-        """Whether this is known to be every text; False may also mean that no automaton was asked."""
+        """Whether this is known to contain every text. False may also mean that no automaton was consulted."""
         return self._kind == "all"
 
     def is_empty(self) -> bool:
@@ -155,7 +155,7 @@ class Strings:
         return _is_empty(self)
 
     def has_pattern(self) -> bool:
-        """Whether a pattern or a format has a part in it."""
+        """Whether any part is a pattern or a format."""
         if self._kind in ("and", "or"):
             return any(part.has_pattern() for part in self._parts)
         return self._kind == "atom"
@@ -184,7 +184,7 @@ class Strings:
                 found |= texts
             return frozenset(found)
         if kind == "and" and any(part._kind == "texts" for part in parts):
-            return frozenset()  # only texts that the narrow side of a format leaves out are kept so
+            return frozenset()  # only texts that the narrow side of a format leaves out are stored like this
         return None
 
     def __contains__(self, text: object) -> bool:

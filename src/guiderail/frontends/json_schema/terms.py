@@ -1,4 +1,4 @@
-"""Terms that an `Algebra` makes of others, evaluated on demand: that makes recursion finite."""
+"""Terms that an `Algebra` derives from others. They are evaluated on demand, which makes recursion finite."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def _own_items(node: Node, own_unevaluated: bool) -> Way:
 
 
 def _reduced(node: Node, ways: list[Way]) -> list[Way]:
-    """Without ways that another covers."""
+    """Without the ways that another way covers."""
     kept: list[Way] = []
     for way in sorted(ways, key=lambda w: len(w.holds)):
         if not any(other.covers(way) for other in kept):

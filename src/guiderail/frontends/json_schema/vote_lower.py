@@ -1,4 +1,4 @@
-"""From votes to expressions of the core: names, other keys, and what of each member the alternatives fail."""
+"""From votes to expressions of the core: names, other keys, and which alternatives each member fails."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
 
 
 class _Inside:
-    """What one vote is lowered with."""
+    """The context in which one vote is lowered."""
 
     def __init__(self, lowering: Lowering, cell: Vote, frame: Frame, level: int) -> None:
         self.lowering, self.cell, self.frame, self.level = lowering, cell, frame, level
@@ -114,7 +114,7 @@ class _Inside:
                     continue
                 try:
                     self.names[name] = name.encode()
-                except UnicodeEncodeError:  # a lone surrogate: no text has it
+                except UnicodeEncodeError:  # a lone surrogate: no text contains it
                     self.unwritable.add(name)
         self.forbidden = {name for name in self.names if lowering.excludes and holds(name, lowering.excludes)}
         self.effects: dict[frozenset[int], int] = {frozenset(): 0}
@@ -149,7 +149,7 @@ class _Inside:
         )
 
     def written(self, terms: list[Term]) -> list[tuple[int, int]]:
-        """The atoms of a value: each its expression and its effect."""
+        """The atoms of a value, each with its expression and its effect."""
         b = self.builder
         found = []
         for term, failed in self.atoms.of(terms):
@@ -192,7 +192,7 @@ class _Inside:
         return settled
 
     def plain(self, one: ObjectCell) -> int:
-        """The members of a cell of its own, with the same names."""
+        """The members of a single cell, with the same names."""
         b, lowering, algebra = self.builder, self.lowering, self.algebra
         inner = [
             b.EMPTY if name in self.forbidden else lowering.term(algebra.named_term(one, name), self.level)
@@ -220,5 +220,5 @@ class _Inside:
 
 
 def _most(one: ObjectCell) -> int:
-    """The most members, as the core has it: -1 is without a bound."""
+    """The maximum number of members, as the core expects it: -1 means no bound."""
     return -1 if one.max is None or one.max >= UNREACHABLE else one.max

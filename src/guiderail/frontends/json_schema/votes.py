@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Mix:
-    """Parts of a formula combined: ``all`` of them hold, ``any``, exactly ``one``, or ``not`` the only one."""
+    """A combination of parts of a formula: ``all`` hold, ``any``, exactly ``one``, or ``not`` its only part."""
 
     __slots__ = ("_hull", "_key", "op", "parts")
 
@@ -362,7 +362,7 @@ class Region(Term):
 
 
 def _part(algebra: Algebra, values: Term, term: Term, holds: bool, late: bool) -> Term:
-    """Those of some values that are in a term, or that are not.
+    """The values, among some, that are in a term, or that are not.
 
     Args:
         algebra: keeps the regions.

@@ -48,7 +48,7 @@ class Bounds:
     description: str | None = None
 
     def but(self, **changes: Any) -> Bounds:
-        """With other values of these fields."""
+        """The same bounds, with other values of these fields."""
         return replace(self, **changes)
 
     def __and__(self, other: Bounds) -> Bounds:
@@ -78,14 +78,14 @@ class Bounds:
 
 
 def exact(value: Any) -> Fraction:
-    """A bound as the number that its decimal spelling says (0.1 is a tenth)."""
+    """A bound as the number with its decimal spelling (0.1 is exactly a tenth)."""
     if isinstance(value, float):
         return Fraction(Decimal(repr(value)))
     return Fraction(value)
 
 
 def common_multiple(a: Fraction, b: Fraction) -> Fraction:
-    """The least number that is a multiple of both."""
+    """The least common multiple."""
     return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
 
 
@@ -198,9 +198,9 @@ def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
 
 
-def _general(said: dict[str, Any], engine: str) -> Bounds:
+def _general(stated: dict[str, Any], engine: str) -> Bounds:
     bounds = Bounds()
-    for name, value in said.items():
+    for name, value in stated.items():
         if value is None or name in _GENERAL:
             continue
         if name == "pattern":

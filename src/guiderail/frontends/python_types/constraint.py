@@ -59,8 +59,8 @@ class PythonType(Constraint, Generic[T]):
         if written is self.constraint:
             return self
         decided = {name: getattr(written.options, name) for name in ("layout", "property_order")}
-        said = {name: value for name, value in decided.items() if value != getattr(self.constraint.options, name)}
-        return PythonType(self.type, self._node, self.schema, written, {**self._options, **said})
+        changed = {name: value for name, value in decided.items() if value != getattr(self.constraint.options, name)}
+        return PythonType(self.type, self._node, self.schema, written, {**self._options, **changed})
 
     def reading(self) -> Reading:
         """Returns the reader that turns a text into a value of the type."""
@@ -96,8 +96,8 @@ class PythonType(Constraint, Generic[T]):
         return hash(self.constraint)
 
     def __repr__(self) -> str:
-        said = "".join(f", {name}={value!r}" for name, value in self._options.items())
-        return f"python_type({type_words(self.type)}{said})"
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        return f"python_type({type_words(self.type)}{options})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _remade, (self.type, self._options)
@@ -192,7 +192,7 @@ def python_type(
             schema = out.definitions.pop(node.label)
     if out.definitions:
         schema = {**schema, "$defs": out.definitions}
-    said = {
+    schema_options = {
         "property_order": "declared",
         "max_depth": 64,
         **options,
@@ -202,7 +202,7 @@ def python_type(
         given["defaults"] = defaults
     if namespace:
         given["namespace"] = namespace
-    return PythonType(kind, node, schema, type_schema(schema, tuple(out.texts), said), given)
+    return PythonType(kind, node, schema, type_schema(schema, tuple(out.texts), schema_options), given)
 
 
 def _references(part: Any) -> set[str]:
@@ -245,7 +245,7 @@ def _walked(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
 
 
 def _is_typing(kind: Any) -> bool:
-    """Whether a callable is a type all the same: ``list[int]``, ``NewType``, ``Optional`` …"""
+    """Whether a callable is nevertheless a type: ``list[int]``, ``NewType``, ``Optional`` …"""
     known = type(kind).__module__ in ("typing", "typing_extensions", "types") or typing.get_origin(kind) is not None
     return known and not inspect.isroutine(kind)
 

@@ -113,12 +113,12 @@ def resolved(thing: Any, names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def annotated_type(inner: Any, metadata: Sequence[Any]) -> Any:
-    """``Annotated[inner, *metadata]``, which Python 3.10 has no syntax for."""
+    """``Annotated[inner, *metadata]``: Python 3.10 has no syntax for it."""
     return operator.getitem(typing.Annotated, (inner, *metadata))
 
 
 def annotation_of(hint: Any) -> tuple[Any, bool | None]:
-    """Without ``Required``, ``NotRequired``, ``ReadOnly``, ``Final``, ``ClassVar`` …; and what they say of presence."""
+    """The type without ``Required``, ``ReadOnly``, ``Final``, ``ClassVar`` …; and what these say of presence."""
     required: bool | None = None
     while True:
         origin, args = origin_of(hint)
@@ -126,9 +126,9 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
         module = getattr(origin, "__module__", "")
         if module not in ("typing", "typing_extensions") or len(args) != 1:
             if origin is typing.Annotated or name == "Annotated":
-                inner, said = annotation_of(args[0])
+                inner, presence = annotation_of(args[0])
                 if inner is not args[0]:
-                    return annotated_type(inner, args[1:]), said
+                    return annotated_type(inner, args[1:]), presence
             return hint, required
         if name in ("Required", "NotRequired"):
             required = name == "Required"

@@ -31,13 +31,13 @@ CALL = "x-guiderail-call"
 
 
 class Schemas:
-    """Collects the definitions while nodes say their schemas."""
+    """Collects definitions while nodes produce their schemas."""
 
     def __init__(
         self, *, write_defaults: bool = False, calls: bool = False, one_spelling: bool = True, exponents: bool = False
     ) -> None:
         self.write_defaults = write_defaults
-        self.calls = calls  # whether objects of classes say which, for the notation of Python
+        self.calls = calls  # whether objects name their class, for the notation of Python
         self.one_spelling = one_spelling  # of each scalar, more or less
         self.exponents = exponents  # whether whole numbers may have them
         self.definitions: dict[str, Any] = {}
@@ -77,9 +77,9 @@ class Node:
 
     def constrained(self, bounds: Bounds) -> Node:
         """This node with further bounds, none of which is a check, a validator or a description."""
-        said = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
+        names = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
         raise unsupported(
-            f"{', '.join(said)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
+            f"{', '.join(names)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
         )
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
@@ -95,7 +95,7 @@ class Node:
 
 
 def only(bounds: Bounds, *allowed: str) -> bool:
-    """Whether a bound says nothing outside these fields."""
+    """Whether a bound uses no other fields than these."""
     return all(getattr(bounds, f.name) == f.default or f.name in allowed for f in bounds.__dataclass_fields__.values())
 
 
@@ -186,7 +186,7 @@ class Simple(Node):
 
 
 def call_user(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """A call of the user's code: whatever it raises is a mismatch with that cause."""
+    """A call of the user's code: any exception is a mismatch with that cause."""
     try:
         return make(*args, **named)
     except (Mismatch, RecursionError):
@@ -223,7 +223,7 @@ class Text(Node):
         return replace(node, bounds=node.bounds & bounds)
 
     def texts(self) -> tuple[str | Constraint, ...]:
-        """All that the string must be in: patterns (searches of ECMA-262) and constraints."""
+        """All conditions on the string: patterns (searches of ECMA-262) and constraints."""
         made = [*self.bounds.texts]
         if self.pattern is not None:
             made.insert(0, self.pattern)
@@ -263,7 +263,7 @@ class Text(Node):
         return tree if self.parse is None else call_user(self.parse, tree)
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
-        return {name: said for name, said in self.schema(out).items() if name != "type"}, self.read
+        return {name: value for name, value in self.schema(out).items() if name != "type"}, self.read
 
 
 def matcher(pattern: str) -> Constraint:
@@ -283,7 +283,7 @@ _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}
 # -- values given one by one
 @dataclass
 class Literals(Node):
-    """Given values, by what they are in JSON."""
+    """Given values, by their JSON form."""
 
     name: str
     values: tuple[tuple[Any, Any], ...]  # (scalar of JSON, value of Python)
@@ -341,7 +341,7 @@ def _scalar_kind(value: Any) -> str:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether JSON can write the value of an enumeration as it is."""
+    """Whether JSON can write the value of an enumeration member as it is."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):
@@ -477,7 +477,7 @@ class Checked(Node):
 
 
 def described_apart(node: Node) -> tuple[Node, str | None]:
-    """A node without the description that is all there is around it, and the description."""
+    """A node without the description that is its only wrapper, and the description."""
     if isinstance(node, Checked) and node.description and not node.checks and node.validate is None:
         return node.inner, node.description
     return node, None

@@ -33,7 +33,7 @@ class _Numeric(Node):
     def constrained(self, bounds: Bounds) -> Node:
         if not only(bounds, "gt", "ge", "lt", "le", "multiple_of"):
             return super().constrained(bounds)
-        if not all(isinstance(b, int | float | Decimal | Fraction) for b in _said(bounds)):
+        if not all(isinstance(b, int | float | Decimal | Fraction) for b in _stated(bounds)):
             raise unsupported(f"a bound of {self.name}", "must be a number", "type-metadata")
         return replace(self, bounds=self.bounds & bounds)
 
@@ -57,7 +57,7 @@ class _Numeric(Node):
         return value if self.make is None else call_user(self.make, value)
 
 
-def _said(bounds: Bounds) -> list[Any]:
+def _stated(bounds: Bounds) -> list[Any]:
     return [b for b in (bounds.gt, bounds.ge, bounds.lt, bounds.le, bounds.multiple_of) if b is not None]
 
 
@@ -75,7 +75,7 @@ def spelled(bound: Any, towards: float = 0.0) -> int | float:
 
 
 def _finite(bounds: Bounds, name: str) -> Bounds:
-    """Without the infinite bounds that say nothing."""
+    """Without infinite bounds, which have no effect."""
     for side, nothing in (("gt", -math.inf), ("ge", -math.inf), ("lt", math.inf), ("le", math.inf)):
         value = getattr(bounds, side)
         if isinstance(value, float) and math.isinf(value):
@@ -199,7 +199,7 @@ class Decimals(_Numeric):
         return replace(made, bounds=made.bounds & digits)
 
     def _cells(self) -> list[tuple[int, int | None]]:
-        """Pairs (digits before the point, digits after it), one of which must hold; pydantic counts digits this way."""
+        """Pairs (digits before the point, digits after it), one of which must hold: pydantic counts digits this way."""
         b = self.bounds
         if b.max_digits is None:
             return [(28, b.decimal_places)]
@@ -266,7 +266,7 @@ class Decimals(_Numeric):
 
 
 def _normal(value: Decimal) -> Any:
-    """As ``normalize``, without rounding to the context's precision."""
+    """Like ``normalize``, but without rounding to the context's precision."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     kept = "".join(map(str, digits)).rstrip("0") or "0"

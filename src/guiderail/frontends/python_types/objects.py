@@ -74,9 +74,9 @@ def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model
     required_keys: frozenset[str] = kind.__required_keys__
     members = []
     for name, hint in hints_of(kind, args, walker.names).items():
-        inner, said = annotation_of(hint)
+        inner, presence = annotation_of(hint)
         node, description = _split(walker, inner, in_model)
-        members.append(Field(name, name, node, name in required_keys if said is None else said, description))
+        members.append(Field(name, name, node, name in required_keys if presence is None else presence, description))
     extra = getattr(kind, "__extra_items__", None)
     others = None
     if extra is not None and type(extra).__name__ not in ("NoExtraItemsType", "NoExtraItems"):

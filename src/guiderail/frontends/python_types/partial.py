@@ -64,7 +64,7 @@ class TypedPartial:
         self._plan = _Plan.of(node, {}, class_of)
 
     def feed(self, chunk: str) -> None:
-        """Reads on; raises as :meth:`PartialJson.feed` does."""
+        """Reads on. Raises the errors of :meth:`PartialJson.feed`."""
         self._json.feed(chunk)
 
     @property
@@ -74,7 +74,7 @@ class TypedPartial:
 
     @property
     def path(self) -> str | None:
-        """JSON pointer of the innermost value that is begun and not finished."""
+        """JSON pointer of the innermost value that has begun and is not finished."""
         return self._json.path
 
     @property
@@ -111,7 +111,7 @@ class TypedPartial:
 
 
 class _Open:
-    """What has been made of an open container: its finished members."""
+    """The finished members of an open container, converted."""
 
     __slots__ = ("kind", "members", "plan", "taken")
 
@@ -142,7 +142,7 @@ class _Open:
 
 # -- plans: what to show of a node ---------------------------------------------------------------------------------
 class _Plan:
-    """What to show of a node that has no parts of its own: numbers, dates, enumerations."""
+    """What to show of a node without parts of its own: numbers, dates, enumerations."""
 
     def __init__(self, node: Node, known: dict[int, _Plan], class_of: ClassOf) -> None:
         self.node = node
@@ -150,7 +150,7 @@ class _Plan:
 
     @staticmethod
     def of(node: Node, known: dict[int, _Plan], class_of: ClassOf) -> _Plan:
-        """The plan of a node, the same one every time: types may be recursive."""
+        """The plan of a node, always the same one: types may be recursive."""
         found = known.get(id(node))
         if found is None:
             inner, cls = node, None
@@ -224,7 +224,7 @@ class _Anything(_Plan):
 
 
 class _Undecided(_Plan):
-    """A member of one of several classes: JSON, but its strings may be constants and are held back."""
+    """A member of one of several classes: shown as JSON, but strings may be constants, and are held back."""
 
 
 class _Text(_Plan):
@@ -298,7 +298,7 @@ class _Record(_Container):
         return _record(self.cls, {self.names.get(key, key): value for key, value in made.items()})
 
     def fits(self, raw: dict[str, Any], unfinished: Any) -> bool:
-        """Whether an object may still become one of these, by its keys and those values that are constants."""
+        """Whether an object may still become one of these, by its keys and those of its values that are constants."""
         for key, value in raw.items():
             if key not in self.fields:
                 if self.inner.others is None:
@@ -315,7 +315,7 @@ class _Record(_Container):
 
 class _Union(_Plan):
     def _arms(self, kind: str) -> list[_Plan]:
-        """The plans of the branches that can be written so, branches of branches too."""
+        """The plans of the branches that can be written like this, including branches of branches."""
         found: list[_Plan] = []
         for branch in self.inner.branches:
             if kind in branch.kinds:
@@ -399,7 +399,7 @@ def _attributes(cls: Any, fields: Mapping[str, Field]) -> dict[str, str]:
 
 # -- classes without their __init__ --------------------------------------------------------------------------------
 def _record(cls: Any, values: dict[str, Any]) -> Any:
-    """An unfinished value of a class by its fields; a dict where nothing is known of the class."""
+    """An unfinished value of a class, made from its fields; a dict if nothing is known of the class."""
     if not isinstance(cls, type):
         return values
     if hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_fields__"):
@@ -416,7 +416,7 @@ def _record(cls: Any, values: dict[str, Any]) -> Any:
 
 
 def _model(cls: Any, values: Mapping[str, Any]) -> Any:
-    """A pydantic model as ``model_construct`` makes it, but ``model_post_init`` does not run and no default is set."""
+    """A pydantic model as ``model_construct`` makes it, but without ``model_post_init`` and without defaults."""
     model = cls.__new__(cls)
     fields = cls.__pydantic_fields__
     extra = {name: value for name, value in values.items() if name not in fields}

@@ -32,7 +32,7 @@ __all__ = ["ModelRules", "encoded", "leaf", "model_of", "validator_of"]
 
 @dataclass(frozen=True)
 class ModelRules:
-    """What the config of a model says of all the values in it.
+    """What the config of a model requires of all values in it.
 
     Attributes:
         strings: bounds of every ``str``.
@@ -122,7 +122,7 @@ def _rules(config: dict[str, Any]) -> ModelRules:
 
 
 def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
-    """The name of the member that pydantic looks for."""
+    """The name of the member that pydantic expects."""
     alias = info.validation_alias if info.validation_alias is not None else info.alias
     if alias is None or not by_alias:
         return name
@@ -157,7 +157,7 @@ class Leaf(nodes.Node):
 
 
 def _moved(schema: dict[str, Any], name: str, out: nodes.Schemas) -> dict[str, Any]:
-    """A schema made elsewhere, its definitions put among ours under names of their own."""
+    """A schema made elsewhere, with its definitions moved among ours under new names."""
     prefix = f"{name}."
 
     def renamed(part: Any) -> Any:
@@ -180,7 +180,7 @@ _BASE64 = {"Base64Encoder": False, "Base64UrlEncoder": True}  # by name: whether
 
 
 def encoded(inner: Any, encoder: Any) -> nodes.Node:
-    """``Base64Bytes``, ``Base64Str`` and their like: the text as it is; pydantic decodes it."""
+    """``Base64Bytes``, ``Base64Str`` and the like: the text as it is; pydantic decodes it."""
     name = getattr(encoder, "__name__", type(encoder).__name__)
     if name not in _BASE64:
         raise unsupported(f"EncodedBytes with {name}", "what this encoder reads is not known; use bytes or str")
@@ -249,7 +249,7 @@ def _moment(name: str) -> nodes.Node:
 
 
 def _email() -> nodes.Node:
-    """What email-validator takes: no quoted parts, no reserved domains."""
+    """What email-validator accepts: no quoted parts, no reserved domains."""
     try:
         from email_validator import SPECIAL_USE_DOMAIN_NAMES as RESERVED
     except ImportError:
@@ -263,8 +263,8 @@ def _email() -> nodes.Node:
 
 
 def _url(kind: Any, name: str) -> nodes.Node:
-    said = kind._constraints
-    schemes = "|".join(scheme.replace("+", r"\+") for scheme in said.allowed_schemes or ("https", "http"))
+    constraints = kind._constraints
+    schemes = "|".join(scheme.replace("+", r"\+") for scheme in constraints.allowed_schemes or ("https", "http"))
     label = "[a-z0-9]{1,30}(?:-[a-z0-9]{1,30})?"
     part = "(?:[A-Za-z0-9._~!$&'()*+,;=:@\\-]|%[0-9A-Fa-f]{2})"
     if name == "FileUrl":
@@ -275,7 +275,7 @@ def _url(kind: Any, name: str) -> nodes.Node:
             rf"^(?:{schemes})://(?:{label}\.){{0,4}}[a-z]{{2,20}}{port}(?:/{part}*)*"
             rf"(?:\?(?:{part}|[/?])*)?(?:#(?:{part}|[/?])*)?$"
         )
-    bounds = Bounds(max_length=said.max_length or 2083)
+    bounds = Bounds(max_length=constraints.max_length or 2083)
     return nodes.Text(name, pattern, bounds=bounds, sized=True)
 
 

@@ -1,9 +1,9 @@
 """Patterns of pydantic's default engine (the ``regex`` crate of Rust), as patterns of JSON Schema.
 
-What the two read differently without a word is rewritten or refused: ``.`` is anything but a line feed; ``\\w``,
-``\\d`` and ``\\s`` are properties of Unicode (UTS 18, annex C), of which the characters of ASCII are written; any
-punctuation may be escaped. Inline flags have no
-form in ECMA-262: such a pattern becomes a constraint by way of Python's dialect.
+What the two would silently read differently is rewritten or rejected: ``.`` is anything except a line feed; ``\\w``,
+``\\d`` and ``\\s`` are properties of Unicode (UTS 18, annex C), of which only the ASCII characters are written; any
+punctuation may be escaped. ECMA-262 has no form for inline flags: such a pattern becomes a constraint by way of
+Python's dialect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ASCII = "^[\\u0000-\\u007f]*$"
 
 
 def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
-    """What ``pattern`` finds somewhere in a text, as the ``regex`` crate reads it; at worst some texts fewer.
+    """What ``pattern`` finds somewhere in a text, as the ``regex`` crate reads it; possibly fewer texts.
 
     Returns:
         Patterns of ECMA-262 (searches) and constraints; a text must be in all of them.
@@ -98,7 +98,7 @@ def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
 
 
 def _counts(pattern: str, position: int, piece: str) -> bool:
-    """Whether a brace is one of ``{2}``, ``{2,}``, ``{2,3}``."""
+    """Whether a brace begins ``{2}``, ``{2,}`` or ``{2,3}``."""
     start = position if piece == "{" else pattern.rfind("{", 0, position)
     return start >= 0 and re.compile(r"\{\d+(?:,\d*)?\}").match(pattern, start) is not None
 

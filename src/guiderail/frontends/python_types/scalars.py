@@ -51,7 +51,7 @@ def _anchored(*alternatives: str) -> str:
 
 
 def _pieces(text: str) -> tuple[list[int], list[int], datetime.timezone | None]:
-    """Date, clock and zone of a text that fits its pattern. ``fromisoformat`` reads less before Python 3.11."""
+    """The date, clock and zone of a text that fits its pattern. Before Python 3.11, ``fromisoformat`` reads less."""
     match = _PARTS.fullmatch(text)
     assert match is not None  # the pattern has been checked
     year, month, day, hour, minute, second, fraction, z, sign, ahead, minutes = match.groups()
@@ -114,7 +114,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _bytes_between(node: Text, bounds: Bounds) -> Text:
-    """Base 64 of a number of bytes: whole groups of three and an end, for each of the three lengths of an end."""
+    """Base 64 of a range of byte counts: whole groups of three, then an end of 0, 1 or 2 bytes."""
     if not only(bounds, "min_length", "max_length"):
         Node.constrained(node, bounds)
     low, high = bounds.min_length or 0, bounds.max_length
@@ -184,7 +184,7 @@ def _moment_order(node: Text, bounds: Bounds) -> Text:
 
 
 def _order(node: Text, bounds: Bounds, kind: type[Any]) -> Text:
-    """Narrows to bounds of order, by comparing digits: such texts are ordered as their values are."""
+    """Narrows a type to bounds by comparing digits: such texts are ordered like their values."""
     if not only(bounds, "gt", "ge", "lt", "le", "timezone"):
         Node.constrained(node, bounds)
     both = Bounds(timezone=node.bounds.timezone) & bounds

@@ -1,7 +1,7 @@
-"""The JSON Schema of a type, with what JSON Schema has no word for.
+"""The JSON Schema of a type, plus what JSON Schema cannot express.
 
-A string that a constraint of the user's describes has the keyword ``x-guiderail-text``; its value is the index of
-that constraint among ``TypeSchema.texts``, so that the schema stays plain data.
+A string that a constraint of the user's describes has the keyword ``x-guiderail-text``. Its value is the index of that
+constraint among ``TypeSchema.texts``, so that the schema stays plain data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TypeSchema(JsonSchema):
     """A schema whose strings may be described by constraints.
 
     Attributes:
-        texts: the constraints that ``x-guiderail-text`` counts.
+        texts: the constraints that ``x-guiderail-text`` refers to by index.
     """
 
     __slots__ = ("texts",)
@@ -69,7 +69,7 @@ class TypeSchema(JsonSchema):
         return TypeSchema(self._text, options, self.texts)
 
     def report(self) -> Report:
-        """Like that of any schema; ``x-guiderail-text`` counts as enforced."""
+        """Like the report of any schema; ``x-guiderail-text`` counts as enforced."""
         entries = super().report().entries
         return Report(tuple(replace(e, status="enforced", detail="") if e.keyword == TEXT else e for e in entries))
 
@@ -84,10 +84,10 @@ class TypeSchema(JsonSchema):
 
 
 def type_schema(schema: dict[str, Any], texts: tuple[Constraint, ...], options: dict[str, Any]) -> TypeSchema:
-    """As ``json_schema``, with the constraints that the schema counts.
+    """Like ``json_schema``, with the constraints that the schema refers to.
 
     Raises:
-        SchemaError: the schema says nothing that could be written.
+        SchemaError: the schema allows nothing that could be written.
         CompileError: an option is wrong.
     """
     plain = json_schema(schema, **options)

@@ -79,7 +79,7 @@ _EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Conc
 
 
 def type_words(kind: Any) -> str:
-    """A type as it is written, for messages."""
+    """A type as one would write it, for messages."""
     if isinstance(kind, type) and typing.get_origin(kind) is None:
         return kind.__qualname__.rpartition("<locals>.")[2]
     return str(kind).replace("typing.", "").replace("typing_extensions.", "")
@@ -215,7 +215,7 @@ class Walker:
         return self.constrained(self.node(inner, in_model=in_model), bounds)
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
-        """A node with bounds; checks and the description around it."""
+        """A node with bounds, wrapped in its checks and description."""
         restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None)
         if restrictions != Bounds():
             node = node.constrained(restrictions)
@@ -327,8 +327,8 @@ class Walker:
                 return node(name=origin.__name__, make=None if origin is base else origin)
         if issubclass(origin, str):
             text = nodes.Text(name=origin.__name__, parse=None if origin is str else origin, sized=True)
-            said = Bounds() if in_model is None else in_model.strings
-            return text if said == Bounds() else text.constrained(said)
+            bounds = Bounds() if in_model is None else in_model.strings
+            return text if bounds == Bounds() else text.constrained(bounds)
         if hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin):
             return leaf(kind, in_model=in_model)
         return self._object(kind, origin, args, in_model)

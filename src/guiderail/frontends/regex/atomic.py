@@ -1,16 +1,16 @@
 """Atomic groups and possessive quantifiers as plain expressions with look-ahead.
 
-``(?>X)`` keeps only the match of X that a backtracking matcher finds first. Where a match of X can only
-end at one place, that is X. Otherwise the order of the search is written out, following X from the left, with
-``K`` for what is still to come *inside the group*:
+``(?>X)`` keeps only the match of X that a backtracking matcher finds first. If a match of X can end in only one place,
+that is X itself. Otherwise this module writes out the order of the search, following X from the left. ``K`` is what is
+still to come *inside the group*:
 
     A|B K           →   first(A K) | (?!A K) first(B K)
     X{m,} K         →   X{m,} (?!X+ K) first(K)            the longest repetition after which K matches
     X{m,n}? K       →   X{m} ((?!K) X){0,n-m} first(K)     the shortest
     X{m,n} at the end  →   X{m,n-1} (?!X) | X{n}
 
-where the end of a match of X (one iteration) is unique. Each step is exact; what none of them fits is
-refused.
+provided that the end of a match of X (one iteration) is unique. Each step is exact. Groups that none of them fits are
+rejected.
 """
 
 from __future__ import annotations
@@ -103,8 +103,7 @@ class _Expander:
         return type(node)(kids, node.start, node.end)
 
     def first(self, work: list[Node]) -> Steps:
-        """The first match, in the order of a backtracking search, of the nodes of ``work`` one after the
-        other."""
+        """The first match of the nodes of ``work``, one after the other, in the order of a backtracking search."""
         out: list[Node] = []
         work = list(work)
         start, end = self.span

@@ -1,8 +1,7 @@
 """Sets of characters that patterns name: ``\\w``, ``\\p{…}``, and what ignoring case adds to a set.
 
-Everything is made when first needed and kept for the process. ``\\w``, ``\\d`` and upper and lower case are
-those of the running Python; properties and scripts come from a generated table (see
-``tools/unicode_tables.py``).
+All sets are made on first use and kept for the process. ``\\w``, ``\\d`` and upper and lower case are those of the
+running Python; properties and scripts come from a generated table (see ``tools/unicode_tables.py``).
 """
 
 from __future__ import annotations
@@ -82,8 +81,10 @@ def _runs(points: list[int]) -> Ranges:
 
 
 def _predicate(packed: str, test: str) -> CharSet:
-    """The set of a ``str`` predicate: from the table, corrected for the Unicode version of the running
-    Python."""
+    """The set of a ``str`` predicate.
+
+    From the table, corrected for the Unicode version of the running Python.
+    """
     if unicodedata.unidata_version == _classes.VERSION:
         return CharSet(_unpack(packed))
     holds = getattr(str, test)
@@ -128,39 +129,39 @@ def space() -> CharSet:
 # Sets such as \w have hundreds of ranges, and patterns use the same few operations on them repeatedly.
 @lru_cache(maxsize=512)
 def common(a: CharSet, b: CharSet) -> CharSet:
-    """``a & b``, remembered."""
+    """``a & b``, cached."""
     return a & b
 
 
 @lru_cache(maxsize=512)
 def minus(a: CharSet, b: CharSet) -> CharSet:
-    """``a - b``, remembered."""
+    """``a - b``, cached."""
     return a - b
 
 
 @lru_cache(maxsize=512)
 def either(a: CharSet, b: CharSet) -> CharSet:
-    """``a | b``, remembered."""
+    """``a | b``, cached."""
     return a | b
 
 
 @lru_cache(maxsize=256)
 def others(a: CharSet) -> CharSet:
-    """``~a``, remembered."""
+    """``~a``, cached."""
     return ~a
 
 
 # -- case
 def _lower(c: int) -> int:
-    """Lower case as ``re`` uses it: of a mapping to several characters (U+0130 alone has one) the first."""
+    """Lower case as ``re`` uses it: the first character, if there are several (only for U+0130)."""
     return ord(chr(c).lower()[0])
 
 
 class _Cases:
     """The tables of ``re.IGNORECASE`` for str patterns.
 
-    A character c matches a set S when the lower case of c is in S', the lower cases of the members of S and
-    the characters that share an upper case with those.
+    A character c matches a set S if the lower case of c is in S'. S' contains the lower cases of the members of S, and
+    the characters that share an upper case with these.
     """
 
     def __init__(self) -> None:
@@ -233,8 +234,10 @@ def letter_fold(char: str, mode: str) -> CharSet | None:
 
 @lru_cache(maxsize=256)
 def fold_unicode(chars: CharSet, explicit: CharSet) -> CharSet:
-    """``chars`` as ``re.IGNORECASE`` reads them; ``explicit`` is the part written as characters and
-    ranges."""
+    """``chars`` as ``re.IGNORECASE`` reads them.
+
+    ``explicit`` is the part written as characters and ranges.
+    """
     ranges = explicit.ranges()
     if chars == explicit and (not ranges or ranges[-1][1] < 128):  # the usual case needs no table
         extra = [r for letter, more in _EXTRA.items() if _has_letter(ranges, letter) for r in more]
@@ -339,7 +342,7 @@ def _plain(name: str) -> str:
 
 
 def _names() -> ModuleType:
-    from guiderail.frontends.regex import _property_names  # only when a pattern asks
+    from guiderail.frontends.regex import _property_names  # only when a pattern needs it
 
     return _property_names
 

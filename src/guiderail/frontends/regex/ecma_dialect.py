@@ -1,7 +1,7 @@
-"""ECMA-262 regular expressions: with the flags ``u`` or ``v`` strictly, else with the leniency of Annex B.
+"""ECMA-262 regular expressions: strict with the flags ``u`` or ``v``, otherwise with the leniency of Annex B.
 
-In addition ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, for JSON Schema's sake,
-and so does ignoring case. A pattern is matched against code points, never halves of surrogate pairs.
+For the sake of JSON Schema, ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, and so does
+ignoring case. A pattern is matched against code points, never against halves of surrogate pairs.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class EcmaParser(Parser):
         return None, i + 2
 
     def character(self, i: int, in_class: bool) -> tuple[str, int]:
-        """The character of an escape that stands for one."""
+        """The character that an escape represents."""
         pattern, strict = self.pattern, self.unicode
         c = pattern[i + 1]
         if c in _CONTROLS:
@@ -178,7 +178,7 @@ class EcmaParser(Parser):
         return "u", i + 2
 
     def group_count(self) -> int:
-        """Capturing groups of the whole pattern: a reference may come before its group."""
+        """The number of capturing groups in the whole pattern: a reference may precede its group."""
         return len(_CAPTURES.findall(_NOT_GROUPS.sub("", self.pattern)))
 
     def has_names(self) -> bool:

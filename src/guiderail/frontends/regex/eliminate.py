@@ -43,7 +43,7 @@ class _OverBudget(Exception):
 
 
 def eliminate(tree: Node, facts: Facts) -> Node | None:
-    """``tree``, matched against a whole text, without any assertion; None if one would be left."""
+    """``tree``, matched against a whole text, without any assertions; None if one would remain."""
     worker = _Eliminator(facts)
     try:
         result = run(worker.visit(tree, True, _EDGE))
@@ -93,7 +93,7 @@ class _Eliminator:
         return done
 
     def sequence(self, items: list[Node], ahead: bool, outer: Side, span: tuple[int, int]) -> Steps:
-        """The items, up to the first (seen from the ``outer`` side) that can be dealt with."""
+        """The items, up to the first (seen from the ``outer`` side) that can be handled."""
         done: Node
         order = range(len(items)) if ahead else range(len(items) - 1, -1, -1)
         last = order[-1] if items else -1
@@ -130,7 +130,7 @@ class _Eliminator:
         return isinstance(item, EndNl) and ahead
 
     def condition(self, item: Node, ahead: bool, side: Side) -> Steps:
-        """What a look-around says of all the text on its side."""
+        """What a look-around requires of all the text on its side."""
         span = (item.start, item.end)
         if isinstance(item, EndNl):
             return Rep(Lit("\n", *span), 0, 1, "greedy", *span)

@@ -35,14 +35,13 @@ def one(char: str) -> CharSet:
 
 
 class Fact(NamedTuple):
-    """Facts of a node, true of every context.
+    """Facts about a node that hold in every context.
 
     Attributes:
         least, most: bounds of the match's length in characters (``most`` < 0: none).
-        first, last: a superset of the characters that a match can begin and end with.
-        special: whether assertions are inside, so that a match depends on its surroundings.
-        unique: whether, from a given position, a match can only end at one place (no word is a prefix of
-        another).
+        first, last: supersets of the characters that a match can begin and end with.
+        special: whether it contains assertions, so that a match depends on its surroundings.
+        unique: whether, from a given position, a match can end in only one place (no match is a prefix of another).
     """
 
     least: int
@@ -87,7 +86,7 @@ class Facts:
         return self.known[id(node)][1]
 
     def mark_unique(self, node: Node) -> Node:
-        """Records what only the maker of ``node`` can know."""
+        """Records what only the code that makes ``node`` can know."""
         self.known[id(node)] = (node, self(node)._replace(unique=True))
         return node
 

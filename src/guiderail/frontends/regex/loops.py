@@ -1,9 +1,9 @@
 """Loops around assertions whose body may match nothing, such as ``(?:a|$)*``.
 
-An iteration that reads nothing changes nothing: it can only add conditions, and it can be left out wherever another
-number of iterations will do. So ``X*`` matches what ``N*`` does, where ``N`` is ``X`` without its empty matches, and
-``X{m,n}`` what ``X … X N{0,n-m}`` does. ``N`` is found by going through ``X``: of a sequence, one part is the first
-that reads something, those before it keep their conditions only.
+An iteration that reads nothing changes nothing. It can only add conditions, and can be left out if another number of
+iterations will do. So ``X*`` matches what ``N*`` does, where ``N`` is ``X`` without its empty matches, and ``X{m,n}``
+matches what ``X … X N{0,n-m}`` does. ``N`` is derived from the structure of ``X``: in a sequence, one part is the first
+that reads something, and those before it keep only their conditions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Rewriter:
         self.visited: dict[int, Node] = {}
 
     def visit(self, node: Node) -> Steps:
-        """The node with all its loops rewritten, shared nodes once."""
+        """The node with all its loops rewritten; shared nodes are rewritten once."""
         if not self.facts(node).special or not children(node):
             return node
         found = self.visited.get(id(node))

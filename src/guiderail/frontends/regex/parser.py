@@ -20,7 +20,7 @@ __all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "UNICODE", "VERBOSE", "
 
 IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII, UNICODE = 1, 2, 4, 8, 16, 32
 
-# What the last item of a sequence is, for the quantifier that may follow it.
+# The kind of the last item of a sequence, for the quantifier that may follow it.
 NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
@@ -105,7 +105,7 @@ class Parser:
 
     @property
     def fold_mode(self) -> str:
-        """How case is ignored here: as :func:`charsets.letter_fold` calls it."""
+        """How case is ignored here, in the terms of :func:`charsets.letter_fold`."""
         raise NotImplementedError
 
     # -- the loop
@@ -159,7 +159,7 @@ class Parser:
         return i
 
     def any_class(self, i: int) -> int:
-        """Reads the class that opens at ``i``. Those that are met all the time are not read twice."""
+        """Reads the class that opens at ``i``. Frequent classes are read only once."""
         match = None if self.sets else _PLAIN_CLASS(self.pattern, i)
         chars = None if match is None else _plain_set(match[2])
         if match is None or chars is None:
@@ -350,7 +350,7 @@ class Parser:
         """Lets a dialect say that a group cannot be repeated."""
 
     def named(self, name: str, start: int, name_at: int, body: int) -> int:
-        """Opens a named group, or an extension if the name is one of theirs."""
+        """Opens a named group, or an extension if the name is that of one."""
         from guiderail.frontends.extensions import GROUP_NAMES
 
         if name in GROUP_NAMES:
@@ -389,7 +389,7 @@ class Parser:
         return (~found if negated else found), end
 
     def fold(self, chars: CharSet, explicit: CharSet) -> CharSet:
-        """A class as the flags in force read it; ``explicit`` is its part of single characters and ranges."""
+        """A class as the current flags read it; ``explicit`` is its part of single characters and ranges."""
         if not self.flags & IGNORECASE:
             return chars
         mode = self.fold_mode

@@ -107,7 +107,7 @@ class PythonParser(Parser):
         return end
 
     def character(self, i: int, in_class: bool) -> tuple[str, int]:
-        """The character of an escape that stands for one."""
+        """The character that an escape represents."""
         pattern = self.pattern
         c = pattern[i + 1]
         if c in _SIMPLE:

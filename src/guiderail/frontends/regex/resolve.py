@@ -1,4 +1,4 @@
-"""Decides assertions by what can stand beside them, and merges those about one character into their neighbour."""
+"""Decides assertions by what can stand beside them, and merges assertions about one character into their neighbour."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def resolve(tree: Node, facts: Facts, before: Side, after: Side) -> Node:
 
 
 def same(items: list[Node], others: list[Node]) -> bool:
-    """Whether nothing has changed: a pass that changes nothing is the last."""
+    """Whether nothing has changed. The first pass without changes is the last."""
     return len(items) == len(others) and all(a is b for a, b in zip(items, others, strict=True))
 
 
@@ -63,7 +63,7 @@ def is_fail(node: Node) -> bool:
 
 
 def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
-    """What precedes (follows) a position, given the nodes there, nearest first, and what lies beyond them."""
+    """What precedes (or follows) a position, given the nodes there, nearest first, and what lies beyond them."""
     chars, edge = NONE, False
     for fact in facts:
         chars = either(chars, fact.first if first else fact.last)
@@ -73,7 +73,7 @@ def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
 
 
 def as_edge(node: Node, behind: bool) -> tuple[CharSet, bool] | None:
-    """A look-around's contents that only ask about the neighbour: its characters, and whether the edge will do."""
+    """A look-around that only asks about its neighbour: the characters, and whether the edge will do."""
     if isinstance(node, Set):
         return node.chars, False
     if isinstance(node, Lit) and len(node.text) == 1:
@@ -277,8 +277,7 @@ class _Resolver:
         return Cat(items, node.start, node.end) if items else nothing(node)
 
     def melt(self, items: list[Node], before: Side, after: Side) -> tuple[list[Node], bool] | None:
-        """Joins assertions about one character with the neighbour that supplies it; None: no match is
-        left."""
+        """Merges assertions about one character into the neighbour that supplies it; None: no match is left."""
         out = list(items)
         did = False
         k = 0
@@ -314,7 +313,7 @@ class _Resolver:
         return out, did
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
-        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what lies beyond ``other``."""
+        """``edge`` merged into ``other``, its neighbour; ``outer``: what lies beyond ``other``."""
         span = (edge.start, edge.end)
         if isinstance(other, Set):
             return [Set(common(other.chars, edge.chars), other.start, other.end)]
@@ -340,8 +339,7 @@ class _Resolver:
         return None
 
     def push(self, node: Node, before: bool) -> Node | None:
-        """Any text before (after) ``node``, moved into the alternatives of ``node`` if one of them looks at
-        it."""
+        """Moves any text before (after) ``node`` into its alternatives, if one of them looks at it."""
         if not isinstance(node, Alt) or not any(self.looks(item, before) for item in node.items):
             return None
         span = (node.start, node.end)
@@ -362,7 +360,7 @@ class _Resolver:
 
 
 def flat(items: list[Node]) -> list[Node]:
-    """Without empty texts and nested sequences (one level: sequences are flat when they are made)."""
+    """Without empty texts and nested sequences (of one level, since sequences are flattened when they are made)."""
     out: list[Node] = []
     for item in items:
         if isinstance(item, Cat):

@@ -1,8 +1,7 @@
-"""The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed
-once built.
+"""The syntax tree of a pattern. Nodes never change once built; ``start`` and ``end`` are their span in the pattern.
 
-The tree is small: groups are gone (only what they hold counts), flags are applied (a letter
-that ignores case is a set), and runs of characters are one ``Lit``.
+The tree is small: groups are gone (only their contents count), flags are applied (a letter that ignores case is a set),
+and each run of characters is one ``Lit``.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Node:
 
 
 class Lit(Node):
-    """A run of characters; the empty text where ``text`` is empty."""
+    """A run of characters; ``text`` may be empty."""
 
     __slots__ = ("text",)
 
@@ -73,7 +72,7 @@ class Cat(Node):
 
 
 class Alt(Node):
-    """One of the items, tried in this order; without items it matches nothing."""
+    """One of the items, tried in this order. Without items, it matches nothing."""
 
     __slots__ = ("items",)
 
@@ -84,8 +83,10 @@ class Alt(Node):
 
 
 class Rep(Node):
-    """``item`` repeated ``min`` to ``max`` times (``max`` < 0: no bound); mode ``"greedy"``, ``"lazy"``,
-    ``"possessive"``."""
+    """``item`` repeated ``min`` to ``max`` times (``max`` < 0: no bound).
+
+    The mode is ``"greedy"``, ``"lazy"`` or ``"possessive"``.
+    """
 
     __slots__ = ("item", "max", "min", "mode")
 
@@ -112,11 +113,9 @@ class Look(Node):
 
 
 class Edge(Node):
-    """The neighbour (before: ``behind``, else after) is a character of ``chars``, or the text's edge if
-    ``edge``.
+    """The neighbour (before: ``behind``, otherwise after) is in ``chars``, or is the text's edge if ``edge``.
 
-    All anchors but ``\\b``, ``\\B`` and Python's ``$`` are of this form: ``\\A`` is ``Edge(behind, {},
-    edge)``.
+    All anchors except ``\\b``, ``\\B`` and Python's ``$`` have this form: ``\\A`` is ``Edge(behind, {}, edge)``.
     """
 
     __slots__ = ("behind", "chars", "edge")
@@ -146,7 +145,7 @@ class Boundary(Node):
 
 
 class EndNl(Node):
-    """Python's ``$`` without MULTILINE: the end, or before a newline that ends the text."""
+    """Python's ``$`` without MULTILINE: at the end, or before a newline at the end."""
 
     __slots__ = ()
 
@@ -167,7 +166,7 @@ class Atomic(Node):
 
 
 class Ext(Node):
-    """An extension: an expression made of those of ``items``. Its matches never depend on their surroundings."""
+    """An extension: an expression made from those of ``items``. Its matches never depend on their surroundings."""
 
     __slots__ = ("build", "items")
 

@@ -1,4 +1,4 @@
-"""Recursion over trees without recursion of the interpreter: deep patterns cannot exhaust its stack."""
+"""Recursion over trees without Python recursion: deep patterns cannot exhaust the stack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["run"]
 
 
 def run(steps: Generator[Any, Any, Any]) -> Any:
-    """Runs a generator that yields generators (its recursive calls) and is sent what those return."""
+    """Runs a generator that yields generators (its recursive calls), and sends back what these return."""
     stack = [steps]
     value: Any = None
     while True:

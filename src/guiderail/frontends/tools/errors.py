@@ -61,5 +61,5 @@ def placed(pointer: str) -> Iterator[None]:
 
 
 def step(pointer: str, key: str | int) -> str:
-    """The pointer of a member of what ``pointer`` points to."""
+    """The pointer to a member of the target of ``pointer``."""
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"

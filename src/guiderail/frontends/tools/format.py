@@ -40,7 +40,7 @@ class Template:
         return self.parts[0][0]
 
     def pattern(self, names: tuple[str, ...], identifier: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """What finds the call again: up to the arguments, and after them."""
+        """The pattern that finds the call again: the part up to the arguments, and the part after them."""
         slots = {
             "name": f"(?P<name>{'|'.join(map(re.escape, sorted(names, key=len, reverse=True))) or '(?!)'})",
             "id": f"(?P<id>{identifier})",
@@ -56,7 +56,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A part of a text between two markers, and what follows the second: one of ``after``."""
+    """A part of a text between two markers. One of ``after`` follows the second marker."""
 
     begin: str
     end: str
@@ -113,8 +113,8 @@ def _known() -> dict[str, Path]:
     """Names and aliases of the formats that come with the package."""
     found: dict[str, Path] = {}
     for path in sorted(_FOLDER.glob("*.json")):
-        said = json.loads(path.read_text(encoding="utf-8"))
-        for name in (said["name"], *said.get("aliases", ())):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        for name in (data["name"], *data.get("aliases", ())):
             found[name] = path
     return found
 
@@ -129,38 +129,40 @@ def tool_formats() -> dict[str, str]:
     return {name: read_format(name).models for name, path in sorted(_known().items()) if path.stem == name}
 
 
-def read_format(said: str | Path | Mapping[str, Any] | Format) -> Format:
+def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
     """Reads a format by its name, from a file, or from the contents of such a file.
 
     Raises:
         ToolError: there is no such format, or it cannot be read.
     """
-    if isinstance(said, Format):
-        return said
-    if isinstance(said, str):
-        path = _known().get(said.lower())
+    if isinstance(given, Format):
+        return given
+    if isinstance(given, str):
+        path = _known().get(given.lower())
         if path is None:
             known = ", ".join(sorted(_known()))
             raise ToolError(
-                f"there is no format {said!r}; there are {known}; pass a file as pathlib.Path(…)",
+                f"there is no format {given!r}; there are {known}; pass a file as pathlib.Path(…)",
                 code="tool-format",
             )
         return _from_file(path)
-    if isinstance(said, Path):
-        return _parse(_load(said), said.name)
-    if isinstance(said, Mapping):
-        return _parse(dict(said), str(said.get("name", "format")))
-    raise ToolError(f"a format must be a name, a pathlib.Path or a dict, not {type(said).__name__}", code="tool-format")
+    if isinstance(given, Path):
+        return _parse(_load(given), given.name)
+    if isinstance(given, Mapping):
+        return _parse(dict(given), str(given.get("name", "format")))
+    raise ToolError(
+        f"a format must be a name, a pathlib.Path or a dict, not {type(given).__name__}", code="tool-format"
+    )
 
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ToolError(f"the format {path} cannot be read: {error}", code="tool-format") from None
-    if not isinstance(said, dict):
+    if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
-    return said
+    return data
 
 
 @lru_cache(maxsize=64)
@@ -168,7 +170,7 @@ def _from_file(path: Path) -> Format:
     return _parse(_load(path), path.name)
 
 
-def _parse(said: dict[str, Any], where: str) -> Format:
+def _parse(data: dict[str, Any], where: str) -> Format:
     def fail(message: str, key: str = "") -> ToolError:
         return ToolError(message, code="tool-format", pointer=f"{where}#/{key}" if key else where)
 
@@ -179,7 +181,7 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         return tuple(text for text in found if isinstance(text, str))
 
     def frame(key: str) -> Frame | None:
-        value = said.get(key)
+        value = data.get(key)
         if value is None:
             return None
         if not isinstance(value, Mapping) or set(value) - {"begin", "end", "after"} or not value.get("begin"):
@@ -187,11 +189,11 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         begin, end = (texts(value.get(name, ""), f"{key}/{name}", empty=True)[0] for name in ("begin", "end"))
         return Frame(begin, end, texts(value.get("after", ""), f"{key}/after", empty=True))
 
-    unknown = sorted(set(said) - _KEYS)
+    unknown = sorted(set(data) - _KEYS)
     if unknown:
         raise fail(f"there is no key {unknown[0]!r} in a format; there are {', '.join(sorted(_KEYS))}", unknown[0])
-    calls = tuple(_template(text, fail) for text in texts(said.get("call", ()), "call"))
-    identifier = said.get("id", "")
+    calls = tuple(_template(text, fail) for text in texts(data.get("call", ()), "call"))
+    identifier = data.get("id", "")
     if any(slot == "id" for template in calls for _, slot in template.parts) != bool(identifier):
         raise fail("${id} in a call, and its pattern 'id', go together", "id")
     if not isinstance(identifier, str):
@@ -201,17 +203,17 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         re.compile(identifier)
     except (GuiderailError, re.error) as error:
         raise fail(f"the pattern cannot be read: {error}", "id") from None
-    section = said.get("section", {})
+    section = data.get("section", {})
     if not isinstance(section, Mapping) or set(section) - {"begin", "end"}:
         raise fail("expected an object with the markers 'begin' and 'end'", "section")
     begin = texts(section.get("begin", ""), "section/begin", empty=True)
     reasoning, content = frame("reasoning"), frame("content")
     if reasoning is not None and not reasoning.end:
         raise fail("reasoning needs an end", "reasoning")
-    parameters = said.get("parameters")
+    parameters = data.get("parameters")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise fail("expected an object", "parameters")
-    ends = said.get("end", [])
+    ends = data.get("end", [])
     apart = isinstance(ends, Mapping)
     if apart and set(ends) - {"content", "calls"}:
         raise fail("expected markers, or an object with those after 'content' and those after 'calls'", "end")
@@ -221,25 +223,25 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         return texts(found, f"end/{after}" if apart else "end") if found else ()
 
     made = Format(
-        name=texts(said.get("name", ()), "name")[0],
-        models=str(said.get("models", "")),
+        name=texts(data.get("name", ()), "name")[0],
+        models=str(data.get("models", "")),
         calls=calls,
         identifier=identifier,
         begin=begin,
         end=texts(section.get("end", ""), "section/end", empty=True)[0],
-        separator=texts(said.get("separator", ""), "separator", empty=True)[0],
+        separator=texts(data.get("separator", ""), "separator", empty=True)[0],
         triggers=(),
         parameters=None if parameters is None else ParameterStyle.of(parameters, f"{where}#/parameters"),
         reasoning=reasoning,
         content=content,
-        parallel=bool(said.get("parallel", True)),
+        parallel=bool(data.get("parallel", True)),
         turn_end=turn_end("content"),
         calls_end=turn_end("calls"),
-        excludes=texts(said.get("excludes", []), "excludes") if said.get("excludes") else (),
-        examples=json.dumps(said.get("examples", [])),
+        excludes=texts(data.get("excludes", []), "excludes") if data.get("excludes") else (),
+        examples=json.dumps(data.get("examples", [])),
     )
     starts = [start for start, _ in made.starts()]
-    triggers = texts(said["trigger"], "trigger") if "trigger" in said else tuple(begin) if all(begin) else tuple(starts)
+    triggers = texts(data["trigger"], "trigger") if "trigger" in data else tuple(begin) if all(begin) else tuple(starts)
     triggers = tuple(dict.fromkeys(triggers))
     if not all(triggers):
         raise fail("a call begins with a text: put one before its first slot, or name a 'trigger'", "call")

@@ -27,7 +27,7 @@ __all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
 
 @dataclass(frozen=True, slots=True)
 class ForVocabulary(Constraint):
-    """A constraint whose markers are those of one vocabulary, whatever it is compiled for."""
+    """A constraint whose markers are those of one vocabulary, whichever vocabulary it is compiled for."""
 
     constraint: Constraint
     specials: SpecialTokens
@@ -41,7 +41,7 @@ class ForVocabulary(Constraint):
 
 
 def pieces(text: str) -> list[tuple[str, bool]]:
-    """A marker cut at the special tokens in it: pairs of a text and whether it is one, preferring the longest."""
+    """Splits a marker at the special tokens in it: pairs of a text and whether it is one. Prefers the longest."""
     return _cut(text, current_special_tokens().names) if text else []
 
 
@@ -56,7 +56,7 @@ def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Marker(Constraint):
-    """A text, in which special tokens of the vocabulary may be written as such."""
+    """A text in which special tokens of the vocabulary may be written as such."""
 
     text: str
 
@@ -78,7 +78,7 @@ def marker(b: _core.Builder, cut: Sequence[tuple[str, bool]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd(Constraint):
-    """A marker that ends the text and may be left out. If it is a stop token, the stop token is written."""
+    """A marker that ends the text, and may be omitted. If it is a stop token, the stop token is written."""
 
     text: str
 
@@ -96,7 +96,7 @@ def anything(b: _core.Builder) -> int:
 
 
 def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
-    """Any text in which none of these occurs."""
+    """Any text that contains none of these."""
     some = [text.encode() for text in forbidden if text]
     every = anything(b)
     if not some:
@@ -183,13 +183,13 @@ class Dispatch(Constraint):
 
     @staticmethod
     def _ending(b: _core.Builder, end: str, forbidden: Sequence[str]) -> int:
-        """Free text before a token, which no text runs into."""
+        """Free text before a token. No text runs into the token."""
         free = without(b, forbidden)
         return free if not end else b.intersection([b.concat([anything(b), b.literal(end.encode())]), free])
 
     @staticmethod
     def _up_to(b: _core.Builder, stop: str, forbidden: Sequence[str]) -> int:
-        """Text that ends with ``stop`` and in which before that end nothing forbidden has ended."""
+        """Text that ends with ``stop``, with no forbidden text ending before that."""
         every, end = anything(b), b.literal(stop.encode())
         some = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 1, -1)
         early = b.concat([every, b.choice([text.encode() for text in forbidden if text]), some])

@@ -22,7 +22,7 @@ _SCALAR_END = re.compile(r"[,\]}]")
 
 
 class _More(Exception):
-    """More text is needed to tell what stands here."""
+    """It takes more text to tell what comes next."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class NestedArguments:
 
     @staticmethod
     def _is_at(text: str, what: str, at: int) -> bool:
-        """Whether this text stands here."""
+        """Whether this text comes next."""
         if len(text) - at < len(what) and what.startswith(text[at:]):
             raise _More
         return text.startswith(what, at)
@@ -112,7 +112,7 @@ class NestedArguments:
 
     # -- in quotes -----------------------------------------------------------------------------------------------
     def _quoted(self, text: str, at: int) -> int:
-        """The next part of an array or object, or its end. The end of all is left to who reads the call."""
+        """The next part of an array or object, or its end. The reader of the call handles the end of all arguments."""
         style = self.style
         if at == len(text):
             raise _More

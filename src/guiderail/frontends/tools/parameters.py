@@ -81,7 +81,7 @@ class ParameterStyle:
     sorted: bool = False
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
+    def of(cls, data: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
         """Reads a style from a file.
 
         Args:
@@ -89,16 +89,16 @@ class ParameterStyle:
         """
         more = {"item_close", "reserved", "padded"} if builtin else set()
         known = {"open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted"}
-        unknown = sorted(set(said) - known - more)
+        unknown = sorted(set(data) - known - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
-        kinds = said.get("kinds", {})
-        texts = [said.get(name, "") for name in ("open", "close", "between", "item", "quote")]
-        if not all(isinstance(t, str) for t in texts) or "${key}" not in said.get("open", ""):
+        kinds = data.get("kinds", {})
+        texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote")]
+        if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):
             raise ToolError(
                 "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
             )
-        if bool(said.get("close")) == bool(said.get("quote")) or (said.get("quote") and said.get("item")):
+        if bool(data.get("close")) == bool(data.get("quote")) or (data.get("quote") and data.get("item")):
             raise ToolError(
                 "parameters need 'close', or 'quote' if strings are in quotes and there are no tags",
                 code="tool-format",
@@ -107,27 +107,27 @@ class ParameterStyle:
         wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
         if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
             raise ToolError(f"kinds has texts for some of {', '.join(_KINDS)} and *", code="tool-format", pointer=where)
-        if ("${kind}" in said["open"]) != bool(kinds):
+        if ("${kind}" in data["open"]) != bool(kinds):
             raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
-        if said.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
+        if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
             raise ToolError(
                 "'item' needs kinds of its own for string, array and object, by which values are read back",
                 code="tool-format",
                 pointer=where,
             )
         return cls(
-            said["open"],
-            said.get("close", ""),
-            said.get("between", ""),
-            bool(said.get("space")),
+            data["open"],
+            data.get("close", ""),
+            data.get("between", ""),
+            bool(data.get("space")),
             tuple(sorted(kinds.items())),
-            said.get("item", ""),
-            said.get("item_close", ""),
-            said.get("reserved", ""),
-            bool(said.get("padded", True)),
-            tuple(said.get("escapes", {}).items()),
-            said.get("quote", ""),
-            bool(said.get("sorted")),
+            data.get("item", ""),
+            data.get("item_close", ""),
+            data.get("reserved", ""),
+            bool(data.get("padded", True)),
+            tuple(data.get("escapes", {}).items()),
+            data.get("quote", ""),
+            bool(data.get("sorted")),
         )
 
     def kind(self, name: str) -> str | None:
@@ -166,12 +166,12 @@ class ParameterStyle:
 
     @property
     def nested(self) -> bool:
-        """Whether arrays and objects are no JSON."""
+        """Whether arrays and objects are not written as JSON."""
         return bool(self.item or self.quote)
 
     @property
     def limit(self) -> str:
-        """The text that no string contains."""
+        """The text that no string may contain."""
         return self.reserved or self.quote or self.close
 
     def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
@@ -192,11 +192,11 @@ class ParameterStyle:
 
     @property
     def names_twice(self) -> bool:
-        """Whether the closing tag has the name, too."""
+        """Whether the closing tag contains the name, too."""
         return bool(self.reserved) and "${key}" in self.close
 
     def pattern(self, opening: str | None = None) -> re.Pattern[str]:
-        """What finds an opening tag again, ``open`` or this one: groups ``key`` and ``kind``."""
+        """The pattern that finds an opening tag again, ``open`` or this one; with the groups ``key`` and ``kind``."""
         found = {"key": "(?P<key>.+?)", "kind": '(?P<kind>[^"<>]*)', "space": "[ \\n\\r\\t]*"}
         parts = _SLOT.split(opening or self.open)
         return re.compile("".join(found[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)), re.DOTALL)
@@ -207,7 +207,7 @@ def builtin_styles() -> dict[str, ParameterStyle]:
     """The styles that structural tags name."""
     text = (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
     return {
-        name: ParameterStyle.of(said, f"styles.json#/{name}", builtin=True) for name, said in json.loads(text).items()
+        name: ParameterStyle.of(data, f"styles.json#/{name}", builtin=True) for name, data in json.loads(text).items()
     }
 
 
@@ -263,7 +263,7 @@ class Parameters(Constraint):
         return value if not isinstance(value, str) and self._accepts(key, value) else text
 
     def is_text(self, key: str, kind: str | None) -> bool:
-        """Whether an argument is a string whatever its text is."""
+        """Whether an argument is a string, whatever its text."""
         strings = self.style.kind("string")
         if kind is not None:
             return kind == strings and all(self.style.kind(name) != strings for name in _KINDS if name != "string")
@@ -277,7 +277,7 @@ class Parameters(Constraint):
 
     @contextmanager
     def _cells(self) -> Iterator[tuple[ObjectCell, ...]]:
-        """What the schema says of objects."""
+        """The conditions of the schema on objects."""
         with _reading:  # a document is for one thread at a time
             if self._root is None:
                 document = self.schema.document()
@@ -349,7 +349,7 @@ class _Writer:
             )
         if self.any_order:
             return self.unordered(written, others, cell)
-        # from the last argument to the first; by whether one was written before, and how many where that is counted
+        # from the last argument to the first; by whether one was written before, and (if counted) how many
         counted = cell.min > 0 or cell.max is not None
 
         def end(count: int) -> int:
@@ -407,7 +407,7 @@ class _Writer:
         return b.concat([self.pad, b.union(ways), self.pad]) if ways else b.EMPTY
 
     def others(self, cell: ObjectCell) -> int:
-        """An argument that the schema does not name. That names differ from each other is up to the model."""
+        """An argument that the schema does not name. The model itself must keep the names distinct."""
         b = self.b
         if cell.rest is FALSE and not cell.rules:
             return b.EMPTY
@@ -441,7 +441,7 @@ class _Writer:
         return b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
 
     def names(self) -> int:
-        """Names that fit into a tag unescaped: printable, and with spaces only inside."""
+        """Names that fit into a tag without escapes: printable, with spaces only inside."""
         b = self.b
         some = [c for c in (*self.style.after_key[:1], *(plain for plain, _ in self.style.escapes))]
         some += ":,{}[]" if self.style.quote else ""
@@ -463,7 +463,7 @@ class _Writer:
         return self.tagged(written, term)
 
     def tagged(self, key: str | int | None, term: Term) -> int:
-        """An argument, or an item: for each ``${kind}`` its tag, with the values that are written in it."""
+        """An argument or an item: for each ``${kind}``, its tag with the values that are written in it."""
         b = self.b
         values: dict[str | None, list[int]] = {}
         for name, handle in self.body(term):
@@ -540,7 +540,7 @@ class _Writer:
         return b.EMPTY if after == b.EMPTY else b.concat([self.pad, after, self.pad])
 
     def values(self, shape: Shape) -> list[tuple[str, int]]:
-        """The values of each JSON type that has any."""
+        """The values of each JSON type that has values."""
         b, none = self.b, (False, 0, Numbers.NONE, Strings.NONE, (), ())
         apart = {
             "null": Shape(shape.null, *none[1:]),

@@ -104,7 +104,7 @@ class _Json:
         self.skip = False
 
     def feed(self, text: str, start: int) -> int | None:
-        """The position after the object, or None if it continues."""
+        """The position after the object; None if the object continues."""
         at = start
         if self.skip and at < len(text):
             self.skip, at = False, at + 1
@@ -220,7 +220,7 @@ class ToolCallReader:
         return found
 
     def _may_end(self) -> bool:
-        """Whether the text may end after what was read. Markers that could still begin count as content then."""
+        """Whether the text may end here. Markers that could still begin then count as content."""
         if self._step == self._between:
             return not self._form.end and self._at == len(self._text)
         if self._step == self._framed:
@@ -241,7 +241,7 @@ class ToolCallReader:
         return self._text[self._at :]
 
     def _marker(self, *texts: str) -> str | None:
-        """The longest of these that stands here; None if none does, or if more text is needed."""
+        """The longest of these that comes next; None if none does, or if it takes more text to tell."""
         longest = sorted((text for text in texts), key=len, reverse=True)
         for text in longest:
             if self._text.startswith(text, self._at):
@@ -251,12 +251,12 @@ class ToolCallReader:
         return None
 
     def _waits(self, *texts: str) -> bool:
-        """Whether more text may still make one of these stand here."""
+        """Whether, with more text, one of these may still come next."""
         left = len(self._text) - self._at
         return not self._closed and any(left < len(text) and text.startswith(self._text[self._at :]) for text in texts)
 
     def _up_to(self, texts: tuple[str, ...]) -> tuple[int, bool]:
-        """The first position where one of these stands or could still begin, and whether it stands there."""
+        """The first position where one of these begins or could still begin, and whether it does."""
         found = [at for at in (self._text.find(text, self._at) for text in texts if text) if at >= 0]
         if found:
             return min(found), True
@@ -270,7 +270,7 @@ class ToolCallReader:
         return end, False
 
     def _say(self, kind: str, parts: list[str], end: int) -> None:
-        """Passes the text up to ``end`` on."""
+        """Reports the text up to ``end``."""
         text = self._text[self._at : end]
         self._at = end
         if text:
@@ -416,8 +416,8 @@ class ToolCallReader:
         except ValueError as error:
             raise self._wrong(str(error)) from None
         for key, value in state.nested.found:
-            name, said = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
-            self._tell(f"{', ' if state.written else '{'}{name}: {said}")
+            name, text = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
+            self._tell(f"{', ' if state.written else '{'}{name}: {text}")
         state.nested.found.clear()
         if not state.nested.done:
             if self._closed:
@@ -464,7 +464,7 @@ class ToolCallReader:
         return True
 
     def _value(self) -> bool:
-        """Reads what stands between the tags of an argument."""
+        """Reads the text between the tags of an argument."""
         state, style = self._open, self._form.parameters
         assert state is not None and style is not None
         arguments = state.tool.arguments
@@ -536,7 +536,7 @@ class ToolCallReader:
         raise self._wrong("expected another call, or the end of the calls")
 
     def _over(self) -> bool:
-        """After the end: reads only a marker that ends the turn."""
+        """After the end: reads only markers that end the turn."""
         if self._at == len(self._text) or self._waits(*self._ends):
             return False
         for text in self._ends:

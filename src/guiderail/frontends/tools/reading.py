@@ -15,7 +15,7 @@ __all__ = ["CallsReading"]
 
 
 class _GrowingCalls:
-    """The content and the calls so far; without growing strings, calls when they are complete."""
+    """The content and the calls so far. Without growing strings, calls appear when they are complete."""
 
     finished: list[str] = []  # noqa: RUF012 - calls have no place in a document
     path: str | None = None

@@ -1,4 +1,4 @@
-"""Which format of tool calls a chat template writes: it is given calls to show, and each format tries to read them."""
+"""Which format of tool calls a chat template writes: the template renders calls, and each format tries to read them."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def recognized_format(source: str, show: Show) -> str | None:
 
 
 def _shown(show: Show) -> Iterator[str]:
-    """What the template writes of an assistant's turn: of several calls, of one; arguments as objects and as texts."""
-    for calls, as_text, answered, said in product((_CALLS, _CALLS[:1]), (False, True), (True, False), ("", None)):
+    """What the template writes for an assistant's turn: several calls, then one; arguments as objects and as texts."""
+    for calls, as_text, answered, content in product((_CALLS, _CALLS[:1]), (False, True), (True, False), ("", None)):
         made = [
             {"id": f"call{i:05}", "type": "function",
              "function": {"name": name, "arguments": json.dumps(given) if as_text else given}}
@@ -75,7 +75,7 @@ def _shown(show: Show) -> Iterator[str]:
         ]  # fmt: skip
         messages: list[dict[str, Any]] = [
             {"role": "user", "content": _ASKED},
-            {"role": "assistant", "content": said, "reasoning_content": _THOUGHT, "tool_calls": made},
+            {"role": "assistant", "content": content, "reasoning_content": _THOUGHT, "tool_calls": made},
         ]
         if answered:
             messages += [

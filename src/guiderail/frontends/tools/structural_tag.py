@@ -98,7 +98,7 @@ def _read(spec: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Placed(Constraint):
-    """A part that is fully read only when it is lowered: what is wrong with it then is said with its place."""
+    """A part that is fully read only when it is lowered. Errors then carry its location."""
 
     constraint: Constraint
     pointer: str
@@ -113,14 +113,14 @@ class Placed(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The ends of the nearest tag around: what free text inside must not hold."""
+    """The end markers of the nearest enclosing tag, which free text inside must not contain."""
 
     texts: tuple[str, ...] = ()
     tokens: tuple[str | int, ...] = ()
 
 
 class _Object:
-    """An object of the tag being read: each key is taken once, and what is left over is refused."""
+    """An object of the tag being read. Each key is taken once; keys left over are rejected."""
 
     def __init__(self, value: Any, pointer: str) -> None:
         if not isinstance(value, Mapping):
@@ -234,8 +234,8 @@ class _Reader:
         item = _Object(value, pointer)
         read = _FORMATS.get(item.kind) if isinstance(item.kind, str) else None
         if read is None:
-            said = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
-            raise item.fail(f"the format has {said}; there are {', '.join(_FORMATS)}", "structural-tag-type")
+            found = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
+            raise item.fail(f"the format has {found}; there are {', '.join(_FORMATS)}", "structural-tag-type")
         made = read(self, item, ends)
         item.done()
         return made
@@ -247,10 +247,10 @@ class _Reader:
     def json_schema(self, item: _Object, ends: _Ends) -> Constraint:
         schema = item.take("json_schema", _is_schema, "a JSON Schema: an object or a boolean")
         style = item.text("style", "json")
-        said: dict[str, Any] = {"property_order": "any" if item.flag("any_order") else "declared"}
+        options: dict[str, Any] = {"property_order": "any" if item.flag("any_order") else "declared"}
         spaces = item.count("max_whitespace_cnt", None)
         if spaces is not None:
-            said["max_whitespace"] = spaces
+            options["max_whitespace"] = spaces
         excludes = item.texts("excludes", [])
         if excludes:
             if style in ("cohere_xml", "minimax_m3_xml") or (style != "json" and any(t != t.strip() for t in excludes)):
@@ -259,14 +259,14 @@ class _Reader:
                     "structural-tag-unsupported",
                     "excludes",
                 )
-            said["excludes"] = excludes
-        return self.schema(schema, style, said, step(item.pointer, "json_schema"))
+            options["excludes"] = excludes
+        return self.schema(schema, style, options, step(item.pointer, "json_schema"))
 
     def qwen_xml_parameter(self, item: _Object, ends: _Ends) -> Constraint:
         schema = item.take("json_schema", _is_schema, "a JSON Schema: an object or a boolean")
         return self.schema(schema, "qwen_xml", {"property_order": "declared"}, step(item.pointer, "json_schema"))
 
-    def schema(self, schema: Any, style: str, said: dict[str, Any], pointer: str) -> Constraint:
+    def schema(self, schema: Any, style: str, options: dict[str, Any], pointer: str) -> Constraint:
         from guiderail.frontends.json_schema import json_schema
 
         if style != "json" and style not in builtin_styles():
@@ -275,10 +275,10 @@ class _Reader:
                 f"there is no style {_words(style)}; there are {known}", code="structural-tag-style", pointer=pointer
             )
         with placed(pointer):
-            made = json_schema(schema, **{"property_order": "declared", **self.options, **said})
+            made = json_schema(schema, **{"property_order": "declared", **self.options, **options})
         if style == "json":
             return Placed(made, pointer)
-        return Placed(Parameters(made, builtin_styles()[style], said.get("property_order") == "any"), pointer)
+        return Placed(Parameters(made, builtin_styles()[style], options.get("property_order") == "any"), pointer)
 
     def grammar(self, item: _Object, ends: _Ends) -> Constraint:
         import guiderail
@@ -376,10 +376,10 @@ class _Reader:
             tag = _Object(value, step(pointer, i))
             if tag.values.get("type", "tag") != "tag":
                 raise tag.fail(f"expected a tag, not {_words(tag.kind)}")
-            said = tag.values.get("begin")
+            begin_value = tag.values.get("begin")
             begin, rest = self.tag_parts(tag)
             tag.done()
-            found.append((begin, rest, tag, said))
+            found.append((begin, rest, tag, begin_value))
         return found
 
     def tags_with_separator(self, item: _Object, ends: _Ends) -> Constraint:
@@ -484,12 +484,14 @@ class _Reader:
     def token_triggered_tags(self, item: _Object, ends: _Ends) -> Constraint:
         triggers = self.token_list(item, "trigger_tokens")
         rules = []
-        for begin, rest, tag, said in self.tags(item):
+        for begin, rest, tag, begin_value in self.tags(item):
             if isinstance(begin, str):
                 raise tag.fail("a trigger is a token, so the tag begins with a token; see triggered_tags")
-            if not any(self.tokens.same(said["token"], trigger) for trigger in triggers):
+            if not any(self.tokens.same(begin_value["token"], trigger) for trigger in triggers):
                 raise tag.fail(
-                    f"{_words(said['token'])} is not one of the trigger_tokens", "structural-tag-trigger", "begin"
+                    f"{_words(begin_value['token'])} is not one of the trigger_tokens",
+                    "structural-tag-trigger",
+                    "begin",
                 )
             rules.append((begin, rest))
         excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *triggers)

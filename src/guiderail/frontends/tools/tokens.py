@@ -21,7 +21,7 @@ __all__ = ["TokenDispatch", "TokenSet", "Tokens"]
 
 @dataclass(frozen=True, slots=True)
 class TokenDispatch(Constraint):
-    """Tokens that are free, and at each token of a rule what must follow it. See `Dispatch`, whose fields these are.
+    """Free tokens; after each token of a rule, what must follow it. The fields are those of `Dispatch`.
 
     Attributes:
         other: one token that is free.
@@ -46,7 +46,7 @@ class TokenDispatch(Constraint):
 
 
 class Tokens:
-    """Finds tokens by text or id, as far as there is a vocabulary to do it with."""
+    """Finds tokens by text or id, as far as a vocabulary is available."""
 
     def __init__(self, vocabulary: Vocabulary | None) -> None:
         self.vocabulary = vocabulary

@@ -1,4 +1,4 @@
-"""Tools: what users may pass as one, and what a constraint needs of it."""
+"""Tools: what users may pass as one, and what a constraint needs to know of it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
 
 
 def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Mapping[str, Any]) -> Tool:
-    """A custom tool as of OpenAI: one argument, the text ``input``, free or of a grammar."""
+    """A custom tool of OpenAI's: its only argument is the text ``input``, free or of a grammar."""
     import guiderail
     from guiderail.frontends.python_types.nodes import TEXT
     from guiderail.frontends.python_types.schema import type_schema
@@ -101,20 +101,20 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
     inner = given.get("custom", {key: value for key, value in given.items() if key != "type"})
     if not isinstance(inner, Mapping) or set(inner) - {"name", "description", "format"}:
         raise ToolError("a custom tool has name, description and format", code="tool")
-    name, said = _good_name(inner.get("name")), inner.get("format") or {"type": "text"}
+    name, described = _good_name(inner.get("name")), inner.get("format") or {"type": "text"}
     text: Constraint | None = None
-    if isinstance(said, Mapping) and said.get("type") == "grammar":
-        said = said.get("grammar", said)
-        syntax, definition = said.get("syntax"), said.get("definition")
+    if isinstance(described, Mapping) and described.get("type") == "grammar":
+        described = described.get("grammar", described)
+        syntax, definition = described.get("syntax"), described.get("definition")
         if syntax == "regex":
             text = guiderail.regex(definition)
         elif syntax == "lark":
             text = guiderail.grammar(definition, syntax="lark")
         else:
             raise ToolError(f"the syntax of a grammar must be 'lark' or 'regex', not {shown(syntax)}", code="tool")
-    elif not isinstance(said, Mapping) or said.get("type") != "text":
+    elif not isinstance(described, Mapping) or described.get("type") != "text":
         raise ToolError(
-            f"the format of a custom tool must be of the type 'text' or 'grammar', not {shown(said)}", code="tool"
+            f"the format of a custom tool must be of the type 'text' or 'grammar', not {shown(described)}", code="tool"
         )
     # minLength: a bare type is read without its other keywords
     inside: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "minLength": 0, TEXT: 0}
@@ -140,7 +140,7 @@ def _good_name(name: Any) -> str:
 
 
 def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """Name, description and schema, out of one of the forms in use."""
+    """The name, description and schema in one of the common forms."""
     kind = given.get("type", "function")
     if kind != "function":
         raise ToolError(f"tools of the type {shown(kind)} have no arguments that a schema describes", code="tool-type")
@@ -149,8 +149,8 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
         unknown = sorted(set(given) - {"type", "function", "cache_control"}, key=str)
         inner = given["function"]
         if unknown or not isinstance(inner, Mapping):
-            said = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' is an object"
-            raise ToolError(said, code="tool")
+            message = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' is an object"
+            raise ToolError(message, code="tool")
     schemas = [key for key in _SCHEMA_KEYS if inner.get(key) is not None]
     unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS), key=str)
     if unknown:
@@ -166,7 +166,7 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
 
 
 def _arguments(schema: Any, extra: bool) -> Any:
-    """The schema of an object; closed, if it names properties and says nothing of others."""
+    """The schema of an object. It is closed if it names properties and does not mention others."""
     if schema is True:
         return {"type": "object"}
     if not isinstance(schema, Mapping):

@@ -270,13 +270,13 @@ def tool_calls(
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list; put a single one into one", code="tool")
     chosen = _chosen(choice)
-    SchemaOptions.of(said := {"property_order": "declared", **options})
+    SchemaOptions.of(settings := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}
     dropped: dict[str, GuiderailError] = {}
     for position, given in enumerate(tools):
         name = name_of(given, position)
         try:
-            tool = read_tool(given, form.parameters, said, extra_arguments)
+            tool = read_tool(given, form.parameters, settings, extra_arguments)
             if tool.name in known or tool.name in dropped:
                 raise ToolError(f"another tool has the name {tool.name!r}", code="tool-name")
             check(tool.arguments)

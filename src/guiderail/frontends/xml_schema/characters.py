@@ -118,5 +118,5 @@ class Writer:
         return self.b.repeat(e, 0, 1)
 
     def lower(self, constraint: Constraint) -> int:
-        """The texts of a constraint that lowers itself by the operations above only."""
+        """The texts of a constraint that lowers itself with the operations above only."""
         return constraint._lower(cast(_core.Builder, self))

@@ -257,7 +257,7 @@ class Lowering:
         return b.union(firsts) if firsts else b.EMPTY, empty
 
     def _any_order(self, items: Sequence[tuple[int, int, int | None]], path: str, option: str) -> Pair:
-        """Each item ``least`` to ``most`` times, in any order: a state for each multiset that has been written.
+        """Each item ``least`` to ``most`` times, in any order. There is a state for each multiset written so far.
 
         If there is no ``most``, counts beyond ``least`` do not matter. States with the same future are merged.
         """

@@ -103,7 +103,7 @@ class Form:
     Attributes:
         name: ``{namespace}local``.
         attributes: in the order of the schema.
-        content: what stands between the tags.
+        content: what is between the tags.
         xsi_type: the type name to write, or None.
         nil: whether to write ``xsi:nil="true"``.
         path: where it was first found.
@@ -119,7 +119,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What becomes of a part of the schema that is not simply enforced; see `report.XmlReportEntry`."""
+    """How a part of the schema is treated that is not simply enforced; see `report.XmlReportEntry`."""
 
     path: str
     component: str

@@ -110,7 +110,7 @@ def decimal(
 
 
 def _magnitude(b: _core.Builder, bounds: Bounds, integers: bool, spelling: NumberSpelling) -> int:
-    """Every unsigned spelling of the values from 0 on within bounds."""
+    """All unsigned spellings of the values from 0 on, within bounds."""
     bounds = bounds.narrowed(low=Fraction(0))
     numbers = bounds.numbers(integers=integers)
     if numbers.is_empty():

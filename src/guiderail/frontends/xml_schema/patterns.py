@@ -171,7 +171,7 @@ class _Parser:
         return (known if c.islower() else known.negated()), i + 2
 
     def char_class(self, i: int) -> tuple[_Chars, int]:
-        """Reads ``[…]`` at ``i``; a class may end in ``-[…]``, which is taken away from it."""
+        """Reads ``[…]`` at ``i``. A class may end in ``-[…]``, which is subtracted from it."""
         start, p = i, self.pattern
         i += 1
         negative = p.startswith("^", i)
@@ -228,7 +228,7 @@ _FIFTH_EDITION = CharSet([
 
 @lru_cache(maxsize=64)
 def _category(name: str) -> _Chars | None:
-    """A general category: as Unicode 3.2 had it already, and as it is now."""
+    """A general category, in Unicode 3.2 and in today's Unicode."""
     now = property_set(name)
     if now is None:
         return None

@@ -1,7 +1,7 @@
-"""What it costs to read a schema document, from the document alone: ``xmlschema`` does the work, and counts none.
+"""What it costs to read a schema document, from the document alone: ``xmlschema`` does the work, but counts none.
 
-It compares each particle of a content model with each other one, and takes named groups apart wherever they are
-referred to. So a document of a few kilobytes can keep it busy for ever.
+It compares each particle of a content model with each other one, and expands named groups wherever they are used. So a
+document of a few kilobytes can keep it busy forever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["spend_on"]
 _TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
-_MOST = 10**9  # particles: a model with more is refused in any case
+_MOST = 10**9  # particles: a model with more is rejected in any case
 _PARTICLES = frozenset({"element", "any"})
 _MODELS = frozenset({"complexType", "group"})
 
@@ -32,7 +32,7 @@ class _Content:
     path: str
     name: str | None = None
     particles: int = 0
-    groups: list[str] = field(default_factory=list)  # that it refers to
+    groups: list[str] = field(default_factory=list)  # groups that it refers to
 
 
 def spend_on(texts: list[str]) -> None:
@@ -61,7 +61,7 @@ def spend_on(texts: list[str]) -> None:
 
 def _contents(text: str) -> list[_Content]:
     found: list[_Content] = []
-    inside: list[_Content | None] = [None]  # by the open tags: whose particles stand here
+    inside: list[_Content | None] = [None]  # by the open tags: the owner of the particles here
     names: list[str] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -93,7 +93,7 @@ def _contents(text: str) -> list[_Content]:
 
 
 def _size(content: _Content, named: dict[str, _Content], sizes: dict[str, int]) -> int:
-    """The particles of a model once its groups are taken apart; no recursion, for they may be nested deep."""
+    """The number of particles of a model once its groups are expanded. No recursion: they may be nested deeply."""
     opened: set[str] = set()
     work = [(name, False) for name in content.groups]
     while work:

@@ -104,7 +104,7 @@ class _Reader:
         self.notes[Note(path, component, status, detail)] = None
 
     def unsupported(self, component: Any, path: str, what: str, reason: str, *, optional: bool = False) -> bool:
-        """Refuses what cannot be enforced, or says whether it is to be written all the same."""
+        """Rejects what cannot be enforced, or says whether it is written nevertheless."""
         mode = self.options.on_unsupported
         if mode == "omit" and optional:
             self.note(path, what, "approximated", f"left out: {reason}")
@@ -125,7 +125,7 @@ class _Reader:
         return True
 
     def simple(self, simple: Any, component: Any, path: str, *, optional: bool = False) -> bool:
-        """Looks at a simple type before it is written; False: leave it out."""
+        """Examines a simple type before it is written. False: leave it out."""
         wrong = check_patterns(simple)
         if wrong is not None:
             raise XmlSchemaError(
@@ -147,7 +147,7 @@ class _Reader:
 
     # -- elements
     def key(self, declaration: Any, path: str) -> Key:
-        """The key of a declaration; declarations that say the same share it."""
+        """The key of a declaration. Equal declarations share it."""
         spend(20)
         kind = declaration.type
         key = (
@@ -161,7 +161,7 @@ class _Reader:
         return key
 
     def element(self, particle: Any, path: str) -> Particle:
-        """A declaration or a reference, with the elements that may replace it."""
+        """A declaration or reference, with the elements that may substitute for it."""
         head = particle.ref if particle.ref is not None else particle
         found = [] if head.abstract else [head]
         if particle.ref is not None or head.parent is None:
@@ -290,7 +290,7 @@ class _Reader:
         return key
 
     def _free(self, key: Any) -> list[Form]:
-        """An element that no schema declares: text and others like it."""
+        """An element that no schema declares. It contains text and other such elements."""
         _, name = key
         others = [one for one in self.options.wildcard_names if one not in self.maps.elements]
         items = Choice(tuple(Element(self._free_key(one)) for one in others))
@@ -336,7 +336,7 @@ def _name(simple: Any) -> str:
 
 
 def _holds_names(simple: Any) -> bool:
-    """Whether values of a type are names, whose prefixes have to be declared."""
+    """Whether values of a type are names, whose prefixes must be declared."""
     found = gather(simple)
     if found.kind == "list":
         return _holds_names(found.base.item_type)

@@ -1,4 +1,4 @@
-"""Simple types: what their steps of derivation say, and the texts that are left.
+"""Simple types: the conditions of each step of derivation, and the texts that remain.
 
 A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
 from, and all facets in between. Values are written in normalised form, as ``whiteSpace`` leaves them.
@@ -214,13 +214,13 @@ class SimpleTypes:
         return handle
 
     def some_text(self, simple: Any) -> tuple[int, bool]:
-        """The values of a type but the empty one, and whether that is one of them."""
+        """The values of a type except the empty one, and whether the empty one is a value."""
         found, b = gather(simple), self.writer.b
         everything = self.texts(simple)
         if not b.is_nullable(everything):
             return everything, False
         if found.kind in _STRINGS and not found.patterns and found.enumeration is None:
-            found.min_length = 1  # said so, it stays a simple loop
+            found.min_length = 1  # stated like this, it stays a simple loop
             return self._made(found), True
         return b.intersection([everything, self.writer.repeat(self.writer.any_char(), 1)]), True
 
@@ -239,7 +239,7 @@ class SimpleTypes:
     def _made(self, found: Gathered) -> int:
         w = self.writer
         if found.enumeration is not None:
-            count = len(found.enumeration)  # each is looked for among all: strings are compared fast
+            count = len(found.enumeration)  # each is compared with all others: strings are fast to compare
             spend(20 * count + count * count // 20 if found.kind in _TEXTS else 5 * count * count)
             values = [
                 self.value(found.type, text, schema)
@@ -303,7 +303,7 @@ class SimpleTypes:
         return self.writer.repeat(unit, least, -1 if most is None else most)
 
     def _limited(self, e: int, found: Gathered) -> int:
-        """Texts with the length that the facets ask for."""
+        """Texts with the length that the facets require."""
         most = found.max_length
         if most is None and found.kind in (*_TEXTS, "anyURI") and not found.patterns:
             most = None if self.max_length is None else max(self.max_length, found.min_length)
@@ -415,7 +415,7 @@ def _era(kind: str, text: str) -> int:
 
 
 def check_patterns(simple: Any) -> PatternError | None:
-    """What is wrong with the patterns of a type, if anything is."""
+    """What is wrong with the patterns of a type, if anything."""
     for step in gather(simple).patterns:
         for pattern in step:
             try:

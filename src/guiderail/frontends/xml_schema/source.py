@@ -1,4 +1,4 @@
-"""Schemas as the ``xmlschema`` package reads them, and places in their texts."""
+"""Schemas as the ``xmlschema`` package reads them, and locations in their texts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Source:
             ) from None
         except RecursionError:
             raise XmlSchemaError("the schema is nested too deeply; flatten it", code="depth") from None
-        except Exception as error:  # of the library, and of what it passes malformed values to
+        except Exception as error:  # errors of the library, and of functions that it passes malformed values to
             raise XmlSchemaError(f"not a valid XML Schema: {error}") from None
 
 

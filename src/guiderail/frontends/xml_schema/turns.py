@@ -1,8 +1,9 @@
-"""Repetitions whose turns run into each other: ``(b{2,3}, c?){1,2}`` reads ``bbbb`` as twice two, if it looks ahead.
+"""Repetitions whose iterations run into each other, such as ``(b{2,3}, c?){1,2}``.
 
-Some validators do not: they give each turn as much as it can take, three here, and miss the fourth. So each turn but
-the last is written to its end: with something after the inner repetition, or with as many as that may take. What is
-left out are documents on which validators disagree.
+With look-ahead, it reads ``bbbb`` as twice two. Some validators do not look ahead: they give each iteration as much as
+it can take, three here, and miss the fourth. So every iteration but the last is written to its end: with something
+after the inner repetition, or with as many items as that may take. This leaves out only documents on which validators
+disagree.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["in_turns"]
 
 
 def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
-    """A form of ``Repeat(item, least, most)`` that every validator reads alike; None if the plain one is."""
+    """A form of ``Repeat(item, least, most)`` that all validators read alike; None if the plain form is one."""
     if (most is not None and most < 2) or _of_elements(item):
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
@@ -29,7 +30,7 @@ def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
 
 
 def _of_elements(p: Particle) -> bool:
-    """A choice among repeated elements: each turn is one element's, which every validator reads in all its ways."""
+    """A choice among repeated elements: each iteration is of one element, which all validators read in every way."""
     if not isinstance(p, Choice) or _nullable(p):
         return False
     return all(isinstance(item.item if isinstance(item, Repeat) else item, Element) for item in p.items)
@@ -61,7 +62,7 @@ def _firsts(p: Particle) -> set[Key]:
 
 
 def _open_ends(p: Particle, least: int) -> set[Key]:
-    """Elements of repetitions at the end that are bounded, might take one more, and begin at ``least`` or above."""
+    """Elements of bounded repetitions at the end that could take one more, and begin at ``least`` or above."""
     if isinstance(p, Element | All):
         return set()
     if isinstance(p, Repeat):
@@ -76,7 +77,7 @@ def _open_ends(p: Particle, least: int) -> set[Key]:
 
 
 def _ended(p: Particle) -> Particle | None:
-    """The part of a particle that ends where nothing more of it could follow; None: not known to be any."""
+    """The part of a particle that ends where nothing more of it could follow; None: no such part is known."""
     if isinstance(p, Element):
         return p
     if isinstance(p, Repeat):

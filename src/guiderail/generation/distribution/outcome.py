@@ -14,7 +14,7 @@ __all__ = ["Distribution", "Draw", "Estimate", "Particle", "PassesError", "log_o
 Distribution = Literal["masked", "exact", "weighted"]
 
 _NORMAL = 1.959963984540054  # standard deviations around the mean that contain 95 % of a normal distribution
-_LEAST_FREEDOM = 2.0  # degrees of freedom below which nothing is said about an error
+_LEAST_FREEDOM = 2.0  # degrees of freedom below which no error is reported
 
 
 class PassesError(ModelError):

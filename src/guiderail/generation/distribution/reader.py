@@ -82,7 +82,7 @@ class Reader:
         return [logits[row].copy() for row in rows]
 
     def _places(self, texts: list[tuple[int, ...]]) -> list[int]:
-        """A row for each text, which has read a beginning of it and nothing else."""
+        """A row for each text; the row has read a prefix of it and nothing else."""
         self._clock += 1
         best = [max(range(self._count), key=lambda row: (_common(self._read[row], text), -row)) for text in texts]
         places: list[int | None] = [None] * len(texts)
@@ -131,7 +131,7 @@ class Reader:
 
 
 def _common(read: tuple[int, ...], text: tuple[int, ...]) -> int:
-    """Tokens that both begin with; the last of the text is left to be read."""
+    """The common prefix of both; the last token of the text is left to be read."""
     most = min(len(read), len(text) - 1)
     if read[:most] == text[:most]:
         return most

@@ -136,7 +136,7 @@ class Tree:
         return Node(None, (), matcher)
 
     def trim(self) -> None:
-        """Forgets everything if it is too much; between two texts. What is drawn then is as right as before."""
+        """Forgets everything if it takes too much memory; called between two texts. Later draws are just as correct."""
         if self._nodes > _MOST_NODES:
             self.root = self._start()
 
@@ -221,7 +221,7 @@ class Tree:
             below = above
 
     def _forget(self, needed: set[Node]) -> None:
-        """Lets go of tokens of nodes that were not used for long. What is alive in them stays."""
+        """Drops the tokens of nodes that have not been used for long. What is alive in them stays."""
         if self._bytes <= self._memory:
             return
         for node in [one for one in self._held if one not in needed]:
@@ -259,5 +259,5 @@ class Tree:
         return np.flatnonzero(bitmask_to_bool(self._mask, self.guide.vocabulary.size)[0]).astype(np.int64)
 
     def log_left(self, node: Node) -> float:
-        """The logarithm of what the masks left on the path to a node, and at it."""
+        """The logarithm of what the masks left on the path to a node, and at the node itself."""
         return sum(math.log(one.left) if one.left > 0 else -math.inf for one in (node, *node.path()))

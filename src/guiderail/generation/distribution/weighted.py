@@ -110,7 +110,7 @@ def _learn(tree: Tree, random: np.random.Generator, most: int) -> int:
 
 
 def _grow(tree: Tree, texts: list[Text], random: np.random.Generator) -> list[Text]:
-    """Each text with a token more."""
+    """Extends each text by a token."""
     running = [text for text in texts if not text.over]
     tree.read(list(dict.fromkeys(text.node for text in running)))
     sums: dict[Node, NDArray[np.float64]] = {}
@@ -139,7 +139,7 @@ def _pick(sums: NDArray[np.float64], number: float) -> int:
 
 
 def _resample(texts: list[Text], random: np.random.Generator) -> list[Text]:
-    """As many texts, drawn by weight one by one, each with the mean weight."""
+    """The same number of texts, drawn one by one by weight, each with the mean weight."""
     mean = _log_mean(texts)
     sums = np.cumsum(_shares(texts))
     return [replace(texts[_pick(sums, number)], log_weight=mean) for number in random.random(len(texts))]

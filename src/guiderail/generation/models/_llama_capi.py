@@ -301,6 +301,6 @@ def idle_cores() -> int:
     """Physical cores less the load of the last minute, at least 1: more threads than that slow each other down."""
     try:
         load = os.getloadavg()[0]
-    except (AttributeError, OSError):  # Windows; a system that does not tell
+    except (AttributeError, OSError):  # Windows, or a system that does not tell
         load = 0.0
     return max(1, physical_cores() - int(load))

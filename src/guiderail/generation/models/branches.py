@@ -1,8 +1,8 @@
 """One prompt and many short texts that may follow it, read in few passes of the model.
 
-The texts are token ids. They form a tree, so that the prompt, and what several texts begin with, is read once. A model
-that can share its cache in this way has ``new_branches``. For any other model, :func:`open_branches` uses rows of a
-session, each of which reads the prompt again.
+The texts are token ids. They form a tree, so that the prompt and common prefixes are read once. A model that can share
+its cache in this way has ``new_branches``. For any other model, :func:`open_branches` uses rows of a session, each of
+which reads the prompt again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MOST_CHAINS = 32
 
 
 class Branches(Protocol):
-    """What a model says after a prompt and some texts. Not thread-safe; close it when done.
+    """The logits of a model after a prompt and some texts. Not thread-safe; close it when done.
 
     Attributes:
         passes: forward passes so far.
-        tokens: tokens that the model has read so far, those of the prompt among them.
+        tokens: tokens that the model has read so far, including those of the prompt.
     """
 
     passes: int
@@ -56,7 +56,7 @@ class Branches(Protocol):
 
 
 class Tree:
-    """Texts with common beginnings, as nodes: the tokens that one pass reads after a prompt.
+    """Texts with common prefixes, as nodes: the tokens that one pass reads after a prompt.
 
     Attributes:
         token: the token of each node; a parent comes before its children.
@@ -113,11 +113,11 @@ def chains_of(tree: Tree) -> list[list[int]]:
 def trees_of(
     texts: Sequence[Tokens], *, nodes: int = MOST_NODES, chains: int = MOST_CHAINS, cells: int | None = None
 ) -> Iterator[Tree]:
-    """The texts, except for an empty one, as trees that a pass has room for; neighbours share what they begin with.
+    """Groups texts, except for an empty one, into trees for one pass each; neighbours share their common prefix.
 
     Args:
-        nodes, chains: of a tree at most; a text that is longer is one by itself.
-        cells: chains times the longest of them, at most.
+        nodes, chains: maximum of a tree; a longer text gets a tree of its own.
+        cells: maximum of chains times the longest of them.
     """
     tree = Tree()
     ends = deepest = asked = 0
@@ -199,11 +199,11 @@ class SessionBranches:
 
 
 def cells_of(model: Model, prompt: int, longest: int, chains: int = MOST_CHAINS) -> int:
-    """Tokens of key-value cache that the branches of a prompt take at most.
+    """The maximum number of tokens of key-value cache that the branches of a prompt take.
 
     Args:
         prompt: its tokens.
-        longest: tokens that a text may have.
+        longest: maximum number of tokens of a text.
         chains: as for :func:`open_branches`.
     """
     if getattr(model, "branches_share_cache", False):
@@ -212,11 +212,11 @@ def cells_of(model: Model, prompt: int, longest: int, chains: int = MOST_CHAINS)
 
 
 def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int = MOST_CHAINS) -> Branches:
-    """The branches of a prompt.
+    """Opens the branches of a prompt.
 
     Args:
-        longest: tokens that a text may have.
-        chains: leaves of a tree that one pass reads, at most; each may take the cache of a row.
+        longest: maximum number of tokens of a text.
+        chains: maximum number of leaves of a tree that one pass reads; each may take the cache of a row.
 
     Raises:
         ModelError: ``context-full``, ``bad-prompt``: the prompt has no token.

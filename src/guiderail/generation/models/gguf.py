@@ -117,7 +117,7 @@ class GGUFModel:
 
     @property
     def max_batch(self) -> int | None:
-        return 64  # what the library was built with is 256; beyond 64 nothing is gained on a CPU
+        return 64  # the library was built for 256; beyond 64, nothing is gained on a CPU
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -279,8 +279,9 @@ class GGUFSession:
         return [np.concatenate(part) if part else nothing for part in parts]
 
     def _feed(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> Iterator[tuple[int, Logits]]:
-        """Computes; yields the logits after each of the last tokens of a row, shape ``(1, logits_size)``, valid until
-        the next result.
+        """Computes, and yields the logits after each of the last tokens of a row.
+
+        Their shape is ``(1, logits_size)``; they are valid until the next result.
         """
         if not self._finalizer.alive:
             raise ModelError("the session was closed; make another one", code="closed")
@@ -324,7 +325,7 @@ class GGUFSession:
                 yield row, np.ctypeslib.as_array(pointer, (1, self._model.logits_size))
 
     def clear_row(self, row: int) -> None:
-        """Forgets what a row has read, so that another text can take its place; the other rows keep theirs.
+        """Forgets what a row has read, so that another text can take its place. The other rows keep theirs.
 
         Raises:
             ModelError: ``closed``; ``bad-batch``: there is no such row; ``decode``: the library fails.

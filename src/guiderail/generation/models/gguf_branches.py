@@ -27,7 +27,7 @@ _CAPACITY = 512  # tokens per pass
 
 
 class Item(NamedTuple):
-    """A token of a pass: the sequences that it belongs to, and the texts whose logits are those after it."""
+    """A token of a pass: the sequences that it belongs to, and the texts that end at it."""
 
     token: int
     position: int
@@ -100,7 +100,7 @@ class GGUFBranches:
         ]
 
     def _decode(self, items: list[Item]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """One pass."""
+        """Makes one pass."""
         batch, size = self._batch, self._model.logits_size
         batch.n_tokens = len(items)
         for i, item in enumerate(items):
@@ -124,7 +124,7 @@ class GGUFBranches:
                 yield from ((index, row) for index in item.asked)
 
     def _forget(self, length: int) -> None:
-        """Forgets all but the first tokens of the prompt."""
+        """Forgets everything except the first tokens of the prompt."""
         if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), -1, length, -1):
             raise ModelError("llama.cpp failed to clear a part of its cache", code="decode")
 

@@ -18,11 +18,11 @@ __all__ = ["LlamaCppModel", "LlamaCppSession"]
 
 
 class LlamaCppModel:
-    """Wraps a ``llama_cpp.Llama``. It has one sequence, so a session has one row and only one is open at a
-    time.
+    """Wraps a ``llama_cpp.Llama``.
 
-    Only public names of llama-cpp-python are used: ``tokenize``, ``reset``, ``eval``, ``n_ctx``, ``n_vocab``,
-    ``metadata``, ``model_path``, ``ctx`` and the low-level ``llama_get_logits_ith``.
+    It has one sequence, so a session has one row, and only one session is open at a time. Only public names of
+    llama-cpp-python are used: ``tokenize``, ``reset``, ``eval``, ``n_ctx``, ``n_vocab``, ``metadata``, ``model_path``,
+    ``ctx`` and the low-level ``llama_get_logits_ith``.
     """
 
     max_batch: int | None = 1

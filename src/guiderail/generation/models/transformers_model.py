@@ -120,7 +120,7 @@ class TransformersModel:
         return TransformersBranches(self, prompt, chains)
 
     def close(self) -> None:
-        """Lets go of nothing: the model belongs to the caller. Sessions can no longer be opened."""
+        """Frees nothing: the model belongs to the caller. Sessions can no longer be opened."""
         self._closed = True
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How a tokenizer spells: which sequences of tokens are those that it would make of their text."""
+"""How a tokenizer spells: which sequences of tokens it would itself make of their text."""
 
 from guiderail.vocabulary.spelling.hugging_face import hugging_face_rules
 from guiderail.vocabulary.spelling.rules import (

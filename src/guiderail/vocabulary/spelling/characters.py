@@ -1,8 +1,9 @@
-"""Byte-pair encodings that merge characters, and bytes only where a character is no token: SentencePiece's, mostly.
+"""Byte-pair encodings that merge characters, and use bytes only for characters that are no token.
 
-They need no pre-tokenizer; a text is one piece. But where no token has two characters side by side, one token ends and
-another begins, whatever stands around. So what such a tokenizer takes for a piece is read off its tokens, as a pattern:
-after a letter come the characters that follow one in some token, and where another comes, a piece ends.
+Most of them are SentencePiece's. They need no pre-tokenizer; a text is one piece. But if no token contains two
+characters side by side, one token ends and another begins between them, whatever the context. So the pieces of such a
+tokenizer are derived from its tokens, as a pattern: a letter is followed by the characters that follow it in some
+token, and a piece ends before any other.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _NO_BYTES = {0xC0, 0xC1, *range(0xF5, 0x100)}  # UTF-8 has none of them
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Characters:
-    """What merging begins with.
+    """What merging starts from.
 
     Attributes:
-        tokens: code point and token of each character that is one, but ASCII.
+        tokens: code point and token of each character beyond ASCII that is a token.
         pieces: a pattern for pieces.
-        atoms: of each code point, characters that the pattern does not tell apart.
-        broken: atoms of the characters that several tokens spell, a byte each; as bits.
+        atoms: for each code point, its class of characters that the pattern does not tell apart.
+        broken: atoms of characters that several tokens spell, one per byte; as bits.
         added: tokens of texts that are tokens of their own.
         closed: no text follows those.
     """
@@ -56,13 +57,13 @@ def read_characters(
     added: Iterable[int] = (),
     closed: bool = False,
 ) -> tuple[list[int], Characters]:
-    """The token of each byte (-1: none), and what merging begins with.
+    """The token of each byte (-1: none), and what merging starts from.
 
     Args:
-        ids: tokens by their texts; :data:`SPACE` is a space, and nothing else stands for one.
+        ids: tokens by their texts; :data:`SPACE` represents a space, and nothing else does.
         fallback: the tokens of bytes, for characters that are no token.
         made: texts of the tokens that merges make.
-        split: no token holds a space that is not its first character.
+        split: no token contains a space that is not its first character.
 
     Raises:
         PatternError: some bytes have a token, and others that UTF-8 needs do not.
@@ -100,7 +101,7 @@ def _group(char: str) -> str:
 
 
 def _kinds(known: Iterable[str], pairs: set[tuple[str, str]]) -> list[list[str]]:
-    """Characters by what stands before and after them: each kind in one group, the largest kinds apart."""
+    """Groups characters by what precedes and follows them: each kind is one group, the largest kinds are separate."""
     group = {char: _group(char) for char in known}
     after: dict[str, set[str]] = {char: set() for char in group}
     before: dict[str, set[str]] = {char: set() for char in group}
@@ -117,7 +118,7 @@ def _kinds(known: Iterable[str], pairs: set[tuple[str, str]]) -> list[list[str]]
 
 
 def _atoms(kinds: list[list[str]], fallback: bool) -> tuple[bytes, int]:
-    """Atoms from 1 on are those of the kinds; then, with bytes as tokens, ASCII that is no token, and the rest."""
+    """The atoms from 1 on are those of the kinds; then, with bytes as tokens, ASCII without tokens, and the rest."""
     atoms = np.full(COUNT, len(kinds) + 2 if fallback else _FORBIDDEN, np.uint8)
     atoms[:0x80] = len(kinds) + 1 if fallback else _FORBIDDEN
     for number, kind in enumerate(kinds, 1):
@@ -127,10 +128,10 @@ def _atoms(kinds: list[list[str]], fallback: bool) -> tuple[bytes, int]:
 
 
 def _program(follows: list[frozenset[int]]) -> Program:
-    """A character, and on as long as the next one may follow: a loop for each set of followers.
+    """A character, continued as long as the next one may follow: a loop for each set of followers.
 
     Args:
-        follows: of each atom from 1 on, those that may follow.
+        follows: for each atom from 1 on, those that may follow.
     """
     entries: dict[frozenset[int], int] = {}
     ways: list[dict[frozenset[int], int]] = []

@@ -1,4 +1,4 @@
-"""Texts in Unicode's normal form C, for tokenizers that normalize texts to it: they do not give back others.
+"""Texts in Unicode's normal form C, for tokenizers that normalize texts to it: they never return others.
 
 Decided by neighbours, and slightly too strictly: a character that composes with some following ones is not followed by
 any that composes with some previous ones, and no two combining marks (of a class other than 0) are adjacent.
@@ -16,7 +16,7 @@ __all__ = ["composed_texts"]
 
 
 def composed_texts() -> tuple[Node, Set]:
-    """A pattern for such texts, and the characters that occur in none."""
+    """A pattern for such texts, and the characters that occur in none of them."""
     forbidden, first, second, marks = of([]), of([]), of([]), of([])
     first[0x1100:0x1113] = True  # Hangul is composed by rule
     first[0xAC00:0xD7A4:28] = True

@@ -1,4 +1,4 @@
-"""What a ``tokenizer.json`` says of spelling: of byte-pair encodings over bytes, and over characters."""
+"""The spelling rules in a ``tokenizer.json``: of byte-pair encodings over bytes, and over characters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["hugging_face_rules"]
 
 
 def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
-    """Those of a ``tokenizer.json``.
+    """The spelling rules of a ``tokenizer.json``.
 
     Raises:
         VocabularyError: ``no-spelling``.
@@ -48,7 +48,7 @@ def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
 
 
 def _flat(step: object, parts: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or a pre-tokenizer, without sequences of them."""
+    """The steps of a normalizer or a pre-tokenizer, with nested sequences flattened."""
     if step is None:
         return []
     assert isinstance(step, dict)
@@ -60,7 +60,7 @@ def _ends_in_bytes(step: object) -> bool:
 
 
 def _levels(step: object) -> list[tuple[str, bool]]:
-    """What cuts a text, of a ``pre_tokenizer`` that ends in bytes."""
+    """What cuts a text, for a ``pre_tokenizer`` that ends in bytes."""
     if not isinstance(step, dict):
         raise unsupported("its tokens are not bytes")
     steps = step["pretokenizers"] if step["type"] == "Sequence" else [step]
@@ -102,7 +102,7 @@ def _is_composed(step: object) -> bool:
 
 # -- characters --------------------------------------------------------------------------------------------------------
 def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> SpellingRules:
-    """Those of a byte-pair encoding that merges characters, with bytes for what is no token."""
+    """The rules of a byte-pair encoding that merges characters, with bytes for characters that are no token."""
     if model.get("ignore_merges"):
         raise unsupported("it takes whole texts for tokens, whatever its merges say (ignore_merges)")
     spaced, prefixed, split = _spaces(description)
@@ -132,8 +132,7 @@ def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> S
 def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
     """Whether spaces are written as :data:`SPACE`, where one is put before a text, and whether one begins a piece.
 
-    It is put before a text ("first"), and after each added token, too, either so ("always") or even where a space is
-    ("each").
+    "first": only before the text; "always": also after each added token; "each": the same, even if a space is there.
     """
     spaced, prefixed, split = False, "", False
     for step in _flat(description.get("normalizer"), "normalizers"):
@@ -155,7 +154,7 @@ def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
 
 
 def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, int], bool]:
-    """Texts that are tokens of their own, and whether no text follows them: it would begin with another space."""
+    """Texts that are tokens of their own, and whether no text follows them (it would begin with another space)."""
     added = description.get("added_tokens") or []
     assert isinstance(added, list)
     closed = prefixed == "each"
@@ -163,7 +162,7 @@ def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, 
     for token in added:
         text = token["content"]
         if not text or (SPACE in text and not token["normalized"]):
-            continue  # no text that is given back has it
+            continue  # no text that is given back contains it
         if token["normalized"] and (closed or SPACE in text):
             raise unsupported(f"it finds the added token {text!r} after it has changed the text")
         if not token["special"]:

@@ -66,7 +66,7 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False)
 class Possessive:
-    """A match that is not given back. The same as an ordinary one if what follows could not use it."""
+    """A match that is never given back. It equals an ordinary one if what follows could not use what is given back."""
 
     part: Node
 
@@ -289,7 +289,7 @@ def parse(pattern: str, *, oniguruma: bool = False) -> Node:
     """The tree of a pattern.
 
     Args:
-        oniguruma: as Oniguruma reads it, and not as fancy-regex does.
+        oniguruma: read it like Oniguruma, not like fancy-regex.
 
     Raises:
         PatternError: it has a construct that this reader does not know.
@@ -329,7 +329,7 @@ def _plain(node: object, after: Set) -> Node:
 
 
 def _first(node: object) -> tuple[Set, bool]:
-    """What a part begins with, or looks at, and whether it may be empty."""
+    """The characters that a part begins with, or looks at, and whether it may be empty."""
     if isinstance(node, Char):
         return node.chars, False
     if isinstance(node, Ahead):

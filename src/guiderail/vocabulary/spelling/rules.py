@@ -1,4 +1,4 @@
-"""What decides a tokenizer's spelling: merges, patterns that cut a text before, texts that are tokens of their own."""
+"""What decides a tokenizer's spelling: merges, patterns that first cut a text, texts that are tokens of their own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SpellingRules:
 
 
 def ranked_rules(ranks: Mapping[bytes, int], pattern: str, *, first: int = 0) -> SpellingRules:
-    """Those of tiktoken: any two parts are merged whose bytes together are a token, by its rank.
+    """The rules of tiktoken: any two parts whose bytes together are a token are merged, by its rank.
 
     Args:
         first: the id of rank 0.
@@ -83,7 +83,7 @@ def ranked_rules(ranks: Mapping[bytes, int], pattern: str, *, first: int = 0) ->
 def merge_rules(
     ids: Mapping[str, int], merges: Sequence[str | Sequence[str]], patterns: list[tuple[str, bool]], *, whole: bool
 ) -> SpellingRules:
-    """Those of a list of merges in GPT-2's byte alphabet, the first of which is done first."""
+    """The rules of a list of merges in GPT-2's byte alphabet, in order."""
     single = [-1] * 256
     for character, byte in gpt2_characters().items():
         single[byte] = ids.get(character, -1)
@@ -111,7 +111,7 @@ def unsupported(why: str) -> VocabularyError:
 
 @lru_cache(maxsize=8)
 def _levels_of(patterns: tuple[tuple[str, bool], ...], composed: bool, oniguruma: bool) -> tuple[list[_Level], bytes]:
-    """The instructions of all levels, and the atom of each code point; some 0.3 s."""
+    """The instructions of all levels, and the atom of each code point; takes about 0.3 s."""
     nodes = [parse(pattern, oniguruma=oniguruma) for pattern, _ in patterns]
     gaps = [gap for _, gap in patterns]
     forbidden = None
@@ -124,7 +124,7 @@ def _levels_of(patterns: tuple[tuple[str, bool], ...], composed: bool, oniguruma
 
 
 def core_spelling(rules: SpellingRules, core: _core.Vocabulary) -> _core.Spelling:
-    """The native form; built in some 0.3 s for 128 k tokens.
+    """The native form; takes about 0.3 s for 128 k tokens.
 
     Raises:
         VocabularyError: ``no-spelling``.

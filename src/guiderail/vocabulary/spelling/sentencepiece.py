@@ -1,4 +1,4 @@
-"""What a SentencePiece model says of spelling: its pieces with their scores, read from the model's own form."""
+"""The spelling rules of a SentencePiece model: its pieces with their scores, read from the serialized model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BPE = 2
 
 
 def sentencepiece_rules(model: bytes) -> SpellingRules:
-    """Those of a serialized model; of two parts whose texts together are a piece, its score is the merge's.
+    """The rules of a serialized model: parts whose texts together are a piece merge with the score of that piece.
 
     Raises:
         VocabularyError: ``no-spelling``.
@@ -69,7 +69,7 @@ def _rules(pieces: list[tuple[str, float, int]]) -> SpellingRules:
 
 # -- protocol buffers --------------------------------------------------------------------------------------------------
 def _read(model: bytes) -> tuple[list[tuple[str, float, int]], dict[int, int | bytes], dict[int, int | bytes]]:
-    """Text, score and kind of each piece; the fields of the trainer's and the normalizer's specification."""
+    """Text, score and kind of each piece; and the fields of the trainer's and the normalizer's specification."""
     pieces: list[tuple[str, float, int]] = []
     specs: dict[int, dict[int, int | bytes]] = {2: {}, 3: {}}
     for number, value in _fields(model):
@@ -85,7 +85,7 @@ def _read(model: bytes) -> tuple[list[tuple[str, float, int]], dict[int, int | b
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field; of numbers of a fixed size, the bytes."""
+    """Number and value of each field; for numbers of fixed size, the bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

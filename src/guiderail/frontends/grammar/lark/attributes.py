@@ -43,12 +43,12 @@ class Attributes:
 
     @property
     def end_early(self) -> bool:
-        """Whether a text ends before its longest."""
+        """Whether a text may end before its longest match."""
         return bool(self.lazy or self.stop or self.suffix)
 
     @property
     def most(self) -> int | None:
-        """The bound of the text, in either unit."""
+        """The bound of the text, in whichever unit."""
         return self.max_chars if self.max_tokens is None else self.max_tokens
 
     @property
@@ -66,19 +66,19 @@ class Attributes:
         reader = _Reader(source)
         for key, value in reader.pairs(found):
             reader.one(key, value)
-        return cls(**reader.said)  # type: ignore[arg-type]
+        return cls(**reader.values)  # type: ignore[arg-type]
 
 
 class _Reader:
     def __init__(self, source: str) -> None:
         self.source = source
-        self.said: dict[str, object] = {}
+        self.values: dict[str, object] = {}
 
     def fail(self, message: str, token: Token) -> PatternError:
         return PatternError(message, code="lark-syntax", source=self.source, span=token.span)
 
     def pairs(self, found: list[Token]) -> list[tuple[Token, list[Token]]]:
-        """Names and their values, which are numbers with a point at the longest."""
+        """The attributes, each with the tokens of its value (only a decimal number has several)."""
         pairs: list[tuple[Token, list[Token]]] = []
         i = 0
         while i < len(found):
@@ -101,7 +101,7 @@ class _Reader:
         return pairs
 
     def one(self, key: Token, value: list[Token]) -> None:
-        name, said = key.text, self.said
+        name, values = key.text, self.values
         first = value[0] if value else None
         if name not in _KNOWN:
             raise CompileError(
@@ -113,22 +113,22 @@ class _Reader:
         if name in _COUNTS:
             if first is None or first.kind != "number" or not 0 <= int(first.text) <= _MOST:
                 raise self.fail(f"{name} must be a whole number, 0 or more", first or key)
-            said[name] = int(first.text)
+            values[name] = int(first.text)
         elif name in _TEXTS:
             if first is None or first.kind not in ("string", "regexp", "name"):
                 raise self.fail(f"{name} takes a string, a regular expression or a terminal", key)
-            if {"stop", "suffix"} & said.keys() or "open_end" in said:
+            if {"stop", "suffix"} & values.keys() or "open_end" in values:
                 raise self.fail("a rule can have a stop or a suffix, not both", key)
             if first.text in ('""', "//"):
-                said["open_end"] = True
+                values["open_end"] = True
             else:
-                said[name] = (first,)
+                values[name] = (first,)
         elif name in ("capture", "stop_capture"):
-            said[name] = "" if first is None else self.name(first)
+            values[name] = "" if first is None else self.name(first)
         elif name == "lazy":
-            said[name] = True
+            values[name] = True
         else:
-            said[name] = key
+            values[name] = key
 
     def name(self, token: Token) -> str:
         """The name of a capture."""

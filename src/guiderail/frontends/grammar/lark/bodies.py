@@ -1,6 +1,6 @@
-"""Bodies of Lark's rules as expressions: literals as terminals, templates as rules of their own.
+"""Bodies of Lark's rules as expressions: literals become terminals, templates become rules of their own.
 
-The same is made of a grammar, names and their order included, as by Lark's chain of transformers (``PrepareLiterals``,
+The result, including names and their order, equals that of Lark's chain of transformers (``PrepareLiterals``,
 ``PrepareAnonTerminals``, ``ApplyTemplates``), which go through all trees four times and copy them.
 """
 
@@ -56,7 +56,7 @@ class Bodies:
         return _Body(self, rule, names).run(tree)
 
     def special(self, tree: Any) -> list[Any]:
-        """The literals, ranges and templates in use of a tree, in the order of Lark's ``iter_subtrees``."""
+        """The literals, ranges and used templates of a tree, in the order of Lark's ``iter_subtrees``."""
         known = self.specials.get(id(tree))
         if known is None:
             kind, queue, known = self.lark.Tree, [tree], []
@@ -79,7 +79,7 @@ class Bodies:
         return self.known[key]
 
     def instance(self, template: str, arguments: list[str]) -> str:
-        """The rule that a template is with these arguments."""
+        """The rule for a template with these arguments."""
         name = f"{template}{{{','.join(arguments)}}}"
         if name not in self.instances:
             if len(name) > _LONGEST:
@@ -110,7 +110,7 @@ class _Body:
         return self.expression(tree)
 
     def symbol(self, value: Any) -> str:
-        """The name of the symbol that a value is."""
+        """The name of the symbol for a value."""
         (what,) = value.children
         found = self.symbols.get(id(what))
         if found is not None:

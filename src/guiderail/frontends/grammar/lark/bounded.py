@@ -1,4 +1,4 @@
-"""Texts of a rule that are bounded in tokens or characters, or that end without a mark of their own."""
+"""Texts of a rule that are bounded in tokens or characters, or that end without an end mark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Bodies:
         self.source, self.find, self.rules, self.part = source, find, rules, part
 
     def of(self, what: Bounded, within_rules: tuple[str, ...]) -> Constraint:
-        """The texts of a rule; ``within_rules``: those that are being read."""
+        """The texts of a rule; ``within_rules``: the rules that are being read."""
         given = what.given
         texts = self.parse(what.tokens, within_rules)
         if given.stop:

@@ -1,4 +1,4 @@
-"""Has Lark read a grammar: turns its definitions into rules and terminals, and its errors into located ones."""
+"""Lets Lark read a grammar: turns its definitions into rules and terminals, and its errors into located ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(
 
 
 def compiled(text: str, start: str, kept: set[str]) -> Any:
-    """Lark's rules of a grammar that needs nothing else."""
+    """Lark's rules of a grammar that needs nothing beyond Lark."""
     _lark()
     builder = grammar_builder()(False, [])
     builder.load_grammar(text, "<string>")
@@ -117,7 +117,7 @@ class _LarkReader(Reader):
         )
 
     def all_asked_for(self, grammar: Any) -> None:
-        """Refuses constraints that the grammar does not name."""
+        """Rejects constraints that the grammar does not name."""
         declared = {name for name, (tree, _) in grammar.term_defs if tree is None}
         named = {t.text[1:] for s in self.statements for t in s.tokens if t.kind == "grammar"}
         for name in sorted(self.constraints.keys() - declared - named):
@@ -128,7 +128,7 @@ class _LarkReader(Reader):
             )
 
     def translated(self, error: Exception, in_file: bool) -> GuiderailError:
-        """An error of Lark's as one of ours, with a place in the source."""
+        """Converts an error of Lark's, with its location in the source."""
         message = str(error).split("\n\n")[0].strip().rstrip(":").strip()
         cause = error if hasattr(error, "pos_in_stream") else error.__context__
         expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())
@@ -198,7 +198,7 @@ class _LarkReader(Reader):
         return (lark.PrepareLiterals() * lark.TerminalTreeToPattern()).transform(lark.nr_deepcopy_tree(tree))
 
     def name_in(self, rule: str, name: str) -> Name:
-        """A name with the place of its use in a rule."""
+        """A name, with the location of its use in a rule."""
         renamed = self.rewritten.renamed
         return Name(name, self.uses.get(renamed.get(rule, rule), {}).get(renamed.get(name, name)))
 

@@ -51,7 +51,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Texts of a terminal's definition that do not contain those of another."""
+    """Texts of a terminal's definition that contain no text of another one."""
 
     tokens: tuple[Token, ...]
     stop: tuple[Token, ...]
@@ -83,7 +83,7 @@ class Rewritten:
         renamed: names of the new text to those of the source, if they differ.
         notes: what was read and has no effect.
         foreign: whether it contained anything of llguidance's.
-        ignore_once: whether ignored text stands at most once between two terminals.
+        ignore_once: whether ignored text may occur only once between two terminals.
         captures: attributes of rules whose texts are captured.
         statements: the statements of the source.
         part_at: reads a separate language, from its first token and the start of the next one; returns where it ends.
@@ -101,10 +101,10 @@ class Rewritten:
     statements: list[Statement] = field(default_factory=list)
     part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
     starts: list[int] = field(default_factory=lambda: [0])  # of unchanged stretches in the new text …
-    shifts: list[int] = field(default_factory=lambda: [0])  # … and how far they are from those of the source
+    shifts: list[int] = field(default_factory=lambda: [0])  # … and their distances from those of the source
 
     def place(self, offset: int) -> int:
-        """The place in the source of an offset in the rewritten text."""
+        """The position in the source of an offset in the rewritten text."""
         i = bisect_right(self.starts, offset) - 1
         return max(0, min(offset + self.shifts[i], len(self.source)))
 
@@ -227,7 +227,7 @@ class _Rewriter:
         self.edit(begin, end, f"%declare {name}")
 
     def anonymous(self, kind: str, what: Cut | Stop | Bounded | Constraint, shown: str = "") -> str:
-        """A declared terminal for ``what``, the same for equal values. ``shown``: its name for users."""
+        """A declared terminal for ``what``, one for equal values. ``shown``: its name for users."""
         key: object = what
         if isinstance(what, Cut):
             key = (_texts(what.tokens), what.shortest, _texts(what.suffix))
@@ -286,7 +286,7 @@ class _Rewriter:
         self.body(statement.body)
 
     def attributes(self, statement: Statement, found: list[Token]) -> bool:
-        """Reads ``name[…]``; whether the body has been replaced."""
+        """Reads ``name[…]``. Returns whether the body has been replaced."""
         assert statement.name is not None
         given = Attributes.read(self.source, found)
         rule = statement.name.text
@@ -354,14 +354,14 @@ class _Rewriter:
                 self.refuse("'&' works only between terminals; define one, with a name in capitals", *token.span)
 
     def range(self, first: Token, last: Token) -> None:
-        """Lark makes the class ``[^-z]``, any but two characters, of ``"^".."z"``: its ends are escaped here."""
+        """For ``"^".."z"``, Lark makes the class ``[^-z]``, any but two characters. So its ends are escaped here."""
         ends = range_ends(first, last, self.source)
         if not IN_A_CLASS.isdisjoint(ends):
             low, high = (f"\\{c}" if c in IN_A_CLASS else c if c.isprintable() else f"\\U{ord(c):08x}" for c in ends)
             self.edit(first.start, last.end, f"/[{low}-{high}]/")
 
     def braces(self, found: list[Token], i: int) -> int:
-        """``{m,n}`` as ``~m..n``; the index after it."""
+        """Rewrites ``{m,n}`` as ``~m..n``. Returns the index after it."""
         close = next(k for k in range(i, len(found)) if found[k].text == "}")
         inner = [t.text for t in found[i + 1 : close]]
         low = 0 if inner[0] == "," else int(inner[0])

@@ -1,4 +1,4 @@
-"""Languages of their own within llguidance's Lark: ``%json {…}``, ``%lark {…}``, ``@name`` and ``<token>``."""
+"""Separate languages within llguidance's Lark: ``%json {…}``, ``%lark {…}``, ``@name`` and ``<token>``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPECIAL_RANGES = 2**19  # most ids that one `<[…]>` may name
 
 
 def is_embedded(token: Token) -> bool:
-    """Whether a token begins a language of its own."""
+    """Whether a token begins a separate language."""
     return token.kind in ("special", "grammar") or token.text in ("%json", "%lark")
 
 

@@ -65,7 +65,7 @@ class FirstMatch:
 
 
 class _Ahead(NamedTuple):
-    """The next character is in ``mask``, or there is none and ``end``."""
+    """The next character is in ``mask``, or (if ``end``) there is none."""
 
     mask: int
     end: bool
@@ -296,7 +296,7 @@ class Machine:
                 threads.append(here)
 
     def duty(self, node: Node | None, past: str) -> _Ahead | _Look | bool:
-        """What an assertion requires here: nothing (True), the impossible (False), or something of what follows."""
+        """What an assertion requires here: nothing (True), the impossible (False), or something about what follows."""
         if isinstance(node, Edge) and not node.behind:
             return _Ahead(self.masks[node.chars], node.edge)
         if isinstance(node, Edge | Boundary) and not past:
@@ -542,7 +542,7 @@ class Machine:
         return tuple(found)
 
     def divided(self, masks: Iterable[int]) -> list[int]:
-        """Sets of classes that none of ``masks`` tells apart, by their least class."""
+        """Sets of classes that none of ``masks`` separates, by their least class."""
         found = [self.all]
         for mask in masks:
             if any(part & mask and part & ~mask for part in found):
@@ -550,9 +550,8 @@ class Machine:
         return sorted(found, key=lambda part: part & -part)
 
     def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
-        """Sets of classes that no thread tells apart, by their least class; one set for each class if the text before
-        matters.
-        """
+        """Sets of classes that no thread separates, by their least class. One set for each class if the text before
+        matters."""
         if self.special:
             return [1 << k for k in range(len(self.classes))]
         return self.divided({self.states[state].mask for threads in lists for state, _ in threads})

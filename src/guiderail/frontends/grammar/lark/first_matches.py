@@ -88,7 +88,7 @@ def _automaton(pattern: str) -> tuple[Machine, list[int]]:
 
 
 def _blocks(machine: Machine) -> list[int]:
-    """States that do the same, by one number (Moore 1956); -1 for those from which no match is found."""
+    """States that behave alike, by one number (Moore 1956); -1 for those from which no match is found."""
     table = machine.table
     into: list[list[int]] = [[] for _ in table]
     for state, row in enumerate(table):

@@ -15,7 +15,7 @@ ANYTHING = ""
 
 
 class _Sets:
-    """Nullable, first and follow sets of terminals by the textbook's fixpoints (Aho et al. 2006, section 4.4)."""
+    """Nullable, first and follow sets of terminals by the textbook's fixed points (Aho et al. 2006, section 4.4)."""
 
     def __init__(self, rules: dict[str, Rule]) -> None:
         self.rules = rules

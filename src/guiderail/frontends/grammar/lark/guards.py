@@ -48,7 +48,7 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
         if apart(begins, good):
             moved.append(other)
             continue
-        # it must lead nowhere: it is none of the bad texts, and no follower continues it to one
+        # it must be harmless: none of the bad texts, and no follower continues it to one
         names = follow(other.name) | ignore
         if other.name in ignore or ANYTHING in names or not apart(e, bad):
             return False

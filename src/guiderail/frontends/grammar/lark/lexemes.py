@@ -98,7 +98,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
     rank = _rank(definition)
-    if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
+    if pattern.type == "str" and pattern.min_width:  # in any case, character by character
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
     lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
     try:
@@ -141,7 +141,8 @@ def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
 
 
 def _ordered_search(lexeme: Lexeme, whole: Constraint, shown: str, place: Any) -> Lexeme:
-    """Where neither the longest nor the shortest match is taken: ``whole``, the texts that are taken as a whole."""
+    """For a pattern that takes neither the longest nor the shortest match. ``whole``: the texts that are taken as a
+    whole."""
     try:
         whole._lower(_core.Builder())
     except GuiderailError as error:
@@ -183,7 +184,7 @@ def lexeme_of_constraint(
 
 
 def lexeme_of_part(name: str, constraint: Constraint, shown: str, place: Any) -> Lexeme:
-    """The lexeme of a whole constraint, as a JSON Schema or a special token: a language of its own."""
+    """The lexeme of a whole constraint, such as a JSON Schema or a special token: a separate language."""
     lexeme = Lexeme(name, constraint, False, (-_FOREMOST, 0, 0, name), priority=_FOREMOST, nested=True)
     facts = ConstraintFacts()
     try:

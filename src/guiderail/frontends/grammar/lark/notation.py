@@ -1,8 +1,8 @@
 """Reads texts in Lark's notation into the trees that Lark's own parser makes of them, in a tenth of the time.
 
-Lark reads grammars by an LALR parser of its own, whose tables are made in each process. The same trees are made here
-by recursive descent. What is not of the usual form, faults among it, is left to Lark, which has the messages; so are
-versions of Lark with another notation.
+Lark reads grammars with an LALR parser of its own, whose tables each process builds anew. This module makes the same
+trees by recursive descent. Texts of an unusual form, including faulty ones, are left to Lark, which has the messages;
+and so are versions of Lark with another notation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = ["grammar_builder"]
 
-_NOTATION = "e852eff4c6290c7b"  # of the notation that is read here
+_NOTATION = "e852eff4c6290c7b"  # versions with the notation that is read here
 _DEEPEST = 40  # nested parentheses
 
 # Comments and blanks are consumed as a whole: a look-ahead prevents backtracking into them.
@@ -53,7 +53,7 @@ _STRINGS = _token(STRING=_STRING)
 
 
 class _Unusual(Exception):
-    """Lark itself shall read the text."""
+    """Lark itself must read the text."""
 
 
 class _Notation:
@@ -178,7 +178,7 @@ class _Notation:
         return tree("import", children)
 
     def expansions(self, end: str, depth: int = 0) -> Any:
-        """Alternatives up to the token ``end``, which is read."""
+        """Alternatives up to and including the token ``end``."""
         if depth > _DEEPEST:
             raise _Unusual
         tree, text, atom = self.tree, self.text, _ATOM
@@ -238,7 +238,7 @@ class _Notation:
         return tree("value", [tree("literal", [token(kind, word)])])
 
     def repeated(self, part: Any) -> Any:
-        """With the operator after it."""
+        """The item with the operator after it."""
         found = _AFTER.match(self.text, self.at)
         if found is None:
             return part
@@ -259,13 +259,13 @@ def _tree(text: str, lark: Any) -> Any:
     """The tree of a grammar, as Lark's ``_parse_grammar`` makes it.
 
     Raises:
-        _Unusual: it is for Lark to read.
+        _Unusual: Lark must read it.
     """
     return _Notation(text, lark).run()
 
 
 def _sound(builder: Any, lark: Any) -> bool:
-    """Whether everything that Lark's ``validate`` checks surely holds, in one walk through the trees."""
+    """Whether everything that Lark's ``validate`` checks certainly holds, in one walk through the trees."""
     known, tree, symbol = builder._definitions, lark.Tree, lark.Symbol
     for definition in known.values():
         parameters = definition.params

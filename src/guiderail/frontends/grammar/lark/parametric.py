@@ -66,7 +66,7 @@ class WrittenOut:
     places: list[tuple[int, bool]] = field(default_factory=list)  # … where they are from, and whether they are copies
 
     def place(self, offset: int) -> int:
-        """The place in the source of an offset in the new text."""
+        """The position in the source of an offset in the new text."""
         i = max(bisect_right(self.starts, offset) - 1, 0)
         if not self.starts:
             return offset
@@ -222,7 +222,7 @@ class _Writer:
         self.put("\n", end)
 
     def name(self, rule: str, value: int) -> str:
-        """The name of a rule with a value; it is written if it was not."""
+        """The name of a rule with a value. Writes the rule if it is new."""
         known = self.instances.get((rule, value))
         if known is None:
             if len(self.instances) >= _MOST or self.size > _LONGEST:
@@ -363,7 +363,7 @@ class _Expressions:
         return made
 
     def made(self, word: str, start: int, depth: int) -> Condition:
-        """The condition of this name; its arguments follow."""
+        """The condition of this name, whose arguments follow."""
         if word in ("and", "or"):
             one = self.condition(depth + 1)
             self.expect(",")
@@ -396,7 +396,7 @@ class _Expressions:
 
 
 def _counted(word: str, low: int, length: int) -> Value:
-    """Bits that go up or down by one, up to their last value."""
+    """A field of bits that counts up or down, and stops at its last value."""
     mask = (1 << length) - 1
     if word == "incr":
         return lambda p: p if p >> low & mask == mask else p + (1 << low)

@@ -60,11 +60,11 @@ class Pattern:
 
     @property
     def key(self) -> tuple[str, str, frozenset[str]]:
-        """Equal for equal patterns."""
+        """The same key for equal patterns."""
         return self.type, self.value, self.flags
 
     def to_regexp(self) -> str:
-        """As a regular expression, including flags."""
+        """The pattern as a regular expression, including its flags."""
         text = re.escape(self.value) if self.type == "str" else self.value
         for flag in self.flags:
             text = f"(?{flag}:{text})"
@@ -102,7 +102,7 @@ class RegexPattern(Pattern):
 
     @property
     def widths(self) -> tuple[int, int]:
-        """The fewest and the most characters."""
+        """The fewest and the most characters that it matches."""
         if self._widths is None:
             self._widths = _widths(self.to_regexp())
         return self._widths
@@ -135,7 +135,7 @@ def _widths(text: str) -> tuple[int, int]:
 
 
 def joined(alternatives: list[Pattern]) -> Pattern:
-    """One of several, the longest first."""
+    """A pattern for one of several texts, the longest first."""
     if len(alternatives) == 1:
         return alternatives[0]
     order = sorted(alternatives, key=lambda one: (-one.max_width, -one.min_width, -len(one.value)))

@@ -81,11 +81,11 @@ class Parts(NamedTuple):
 
 
 class _Unusual(Exception):
-    """It is not for this module to read the text."""
+    """The text is not for this module to read."""
 
 
 def quick(text: str) -> Parts | None:
-    """Reads a grammar; None: it is of another form, or faulty."""
+    """Reads a grammar; None: it has another form, or is faulty."""
     if "\r" in text or "\f" in text or str(UNBOUNDED) in text:
         return None
     try:
@@ -201,7 +201,7 @@ class _Reader:
             raise _Unusual
 
     def parameters(self, i: int, end: int, found: list[str]) -> int:
-        """The names of parameters up to ``}``; the index after it."""
+        """The names of parameters up to ``}``, and the index after it."""
         tokens = self.tokens
         while i + 1 < end:
             if not _RULE.fullmatch(tokens[i]) or tokens[i] in found:
@@ -281,7 +281,7 @@ class _Reader:
         return found
 
     def alternatives(self, i: int, end: int, depth: int) -> tuple[Pattern, int]:
-        """Alternatives of patterns up to a closing bracket or the end; the index there."""
+        """Alternatives of patterns up to a closing bracket or the end, and the index there."""
         if depth > _DEEPEST:
             raise _Unusual
         tokens = self.tokens
@@ -425,8 +425,10 @@ class _Rules:
         return found
 
     def alternatives(self, i: int, depth: int) -> tuple[Expression, int]:
-        """Alternatives up to a closing bracket or the end of the line; the index there. ``depth``: of their node in
-        Lark's tree."""
+        """Alternatives up to a closing bracket or the end of the line, and the index there.
+
+        ``depth``: the depth of their node in Lark's tree.
+        """
         if depth > 5 * _DEEPEST:
             raise _Unusual
         tokens, known, given, pending = self.reader.tokens, self.known, self.given, self.pending
@@ -492,7 +494,7 @@ class _Rules:
             parts.append(item)
 
     def deeper(self, since: int) -> None:
-        """What was found since then lies one level deeper."""
+        """Marks that everything found since then lies one level deeper."""
         pending = self.pending
         for k in range(since, len(pending)):
             pending[k] = pending[k]._replace(height=pending[k].height - 1)

@@ -57,8 +57,9 @@ class Reading:
     _compile: Callable[[], Any] | None
 
     def conflicts(self) -> list[str]:
-        """One sentence for each place where Lark's LALR parser accepts less than the grammar says. Computed on
-        request.
+        """One sentence for each place where Lark's LALR parser accepts less than the grammar says.
+
+        Computed on request.
         """
         from guiderail.frontends.grammar.lark.conflicts import conflicts
 
@@ -103,7 +104,7 @@ class Reader:
 
     @cached_property
     def spans(self) -> dict[str, syntax.Span]:
-        """Where rules and terminals are defined."""
+        """Where the rules and terminals are defined."""
         found: dict[str, syntax.Span] = {}
         for statement in self.statements:
             if statement.name is not None:
@@ -112,7 +113,7 @@ class Reader:
 
     @cached_property
     def uses(self) -> dict[str, dict[str, syntax.Span]]:
-        """The names in the body of each definition, with their first positions; by ``""``: in directives."""
+        """The names in the body of each definition, with their first positions; under ``""``, those in directives."""
         found: dict[str, dict[str, syntax.Span]] = {}
         for statement in self.statements:
             if statement.name is None:
@@ -132,7 +133,7 @@ class Reader:
         return {"source": self.source, "span": span} if span is not None else {}
 
     def use(self, name: str) -> syntax.Span | None:
-        """The first place of a name outside of its own head."""
+        """The first position of a name outside of its own head."""
         name = self.rewritten.renamed.get(name, name)
         return next((uses[name] for uses in self.uses.values() if name in uses), self.spans.get(name))
 
@@ -228,7 +229,7 @@ class Reader:
             self.rewritten.embedded[name] = Bounded(name, what.tokens, Attributes(stop=what.stop))
 
     def part(self, name: str) -> Constraint:
-        """What a declared terminal stands for."""
+        """What a declared terminal represents."""
         what = self.rewritten.embedded.get(name) or self.constraints[name]
         find = self.reference(())
         if isinstance(what, Bounded):
@@ -347,7 +348,7 @@ class Reader:
         )
 
     def lines(self, known: set[str]) -> syntax.Indentation | None:
-        """The indentation, with those brackets that the grammar has."""
+        """The indentation, with those brackets that the grammar contains."""
         lines, renamed = self.indentation, self.rewritten.renamed
         if lines is None:
             return None
@@ -386,7 +387,7 @@ class Reader:
 
 
 def once_ignored(rules: dict[str, Rule], lexer: syntax.Lexer) -> tuple[dict[str, Rule], syntax.Lexer]:
-    """The grammar with ignored text written out: at most one such text after each terminal."""
+    """The grammar with ignored text written out: at most one after each terminal."""
     if not lexer.ignore:
         return rules, lexer
     terminals = {terminal.name for terminal in lexer.terminals} - lexer.ignore

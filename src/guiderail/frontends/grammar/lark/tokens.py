@@ -1,4 +1,4 @@
-"""The text of a grammar as tokens and statements: enough to find places, and what Lark itself does not read."""
+"""The text of a grammar as tokens and statements: enough to locate things, and what Lark itself does not read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Statement:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a grammar, including line breaks; any other character is a mark."""
+    """All tokens of a grammar, including line breaks. Any other character is a token of its own."""
     found = []
     new = tuple.__new__  # twice as fast as calling the class
     for m in _TOKEN.finditer(text):

@@ -62,8 +62,8 @@ def grammar_text(name: str, **options: Any) -> str:
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in known.options:
-            said = f"has {', '.join(known.options)}" if known.options else "has no options"
-            raise CompileError(f"the grammar {name!r} has no option {option!r}; it {said}", code="bad-option")
+            options_words = f"has {', '.join(known.options)}" if known.options else "has no options"
+            raise CompileError(f"the grammar {name!r} has no option {option!r}; it {options_words}", code="bad-option")
     text = _read(known.file)
     if given and known.change is not None:
         text = known.change(text, **given)

@@ -109,7 +109,7 @@ class FormatTexts(Constraint):
 
 @cached(64)
 def _written(format: FormatTexts) -> bytes:
-    """Its expression as a program file, which is faster to read than to build."""
+    """The expression as a program file, which is faster to read than to build."""
     found = FORMATS[format.name]
     made = (found.wide if format.wide and found.wide is not None else found.narrow)()
     builder = _core.Builder(records=True)

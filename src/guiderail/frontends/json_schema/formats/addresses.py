@@ -38,7 +38,7 @@ class Ipv6(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         group, colon, dotted = b.repeat(b.byte_class(_HEX), 1, 4), b.literal(b":"), Ipv4()._lower(b)
-        # by how many of eight groups there are, "::" counted as one: what may follow a group, and a colon after it
+        # by the number of groups so far, of eight, with "::" as one: what may follow a group, and a colon after it
         gapped: list[int] = [b.EPSILON] * 9  # "::" was read
         begun: list[int] = [b.EMPTY] * 9
         for n in range(7, 0, -1):

@@ -95,14 +95,14 @@ class _Clock:
             return self.concat(second, b.union(offsets))
 
         def branches(low: int, high: int, back: list[int], same: list[int], following: list[int], at: int) -> int:
-            """``low`` of the clock where the offset ahead has the same digit, ``high`` where it has the next."""
+            """``low``: the clock, if the offset ahead has the same digit; ``high``: if it has the next one."""
             if not ahead:
                 return self.concat(b.union([low, high]), tail(back[at]))
             first = self.concat(low, tail(back[at], same[at]) if behind else tail(same[at]))
             rest = [x[at] for x in (back, following) if x and x[at] != b.EMPTY]
             return b.union([first, self.concat(high, tail(*rest))]) if rest else first
 
-        # the last minute of an hour goes with the next hour of the offset, any other with the same one
+        # the last minute of an hour belongs to the next hour of the offset, any other to the same hour
         minutes = self.concat(self.colon, two_digits)
         early = b.union([self.concat(b.byte_class(b"01234"), digit), self.concat(one[5], b.byte_class(b"012345678"))])
         back = [self.concat(b.literal(b"-%02d" % (23 - h)), minutes) for h in range(24)] if behind else []
@@ -114,7 +114,7 @@ class _Clock:
         ]
         of_hour = b.union([self.concat(one[t], b.union(hours[10 * t : 10 * t + 10])) for t in range(3)])
 
-        # the last minute of ten goes with the next tens
+        # the last minute of ten belongs to the next tens
         signed = [self.concat(b.literal(sign), before) for sign in (b"-", b"+")]
         back = [self.concat(signed[0], one[5 - t], digit) for t in range(6)]
         same = [self.concat(signed[1], one[t], digit) for t in range(6)]

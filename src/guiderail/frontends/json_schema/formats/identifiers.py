@@ -27,5 +27,5 @@ def relative_json_pointer() -> Constraint:
 
 
 def relative_json_pointer_shifted() -> Constraint:
-    """With the shift of an array index (``0-1/name``), which later drafts of relative pointers know."""
+    """With an index shift (``0-1/name``), which later drafts of relative pointers define."""
     return made(rf"{_INTEGER}(?:[+-]{_INTEGER})?(?:{_POINTER}|\#)")

@@ -68,11 +68,11 @@ class _Labels:
         return self.b.char_class(chars)
 
     def without(self, *parts: int) -> int:
-        """Texts in which this sequence of parts is nowhere."""
+        """Texts that contain this sequence of parts nowhere."""
         return self.b.complement(self.b.concat([self.any, *parts, self.any]))
 
     def after(self, chars: CharSet, before: int) -> int:
-        """Texts where ``before`` ends in front of each of these characters."""
+        """Texts in which ``before`` ends in front of each of these characters."""
         b = self.b
         return b.complement(b.concat([b.complement(b.concat([self.any, before])), self.one(chars), self.any]))
 
@@ -132,7 +132,7 @@ class _Labels:
         return [allowed, *(self.without(pair) for pair in disorder + composed)]
 
     def lengths(self) -> int:
-        """For each length the windows that allow it: one count a length, and none in the windows."""
+        """For each length, the windows that allow it: one count for each length, and none within the windows."""
         b, any_char = self.b, self.b.char_class(ANY)
         lengths = sorted({most for *_, most in _idna.WINDOWS})
         return b.union([b.intersection([b.repeat(any_char, 1, most), self.within(most)]) for most in lengths])
@@ -188,7 +188,7 @@ class _Labels:
         neutral, nsm = _set(_idna.BIDI_NEUTRAL) | _one(45), _set(_idna.BIDI_NSM)
         left = _valid() - rtl - arabic - european - neutral - nsm
         marks = b.repeat(one(nsm), 0)
-        # characters whose context asks for one that is written from the left
+        # characters whose context requires one that is written from the left
         out_of_place = CharSet([(c, c) for c in (_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)])
         from_right = b.intersection([
             b.repeat(one((rtl | arabic | european | neutral | nsm) - out_of_place), 1),

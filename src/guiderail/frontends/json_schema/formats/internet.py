@@ -43,7 +43,7 @@ def labels(b: _core.Builder, *, coded: bool) -> int:
     hyphen = b.literal(b"-")
 
     def rest(most: int) -> int:
-        """Nothing, or up to ``most`` characters, the last of which is no hyphen."""
+        """Nothing, or up to ``most`` characters, the last of which is not a hyphen."""
         return b.repeat(b.concat([b.repeat(ldh, 0, most - 1), alnum]), 0, 1)
 
     if coded:
@@ -82,8 +82,8 @@ def hostname() -> Constraint:
 def hostname_wide() -> Constraint:
     """Host names with any ``xn--`` label.
 
-    Such a label must be the Punycode of a valid international label (RFC 5890), which is a matter of arithmetic
-    that no automaton of a bearable size can do: ``hostname`` lies below the format, this above it.
+    Such a label must be the Punycode of a valid international label (RFC 5890). This takes arithmetic that no automaton
+    of reasonable size can do. So ``hostname`` is a subset of the format, and this is a superset.
     """
     return domain()
 
@@ -101,7 +101,7 @@ def domain() -> Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Mailbox(Constraint):
-    """See ``email``. The first character of every part says what comes next, which makes masks cheap."""
+    """See ``email``. The first character of each part decides what comes next, which makes masks cheap."""
 
     def _lower(self, b: _core.Builder) -> int:
         hyphen, some = b.repeat(b.literal(b"-"), 1), b.repeat(b.char_class(_alnum()), 1)

@@ -130,7 +130,7 @@ class _Parts:
         three = b.concat([one, one, one])
 
         def beyond(v: int) -> int:
-            """``\\uHHHH`` whose first digit is greater than ``v``."""
+            """``\\uHHHH`` with a first digit greater than ``v``."""
             plain = bytes({ord(c) for w in range(v + 1, 16) if w != 13 for c in f"{w:x}{w:X}"})
             cases = [b.concat([b.byte_class(plain), three])]
             if v < 13:
@@ -200,7 +200,7 @@ class _Parts:
         cases = [number, b.concat([number, comma])]
         digits = [bytes([c]) for c in b"0123456789"]
         units = [b.concat([self.text(d), comma]) for d in digits]
-        for d in range(10):  # m,n with as many digits: one, or two with the tens apart, or two with the same tens
+        for d in range(10):  # m,n with equally many digits: one; or two with different tens; or two with the same tens
             upwards = b.byte_class(b"0123456789"[d:])
             cases.append(b.concat([units[d], upwards]))
             if d:  # the tens of a number of two digits
@@ -230,7 +230,7 @@ class _Parts:
         looking = b.choice([b"(?=", b"(?!", b"(?<=", b"(?<!"])
 
         def loop(terms: int, numbered: int) -> int:
-            """Any number of terms; after ``\\0`` and back-references to ``numbered`` groups stands no digit."""
+            """Any number of terms; no digit follows ``\\0`` or a back-reference to one of the ``numbered`` groups."""
             names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
             references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
             other = b.concat([references, b.union([terms, quantifier])])

@@ -51,7 +51,7 @@ class _Uri(Constraint):
             return _set(extra, international=self.international, private=private and self.international)
 
         def run(extra: str, private: bool = False) -> int:
-            """Any number of characters, encoded ones too."""
+            """Any number of characters, including encoded ones."""
             plain = b.repeat(b.char_class(chars(extra, private)), 0)
             return b.concat([plain, b.repeat(b.concat([encoded, plain]), 0)])
 
@@ -111,12 +111,12 @@ def uri_reference() -> Constraint:
 
 
 def iri() -> Constraint:
-    """``IRI``."""
+    """An ``IRI``."""
     return _Uri(True, False)
 
 
 def iri_reference() -> Constraint:
-    """``IRI-reference``."""
+    """An ``IRI-reference``."""
     return _Uri(True, True)
 
 

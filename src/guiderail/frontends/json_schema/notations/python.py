@@ -113,7 +113,7 @@ class PythonLowering(Lowering):
         return self.builder.union([part for part in parts if part != self.builder.EMPTY])
 
     def _call(self, name: str, cell: ObjectCell, level: int) -> int:
-        """``name(a=…, b=…)``: from the last argument to the first, with and without one written before."""
+        """``name(a=…, b=…)``: from the last argument to the first, with and without an argument before it."""
         b = self.builder
         comma, first = self._punctuation(level)
         after, alone = b.EPSILON, b.EPSILON  # what may follow an argument; what may follow the parenthesis
@@ -137,7 +137,7 @@ class PythonLowering(Lowering):
         return rule
 
     def _punctuation(self, level: int) -> tuple[int, int]:
-        """Between two arguments, and before the first."""
+        """The separator between two arguments, and what precedes the first."""
         b, options = self.builder, self.notation.options
         comma = self.notation.object(level).comma
         if options.layout != "indented":

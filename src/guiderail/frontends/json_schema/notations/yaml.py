@@ -186,7 +186,9 @@ class YamlLowering(Lowering):
         parts = [self._spaced(scalars, level)]
         if self.depths is None or level >> 1 < self.depths:
             for array in shape.arrays:
-                if array.unique or array.repeated:  # equal items are known by their texts: these have one each
+                if (
+                    array.unique or array.repeated
+                ):  # equal items are recognized by their texts, of which each has only one
                     parts.append(self._spaced(self.flow.array(array, level >> 1), level))
                 else:
                     parts.append(self.array(array, level))
@@ -204,7 +206,7 @@ class YamlLowering(Lowering):
 
 
 def _writable(lowering: Lowering, cell: ObjectCell) -> ObjectCell:
-    """Without the keys that would not be read back."""
+    """Without the keys that would not be read back as written."""
     if isinstance(cell, Vote):
         names = {name for part in cells_of(cell.formula) for name in part.named if _ESCAPED.search(name)}
         safe = ObjectCell(dict.fromkeys(sorted(names), FALSE), TRUE, rules=(KeyRules(((_keys(), TRUE),), FALSE),))

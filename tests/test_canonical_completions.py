@@ -1,0 +1,154 @@
+"""Canonical spelling where a text has far to go: a token is allowed if and only if a completion follows it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import string
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+from canonical_support import BYTES, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
+from guiderail import Vocabulary
+
+pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
+
+WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+
+
+def random_merges(letters: str, count: int, longest: int, rng: random.Random) -> list[tuple[str, str]]:
+    """Merges of tokens that are there, each text by one, some of them worth more than those of their parts."""
+    tokens, made = list(letters), []
+    while len(made) < count:
+        left, right = rng.choice(tokens), rng.choice(tokens)
+        if left + right not in tokens and len(left + right) <= longest:
+            tokens.append(left + right)
+            made.append((left, right))
+    if rng.random() < 0.5:
+        rng.shuffle(made)
+    return made
+
+
+BOUNDED = {
+    "one class": ("[ab]{7,8}", lambda: _texts(["ab"] * 7, ["ab"] * 8)),
+    "quoted": ('"[ab]{5}"(,"b{3}")?', lambda: _texts(['"', *["ab"] * 5, '"'], ['"', *["ab"] * 5, '"', *',"bbb"'])),
+    "words": ("([ab]{3}1){2}", lambda: _texts([*["ab"] * 3, "1"] * 2)),
+    "one end": ("[ab]{6}(a|b1)", lambda: _texts(["ab"] * 6 + ["a"], ["ab"] * 6 + ["b", "1"])),
+}
+
+
+def _texts(*choices: list[str]) -> list[str]:
+    return ["".join(text) for each in choices for text in itertools.product(*each)]
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+@pytest.mark.parametrize("seed", range(6))
+def test_masks_of_bounded_texts_are_those_of_all_spellings(kind: str, seed: int) -> None:
+    pattern, texts = BOUNDED[kind]
+    rng = random.Random(f"{kind}{seed}")
+    merges = random_merges('ab1",', rng.randrange(4, 16), 4, rng)
+    v = vocabulary(tokenizer(b'ab1",', merges, levels(WORDS) if seed % 2 else BYTES))
+    wanted = [tuple(tokens) for text in texts() if (tokens := spelled(v, text)) is not None]
+    following: dict[tuple[int, ...], set[int]] = {}
+    for tokens in wanted:
+        for n in range(len(tokens)):
+            following.setdefault(tokens[:n], set()).add(tokens[n])
+    guide = gr.compile(gr.regex(pattern), v, canonical=True, cache=False)
+    for start in [(), *rng.sample(sorted(following), min(120, len(following)))]:
+        matcher = guide.matcher()
+        assert all(matcher.accept_token(token) for token in start), start
+        assert {t for t in mask_of(matcher) if v.is_text(t)} == following[start], start
+
+
+@pytest.fixture(scope="module")
+def large() -> Vocabulary:
+    """More tokens may follow each other than a search looks at: all pairs of letters are tokens, and most triples."""
+    rng = random.Random(3)
+    letters = string.ascii_lowercase
+    pairs = ["".join(pair) for pair in itertools.product(letters, repeat=2)]
+    rng.shuffle(pairs)
+    triples = [(pair, letter) for pair in pairs for letter in rng.sample(letters, 14)]
+    merges = [*((pair[0], pair[1]) for pair in pairs), *triples]
+    return vocabulary(tokenizer((letters + '" ,').encode(), merges, levels(WORDS)))
+
+
+def completes(guide: gr.Guide, token: int) -> bool:
+    """Is there an end after this token, and do the tokens up to it spell a text?"""
+    v, matcher = guide.vocabulary, guide.matcher()
+    assert matcher.accept_token(token)
+    while not matcher.is_accepting():
+        needed = matcher.least_tokens()
+        assert needed is not None
+        mask: Any = gr.allocate_token_bitmask(1, v.size)
+        matcher.fill_next_token_bitmask(mask, 0, needed)
+        allowed = [t for t in range(v.token_count) if int(mask[0, t >> 5]) >> (t & 31) & 1]
+        assert any(matcher.accept_within(t, needed) for t in allowed)
+    return is_spelled(v, [t for t in matcher.history() if v.is_text(t)])
+
+
+LONG = {"letters": ("", "[a-z]{40,60}", ""), "quoted": ('"', "[a-z]{30,60}", '"'), "exactly": ("", "[a-z]{45}", "")}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_texts_of_one_piece(kind: str, large: Vocabulary) -> None:
+    before, middle, after = LONG[kind]
+    guide = gr.compile(gr.regex(before + middle + after), large, canonical=True, cache=False)
+    matcher = guide.matcher()
+    if before:
+        assert matcher.accept_token(large.core.find(before.encode()))
+    allowed = mask_of(matcher)
+    rng = random.Random(kind)
+    words = [t for t in range(large.token_count) if large.is_text(t) and large.token_bytes(t).isalpha()]
+    assert len(words) > 4096
+    begun: set[int] = set()
+    for _ in range(3000):
+        text = before + "".join(rng.choices(string.ascii_lowercase, k=45)) + after
+        begun.add(large.encode(text)[len(before)])
+    assert begun <= allowed
+    assert not {t for t in allowed if large.is_text(t)} - set(words)
+    if not before:
+        for token in rng.sample(sorted(allowed), 40):
+            assert completes(guide, token), large.token_bytes(token)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_texts_are_accepted_as_they_are_spelled(kind: str, large: Vocabulary) -> None:
+    before, middle, after = LONG[kind]
+    guide = gr.compile(gr.regex(before + middle + after), large, canonical=True, cache=False)
+    rng = random.Random(kind)
+    for _ in range(6):
+        tokens = large.encode(before + "".join(rng.choices(string.ascii_lowercase, k=45)) + after)
+        matcher = guide.matcher()
+        for token in tokens:
+            allowed = mask_of(matcher)
+            assert token in allowed
+            for other in rng.sample(range(large.token_count), 20):
+                assert (matcher.validate([other]) == 1) == (other in allowed)
+            assert matcher.accept_token(token)
+        assert matcher.is_accepting()
+
+
+def test_masks_that_come_again_are_the_same(large: Vocabulary) -> None:
+    """Of matchers that take turns, after a rollback and in a second text: as a guide that knows nothing makes them."""
+    pattern = gr.regex('("[a-z]{3,9}", ?){2,}')
+    rng = random.Random(11)
+    texts = ["".join(f'"{"".join(rng.choices("abcxyz", k=5))}",{" " * (i % 2)}' for i in range(4)) for _ in range(3)]
+    guide = gr.compile(pattern, large, canonical=True, cache=False)
+    for _ in range(2):
+        rows = [(guide.matcher(), large.encode(text)) for text in texts]
+        for step in range(max(len(tokens) for _, tokens in rows)):
+            for matcher, tokens in rows:
+                if step >= len(tokens):
+                    continue
+                mask = mask_of(matcher)
+                fresh = gr.compile(pattern, large, canonical=True, cache=False).matcher()
+                assert all(fresh.accept_token(token) for token in tokens[:step])
+                assert mask == mask_of(fresh), tokens[:step]
+                other = rng.choice(sorted(t for t in mask if large.is_text(t)))
+                assert matcher.accept_token(other)
+                matcher.rollback(1)
+                assert mask == mask_of(matcher)
+                assert tokens[step] in mask
+                assert matcher.accept_token(tokens[step])
