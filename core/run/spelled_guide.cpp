@@ -1,0 +1,73 @@
+// Guides of texts in canonical spelling.
+#include <cstring>
+
+#include "run/mask_making.hpp"
+#include "run/spelled.hpp"
+
+namespace guiderail {
+
+void Guide::require(std::shared_ptr<Spelling> spelling) {
+  if (&spelling->vocabulary() != vocabulary_.get())
+    throw Error("program-bound", "this spelling serves another vocabulary");
+  spelling_ = std::move(spelling);
+  const std::shared_ptr<Program> program = this->program();
+  if (needed(*program, Position{root_}, true) == kInf)
+    throw Error("unsatisfiable",
+                "no text of the constraint was found that the tokenizer spells as tokens of its own; leave canonical "
+                "out, or let the constraint match more");
+}
+
+SpelledTexts& Guide::spelled(Program& program) const {
+  std::lock_guard lock(mutex_);
+  if (!program.spelled_) program.spelled_ = std::make_shared<SpelledTexts>(program, spelling_);
+  return *program.spelled_;
+}
+
+bool Guide::may_end(Program& program, const Position& at) const {
+  return program.accepting(at.state) && (!spelling_ || spelling_->may_end(at.spelled));
+}
+
+Position Guide::advance(Program& program, const Position& at, u32 token) const {
+  if (!spelling_) return {advance(program, at.state, token)};
+  token = spelling_->inward(token);
+  if (token == Spelling::kNoToken) return {};
+  const Spelling::State spelled = spelling_->next(at.spelled, token);
+  if (spelled.dead()) return {};
+  const Position next{advance(program, at.state, token), spelled};
+  return next.state != kEmpty && this->spelled(program).allows(*this, at, token, next) ? next : Position{};
+}
+
+bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const {
+  if (!spelling_) return fill(program, at.state, stops, out);
+  return fill_within(program, at, stops, kInf, out);
+}
+
+bool Guide::fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget,
+                        u32* out) const {
+  if (!spelling_) return fill_within(program, at.state, stops, budget, out);
+  SpelledTexts& texts = spelled(program);
+  const bool known = budget == kInf && texts.recall(at.state, at.spelled, out);
+  if (!known) fill(program, at.state, {}, out);
+  if (budget != kInf) {
+    const u32 needed = this->needed(program, at, false);
+    if (needed > budget)
+      throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
+                                          " tokens or more, as far as the search found, but the budget is " +
+                                          std::to_string(budget));
+  }
+  if (budget == 0)
+    std::memset(out, 0, vocabulary_->words() * 4);
+  else if (!known)
+    texts.restrict(*this, at.state, at.spelled, budget == kInf ? kInf : budget - 1, out);
+  spelling_->outward(out);
+  if (may_end(program, at))
+    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+  return true;
+}
+
+u32 Guide::needed(Program& program, const Position& at, bool thorough) const {
+  if (!spelling_) return needed(program, at.state, thorough);
+  return may_end(program, at) ? 0 : spelled(program).needed(*this, at.state, at.spelled);
+}
+
+}  // namespace guiderail
