@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 CHECK = ["-fsyntax-only"]
 OBJECT = ["-O0", "-c"]  # zig's driver cannot check only the syntax
 ZIG = [sys.executable, "-m", "ziglang", "c++", "-target"]
+DEFINED = ["-DGUIDERAIL_BUILDS", '-DGUIDERAIL_VERSION="0"']  # as core/capi/CMakeLists.txt does
 COMPILERS = {
     "gcc": ["g++", *CHECK, "-Wno-restrict"],
     "clang": ["clang++", *CHECK],
@@ -54,7 +55,8 @@ def missing(name: str, command: list[str], folder: str) -> str | None:
 def compile_one(command: list[str], source: Path, folder: str, number: int) -> str:
     """Compiles one file and returns the compiler's messages, an empty text if there are none. Warnings are errors."""
     out = ["-o", str(Path(folder, f"{number}.o"))] if "-c" in command else []
-    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "core"), "-I", str(ROOT / "include")]
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", *DEFINED]
+    flags += ["-I", str(ROOT / "core"), "-I", str(ROOT / "include")]
     done = subprocess.run([*command, *flags, *out, str(source)], capture_output=True, text=True, check=False)
     return (done.stderr or f"{command[0]} failed") if done.returncode else ""
 
