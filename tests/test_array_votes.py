@@ -18,15 +18,17 @@ from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema import algebra, array_votes
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.support.work import MAX_STEP_WORK
 
 
 def program(schema: Any, late: bool = False, **options: Any) -> _core.Program:
-    """A schema compiled; late: so that no two conditions on an array are multiplied."""
+    """A schema compiled; late: no two conditions on an array are multiplied, so whole texts take more steps to read."""
     with pytest.MonkeyPatch.context() as patch:
         if late:
             patch.setattr(algebra, "MOST_CELLS", 0)
             patch.setattr(array_votes, "MOST_STATES", 0)
-        return build_program(JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options)))
+        constraint = JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options))
+        return build_program(constraint, max_step_work=2 * MAX_STEP_WORK if late else MAX_STEP_WORK)
 
 
 def takes(made: _core.Program, text: str) -> bool:
