@@ -1,5 +1,5 @@
 // Texts cut into terminals by a contextual lexer, and read by a grammar of terminals (see lexing.cpp). Some of the
-// terminals may be identifiers, which choose the values of variables (see bindings.cpp).
+// terminals may be identifiers, which choose the values of variables (see identifiers.cpp).
 #pragma once
 
 #include <deque>

@@ -9,7 +9,7 @@
 // Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
 // with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
 // asked in a form that is cut short, which many places share, and in full only where the short form cannot tell. With
-// identifiers, the short form is first asked without the values of variables (see lexed/bindings.cpp).
+// identifiers, the short form is first asked without the values of variables (see lexed/identifiers.cpp).
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
