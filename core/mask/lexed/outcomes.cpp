@@ -171,7 +171,7 @@ bool MaskBuilder::goes_on_with_identifiers(u32 bundle) {
   });
 }
 
-// Continuations with identifiers, but for those that no token of the bundle goes on with. kNotKnown: some, which the
+// Continuations with identifiers, except those that no token of the bundle continues. kNotKnown: some, which the
 // values of variables tell.
 std::vector<u32> MaskBuilder::identifier_continuations(u32 bundle, u32 identifiers) {
   std::vector<u32> found;
