@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import guiderail as gr
+from guiderail import _core
 
-SOURCE = Path(gr.__file__).parent.parent
 STUBS = Path(__file__).parent / "stubs"  # packages that engines import and text models do not use
 ENTRY_POINTS = """\
 [vllm.general_plugins]
@@ -53,6 +53,18 @@ def own_dependencies() -> list[str]:
     return [needed for needed in metadata.requires("guiderail") or [] if "extra ==" not in needed]
 
 
+def link_package(folder: Path) -> None:
+    """Makes a package of links to guiderail's sources and to the core that is compiled already.
+
+    The core lies beside the sources or, after ``pip install --editable``, in the folder of installed packages.
+    """
+    folder.mkdir()
+    for file in (*Path(gr.__file__).parent.iterdir(), Path(_core.__file__)):
+        link = folder / file.name
+        if file.name != "__pycache__" and not link.is_symlink():
+            link.symlink_to(file)
+
+
 def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
     """The interpreter of an environment with an engine in it and guiderail's source beside it.
 
@@ -75,8 +87,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
                 check=True, capture_output=True, text=True,
             ).stdout.strip()
         )  # fmt: skip
-        # As `pip install --editable` would leave it, without compiling the core again.
-        (site / "guiderail.pth").write_text(f"{SOURCE}\n")
+        link_package(site / "guiderail")
         info = site / "guiderail-0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guiderail\nVersion: 0\n")
