@@ -164,20 +164,21 @@ bool Lexed::pass_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   };
   if (!lexer.indentation) return read(terminal);
   const Indentation& lines = *lexer.indentation;
-  Layout at = layouts_.values[place.layout];
   if (terminal != lines.newline) {
     auto among = [&](const std::vector<u32>& list) {
       return std::find(list.begin(), list.end(), terminal) != list.end();
     };
-    if (among(lines.opening))
+    const bool opens = among(lines.opening);
+    if (!opens && !(among(lines.closing) && layouts_.values[place.layout].brackets > 0)) return read(terminal);
+    Layout at = layouts_.values[place.layout];
+    if (opens)
       ++at.brackets;
-    else if (among(lines.closing) && at.brackets > 0)
-      --at.brackets;
     else
-      return read(terminal);
+      --at.brackets;
     place.layout = layout_id(std::move(at));
     return read(terminal);
   }
+  Layout at = layouts_.values[place.layout];
   if (at.brackets > 0) return true;
   if (!at.columns.empty() && at.columns[0] == kAnyColumn) {
     place.parse = unknown();

@@ -277,6 +277,9 @@ class MaskBuilder {
   void begin_taking();
   void take(Piece& piece, Sum& to);
   void take(u32 outcome, Sum& to);
+  bool take_flat(u32 outcome, Sum& to);
+  struct Flat;
+  bool flatten(u32 outcome, Flat& to);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
   Id begun(Id e);
   void forget_pieces();
@@ -421,10 +424,11 @@ class MaskBuilder {
     const u32 from = id ? outcome_ends_[id - 1] : 0;
     return {outcome_words_.data() + from, outcome_ends_[id] - from};
   }
-  std::vector<u32> pending_;                                        // outcomes that are being made
-  std::vector<u8> open_{0};                                         // outcomes with places of which more must be known
-  std::unordered_map<std::array<u32, 3>, u32, KeyHash> positions_;  // parse, layout, how -> number
-  std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;     // lexer, terminal, column -> number
+  std::vector<u32> pending_;                                     // outcomes that are being made
+  std::vector<u8> open_{0};                                      // outcomes with places of which more must be known
+  FlatMap<> positions_;                                          // parse, layout -> number
+  FlatMap<> exact_positions_;                                    // position, how -> number, of exact_outcomes_ alone
+  std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;  // lexer, terminal, column -> number
   std::deque<Transition> transitions_;
   FlatMap<> transition_ids_;                  // ending, position -> transition
   FlatMap<> near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
@@ -432,6 +436,18 @@ class MaskBuilder {
   std::size_t outcome_bytes_ = 0;
   std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
+  using WordBits = std::pair<u32, u32>;  // a word of a mask; or, in a list, a Piece*
+  struct Flat {
+    std::vector<WordBits> words, pieces;
+    void merge();
+    std::vector<WordBits> list();
+  };
+  static WordBits as_word_bits(const Piece* piece);
+  static Piece* piece_in(WordBits at);
+  static constexpr u32 kTakenOnce = 0xFFFFFFFD, kNotFlat = 0xFFFFFFFE, kNotTaken = 0xFFFFFFFF;
+  std::vector<u32> flat_at_;  // by outcome: its list, or one of these
+  std::optional<ListPool<WordBits>> flats_{std::in_place};
+  u32 lexed_masks_ = 0;
   bool blank_ = false;  // words_ are all 0
   struct OwnSummary {   // that other arenas cannot use
     u32 asked = 0;

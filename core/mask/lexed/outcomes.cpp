@@ -10,6 +10,9 @@
 // with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
 // asked in a form that is cut short, which many places share, and in full only where the short form cannot tell. With
 // identifiers, the short form is first asked without the values of variables (see lexed/identifiers.cpp).
+//
+// A mask takes hundreds of outcomes, each of a few words. One that is taken for a second mask keeps all that it leads to
+// as one list (take_flat).
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -131,8 +134,14 @@ u32 MaskBuilder::intern_outcome(std::span<const u32> of) {
 }
 
 MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) {
-  const u32 next = static_cast<u32>(positions_.size());
-  return {place, positions_.try_emplace({index_of(place.parse), place.layout, how}, next).first->second};
+  auto number = [](FlatMap<>& of, u64 key) {
+    if (const u32* known = of.find(key)) return *known;
+    const u32 next = static_cast<u32>(of.size());
+    of.set(key, next);
+    return next;
+  };
+  const u32 at = number(positions_, u64{index_of(place.parse)} << 32 | place.layout);
+  return {place, how ? number(exact_positions_, u64{at} << 32 | how) : at};
 }
 
 MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place, bool shape) {
@@ -194,10 +203,14 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
   if (transition.how != Lexed::After::Something) return transition.how == Lexed::After::Nothing ? kNothing : kNotKnown;
-  const Continuation& after = continuations_[continuation(bundle, transition.begins.start, kEpsilon, kEmpty)];
-  if (after.bundles.empty() && transition.begins.identifiers == 0) return intern_outcome({&after.number, 1});
   const u64 key = u64{bundle} << 32 | transition_id;
   if (const u32* known = near_outcomes_.find(key)) return *known;
+  const Continuation& after = continuations_[continuation(bundle, transition.begins.start, kEpsilon, kEmpty)];
+  if (after.bundles.empty() && transition.begins.identifiers == 0) {
+    const u32 alone = intern_outcome({&after.number, 1});
+    near_outcomes_.set(key, alone);
+    return alone;
+  }
   if (!transition.passed) {
     const Lexed::LexemeEnd& end = bundles_[bundle].end;
     Lexed::of(arena_).pass_end(end, transition.place);
@@ -306,6 +319,7 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
 // -- putting together --
 void MaskBuilder::begin_taking() {
   taken_.resize(open_.size());
+  flat_at_.resize(open_.size(), kNotTaken);
   ++taking_;  // pieces and outcomes are forgotten before it comes round
 }
 
@@ -326,12 +340,88 @@ void MaskBuilder::take(u32 outcome, Sum& to) {
   if (outcome == kNothing || taken_[outcome] == taking_) return;
   taken_[outcome] = taking_;
   const std::span<const u32> of = this->outcome(outcome);
+  if (of.size() > 1 && take_flat(outcome, to)) return;
   const Continuation& continuation = continuations_[of[0]];
   to.blurred = to.blurred || continuation.blurred;
   for (int t : continuation.of->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   for (auto [word, bits] : continuation.words) to.words[word] |= bits;
   for (const auto& piece : continuation.pieces) take(*piece, to);
   for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
+}
+
+MaskBuilder::WordBits MaskBuilder::as_word_bits(const Piece* piece) {
+  const u64 at = reinterpret_cast<std::uintptr_t>(piece);
+  return {static_cast<u32>(at >> 32), static_cast<u32>(at)};
+}
+
+MaskBuilder::Piece* MaskBuilder::piece_in(WordBits at) {
+  return reinterpret_cast<Piece*>(static_cast<std::uintptr_t>(u64{at.first} << 32 | at.second));
+}
+
+// An outcome that was taken for an earlier mask already: all that it leads to as one list, which is found the second
+// time. The list begins with its numbers of words and of pieces.
+bool MaskBuilder::take_flat(u32 outcome, Sum& to) {
+  u32& at = flat_at_[outcome];
+  if (at == kNotTaken || at == kNotFlat) {
+    if (at == kNotTaken) at = kTakenOnce;
+    return false;
+  }
+  if (at == kTakenOnce) {
+    Flat all;
+    at = flatten(outcome, all) ? flats_->add(all.list()) : kNotFlat;
+    if (at == kNotFlat) return false;
+  }
+  const WordBits* of = flats_->at(at);
+  const auto [words, pieces] = *of++;
+  for (const WordBits* end = of + words; of != end; ++of) to.words[of->first] |= of->second;
+  for (const WordBits* end = of + pieces; of != end; ++of) take(*piece_in(*of), to);
+  return true;
+}
+
+// Adds what an outcome leads to. False: it is too much for a list, or tokens are missing.
+bool MaskBuilder::flatten(u32 outcome, Flat& to) {
+  const std::span<const u32> of = this->outcome(outcome);
+  const Continuation& continuation = continuations_[of[0]];
+  if (continuation.blurred) return false;
+  for (int t : continuation.of->whole) to.words.push_back({static_cast<u32>(t) >> 5, 1u << (t & 31)});
+  to.words.insert(to.words.end(), continuation.words.begin(), continuation.words.end());
+  for (const auto& piece : continuation.pieces) to.pieces.push_back(as_word_bits(piece.get()));
+  for (u32 part : of.subspan(1)) {
+    if (part == kNothing) continue;
+    if (const u32 known = flat_at_[part]; known < kTakenOnce) {
+      const WordBits* at = flats_->at(known);
+      const auto [words, pieces] = *at++;
+      to.words.insert(to.words.end(), at, at + words);
+      to.pieces.insert(to.pieces.end(), at + words, at + words + pieces);
+    } else if (!flatten(part, to)) {
+      return false;
+    }
+    if (to.words.size() > kMostFlat) to.merge();
+    if (to.words.size() > kMostFlat) return false;
+  }
+  return true;
+}
+
+void MaskBuilder::Flat::merge() {
+  std::sort(words.begin(), words.end());
+  std::size_t kept = 0;
+  for (const auto& [word, bits] : words) {
+    if (kept && words[kept - 1].first == word)
+      words[kept - 1].second |= bits;
+    else
+      words[kept++] = {word, bits};
+  }
+  words.resize(kept);
+  std::sort(pieces.begin(), pieces.end());
+  pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+}
+
+std::vector<MaskBuilder::WordBits> MaskBuilder::Flat::list() {
+  merge();
+  std::vector<WordBits> out{{static_cast<u32>(words.size()), static_cast<u32>(pieces.size())}};
+  out.insert(out.end(), words.begin(), words.end());
+  out.insert(out.end(), pieces.begin(), pieces.end());
+  return out;
 }
 
 // A state whose lexed texts have not begun yet, between their first lexemes.
@@ -394,10 +484,13 @@ void MaskBuilder::forget_pieces() {
   near_outcomes_.clear();
   exact_outcomes_.clear();
   positions_.clear();
+  exact_positions_.clear();
   outcome_words_.clear();
   outcome_ends_.assign(1, 0);  // kNothing
   open_.assign(1, 0);
   outcome_ids_.clear();
+  flat_at_.clear();
+  flats_.emplace();
   continuation_ids_.clear();
   continuations_.clear();
   continuation_of_.clear();
@@ -418,9 +511,10 @@ std::size_t MaskBuilder::lexed_memory() const {
   return piece_bytes_ + outcome_bytes_ + bytes_of(pieces_) + bytes_of(parts_) + bytes_of(below_) +
          bytes_of(exit_parts_) + bytes_of(bases_) + bytes_of(bundles_) + bytes_of(continuations_) +
          continuation_ids_.memory() + bytes_of(continuation_of_) + bytes_of(ends_) + bytes_of(outcome_words_) +
-         bytes_of(outcome_ends_) + outcome_ids_.memory() + bytes_of(open_) + bytes_of(positions_) +
-         bytes_of(endings_of_) + bytes_of(transitions_) + transition_ids_.memory() + near_outcomes_.memory() +
-         exact_outcomes_.memory() + bytes_of(known_masks_) + bytes_of(taken_);
+         bytes_of(outcome_ends_) + outcome_ids_.memory() + bytes_of(open_) + positions_.memory() +
+         exact_positions_.memory() + bytes_of(endings_of_) + bytes_of(transitions_) + transition_ids_.memory() +
+         near_outcomes_.memory() + exact_outcomes_.memory() + bytes_of(known_masks_) + bytes_of(taken_) +
+         bytes_of(flat_at_) + flats_->memory();
 }
 
 std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<int>& specials, bool& fresh) {
@@ -430,7 +524,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
   if (!lexed_parts(begun(state), lexed, others)) return nullptr;
   counts_.note(Strategy::LexedPieces, true, 0);
-  if (lexed_memory() > kMostPieceBytes) forget_pieces();
+  if ((++lexed_masks_ % kMasksBetweenCounts == 0 || piece_bytes_ + outcome_bytes_ > kMostPieceBytes) &&
+      lexed_memory() > kMostPieceBytes)
+    forget_pieces();
   pending_.clear();
   struct Part {
     Id open, after;
