@@ -10,9 +10,6 @@
 // with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
 // asked in a form that is cut short, which many places share, and in full only where the short form cannot tell. With
 // identifiers, the short form is first asked without the values of variables (see lexed/identifiers.cpp).
-//
-// A mask takes hundreds of outcomes, each of a few words. One that is taken for a second mask keeps all that it leads to
-// as one list (take_flat).
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -314,114 +311,6 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
   }
   exact_outcomes_.set(key, result);
   return result;
-}
-
-// -- putting together --
-void MaskBuilder::begin_taking() {
-  taken_.resize(open_.size());
-  flat_at_.resize(open_.size(), kNotTaken);
-  ++taking_;  // pieces and outcomes are forgotten before it comes round
-}
-
-void MaskBuilder::take(Piece& piece, Sum& to) {
-  if (piece.taken == taking_) return;
-  piece.taken = taking_;
-  if (piece.dense) {
-    to.dense.push_back(piece.dense);
-    if (!piece.open) return;
-  }
-  for (auto [word, bits] : piece.words) to.words[word] |= bits;
-  to.open_nodes.insert(to.open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
-  to.open_tokens.insert(to.open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
-  for (const auto& part : piece.parts) take(*part, to);
-}
-
-void MaskBuilder::take(u32 outcome, Sum& to) {
-  if (outcome == kNothing || taken_[outcome] == taking_) return;
-  taken_[outcome] = taking_;
-  const std::span<const u32> of = this->outcome(outcome);
-  if (of.size() > 1 && take_flat(outcome, to)) return;
-  const Continuation& continuation = continuations_[of[0]];
-  to.blurred = to.blurred || continuation.blurred;
-  for (int t : continuation.of->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
-  for (auto [word, bits] : continuation.words) to.words[word] |= bits;
-  for (const auto& piece : continuation.pieces) take(*piece, to);
-  for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
-}
-
-MaskBuilder::WordBits MaskBuilder::as_word_bits(const Piece* piece) {
-  const u64 at = reinterpret_cast<std::uintptr_t>(piece);
-  return {static_cast<u32>(at >> 32), static_cast<u32>(at)};
-}
-
-MaskBuilder::Piece* MaskBuilder::piece_in(WordBits at) {
-  return reinterpret_cast<Piece*>(static_cast<std::uintptr_t>(u64{at.first} << 32 | at.second));
-}
-
-// An outcome that was taken for an earlier mask already: all that it leads to as one list, which is found the second
-// time. The list begins with its numbers of words and of pieces.
-bool MaskBuilder::take_flat(u32 outcome, Sum& to) {
-  u32& at = flat_at_[outcome];
-  if (at == kNotTaken || at == kNotFlat) {
-    if (at == kNotTaken) at = kTakenOnce;
-    return false;
-  }
-  if (at == kTakenOnce) {
-    Flat all;
-    at = flatten(outcome, all) ? flats_->add(all.list()) : kNotFlat;
-    if (at == kNotFlat) return false;
-  }
-  const WordBits* of = flats_->at(at);
-  const auto [words, pieces] = *of++;
-  for (const WordBits* end = of + words; of != end; ++of) to.words[of->first] |= of->second;
-  for (const WordBits* end = of + pieces; of != end; ++of) take(*piece_in(*of), to);
-  return true;
-}
-
-// Adds what an outcome leads to. False: it is too much for a list, or tokens are missing.
-bool MaskBuilder::flatten(u32 outcome, Flat& to) {
-  const std::span<const u32> of = this->outcome(outcome);
-  const Continuation& continuation = continuations_[of[0]];
-  if (continuation.blurred) return false;
-  for (int t : continuation.of->whole) to.words.push_back({static_cast<u32>(t) >> 5, 1u << (t & 31)});
-  to.words.insert(to.words.end(), continuation.words.begin(), continuation.words.end());
-  for (const auto& piece : continuation.pieces) to.pieces.push_back(as_word_bits(piece.get()));
-  for (u32 part : of.subspan(1)) {
-    if (part == kNothing) continue;
-    if (const u32 known = flat_at_[part]; known < kTakenOnce) {
-      const WordBits* at = flats_->at(known);
-      const auto [words, pieces] = *at++;
-      to.words.insert(to.words.end(), at, at + words);
-      to.pieces.insert(to.pieces.end(), at + words, at + words + pieces);
-    } else if (!flatten(part, to)) {
-      return false;
-    }
-    if (to.words.size() > kMostFlat) to.merge();
-    if (to.words.size() > kMostFlat) return false;
-  }
-  return true;
-}
-
-void MaskBuilder::Flat::merge() {
-  std::sort(words.begin(), words.end());
-  std::size_t kept = 0;
-  for (const auto& [word, bits] : words) {
-    if (kept && words[kept - 1].first == word)
-      words[kept - 1].second |= bits;
-    else
-      words[kept++] = {word, bits};
-  }
-  words.resize(kept);
-  std::sort(pieces.begin(), pieces.end());
-  pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
-}
-
-std::vector<MaskBuilder::WordBits> MaskBuilder::Flat::list() {
-  merge();
-  std::vector<WordBits> out{{static_cast<u32>(words.size()), static_cast<u32>(pieces.size())}};
-  out.insert(out.end(), words.begin(), words.end());
-  out.insert(out.end(), pieces.begin(), pieces.end());
-  return out;
 }
 
 // A state whose lexed texts have not begun yet, between their first lexemes.
