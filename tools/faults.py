@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the core so that allocations and limits can be made to fail, and makes them fail.
-
-See tests/fault_injection.py for how:
+"""Builds a core whose allocations and limits can be made to fail, and makes them fail (see tests/fault_injection.py).
 
     python tools/faults.py --seconds 600
 """
