@@ -1,4 +1,4 @@
-"""What a GraphQL service offers: its types, from an introspection, from SDL, or from graphql-core's schema."""
+"""The types of a GraphQL service, from an introspection, from SDL, or from graphql-core's schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TypeRef:
         name: the name of the type; empty for a list.
         required: whether it is non-null.
         item: the type of a list's items.
-        written: in GraphQL's notation.
+        written: the type in GraphQL's notation.
     """
 
     name: str
@@ -45,13 +45,13 @@ class TypeRef:
 
     @property
     def named(self) -> str:
-        """The type in all lists."""
+        """The innermost type of nested lists."""
         return self.name if self.item is None else self.item.named
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, an argument or a member of an input object; `needed`: it cannot be left out."""
+    """A field, an argument or a member of an input object; `needed`: it is required."""
 
     name: str
     type: TypeRef
@@ -67,7 +67,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `one_of`: an input object with exactly one of its members."""
+    """A type; `one_of`: an input object that takes exactly one of its members."""
 
     name: str
     kind: str
@@ -98,7 +98,7 @@ class Service:
 
 
 def introspected(schema: Any) -> str:
-    """The introspection result of a service as JSON text, from whatever a user passes.
+    """Returns the introspection result of a service as JSON text, from any supported description.
 
     Raises:
         CompileError: ``query-schema``: it cannot be read; ``missing-package``: graphql-core is needed for it.
