@@ -143,8 +143,8 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
                     answer.text += piece or ""
                     answer.finish = choice.get("finish_reason") or answer.finish
     except urllib.error.HTTPError as error:
-        said = json.load(error)
-        answer.error = f"{error.code}: {said.get('error', said)['message']}"
+        details = json.load(error)
+        answer.error = f"{error.code}: {details.get('error', details)['message']}"
     except OSError as error:
         answer.error = f"{type(error).__name__}: {error}"
     answer.total = time.perf_counter() - began

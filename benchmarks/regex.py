@@ -332,7 +332,7 @@ def disagreements(results: dict[str, dict[str, list[Round]]], names: list[str], 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated; ratios are relative to the first")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated; ratios are to the first")
     parser.add_argument(
         "--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's, from llama-models)"
     )
@@ -341,7 +341,7 @@ def main() -> None:
     )
     parser.add_argument("--tokens", type=int, default=200, help="to replay for each pattern")
     parser.add_argument("--rounds", type=int, default=3, help="compilations and replays of each pattern")
-    parser.add_argument("--limit", type=float, default=10, help="seconds per pattern for an engine in a separate process")
+    parser.add_argument("--limit", type=float, default=10, help="seconds per pattern, for separate processes")
     parser.add_argument("--walk", action="store_true", help="walk at random even if there are sample texts")
     parser.add_argument("--check", action="store_true", help="also compare every mask with the first engine's")
     parser.add_argument("--json", help="write every measurement to this file")

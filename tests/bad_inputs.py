@@ -233,13 +233,13 @@ def main() -> int:
             began = time.process_time()
             if len(sys.argv) > 4:  # so that what killed the process has a name
                 Path(sys.argv[4]).write_text(f"{one} {number}")
-            said = check(one, number)
+            report = check(one, number)
             took = time.process_time() - began
             if took > 3:
                 print(f"{one} {number}: {took:.1f} s", flush=True)
-            if said:
+            if report:
                 found += 1
-                print(said, flush=True)
+                print(report, flush=True)
     return found > 0
 
 

@@ -55,13 +55,13 @@ class Played:
 
 
 # -- XGrammar --------------------------------------------------------------------------------------------------------
-def tokenizer_of(said: dict[str, Any] | None) -> Any:
+def tokenizer_of(description: dict[str, Any] | None) -> Any:
     import guiderail.compat.xgrammar as xgr
 
-    if not said:
+    if not description:
         return xgr.TokenizerInfo([])
-    tokens = [base64.b64decode(token["b"]) for token in said["vocab"]]
-    return xgr.TokenizerInfo(tokens, vocab_size=said["size"], stop_token_ids=said["stop"])
+    tokens = [base64.b64decode(token["b"]) for token in description["vocab"]]
+    return xgr.TokenizerInfo(tokens, vocab_size=description["size"], stop_token_ids=description["stop"])
 
 
 def grammar_of(spec: dict[str, Any]) -> Any:

@@ -312,7 +312,7 @@ class Outcome:
     failed: list[str]
     firsts: list[int]  # numbers of events, one for each place
     held: tuple[int, int, int]  # blocks, bytes of them, bytes of pages: what stayed
-    told: tuple[int, int]  # bytes that guides and vocabularies said they hold, before they were let go of
+    told: tuple[int, int]  # bytes that guides and vocabularies reported before they were freed
 
 
 def play(stage: Stage, kind: str, number: int, everywhere: bool) -> Outcome:

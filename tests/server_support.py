@@ -106,9 +106,9 @@ class ToyModel:
             scores = np.zeros(self.logits_size, np.float32)
             start = len(row) - row[::-1].index(257) if 257 in row else 0
             prompt = bytes(t for t in row[:start] if t < 256).decode("utf-8", "replace")
-            said = b"".join(VOCABULARY.token_bytes(t) for t in row[start:])
+            written = b"".join(VOCABULARY.token_bytes(t) for t in row[start:])
             text = (self.script(prompt) if callable(self.script) else self.script).encode()
-            rest = text[len(said) :] if text.startswith(said) else b""
+            rest = text[len(written) :] if text.startswith(written) else b""
             scores[rest[0] if rest else 258] = 30
         scores[VOCABULARY.size :] = 99  # padding: must never be drawn
         return scores

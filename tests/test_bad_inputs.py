@@ -15,7 +15,7 @@ SAMPLE = 60
 
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_inputs(name: str) -> None:
-    found = [said for number in range(SAMPLE) if (said := check(name, number)) is not None]
+    found = [report for number in range(SAMPLE) if (report := check(name, number)) is not None]
     assert not found, "\n".join(found)
 
 

@@ -355,10 +355,10 @@ def test_killed_and_run_again(tmp_path: Path) -> None:
     done = len(list(out.glob("part-*.jsonl")))
     assert 3 <= done < 20
     process = begin()
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert f"{2 * done} from an earlier run" in said
-    assert "40/40 rows" in said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert f"{2 * done} from an earlier run" in output
+    assert "40/40 rows" in output
     made = answers(out)
     assert [row["input"]["id"] for row in made] == list(range(40))
     assert all(gr.regex("[a-z]{12}").matches(row["text"]) for row in made)

@@ -222,7 +222,7 @@ def test_bad_rows_are_not_tried_again(tmp_path: Path, echo: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said"),
+    ("prompt", "message"),
     [
         ("{nam}", "did you mean {name}? The columns are: id, name, Born"),
         ("{born}", "did you mean {Born}?"),
@@ -231,8 +231,8 @@ def test_bad_rows_are_not_tried_again(tmp_path: Path, echo: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, prompt: str, said: str) -> None:
-    """It is said before a model is loaded or anything is written."""
+def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, prompt: str, message: str) -> None:
+    """The error comes before a model is loaded or anything is written."""
     rows = tmp_path / f"rows.{kind}"
     if kind == "csv":
         rows.write_text("id,name,Born\n1,Ada,1815\n")
@@ -244,7 +244,7 @@ def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, pr
     with pytest.raises(gr.ModelError) as caught:
         run_batch(rows, tmp_path / "out", SCHEMA, BatchOptions(prompt=prompt))
     assert caught.value.code == "unknown-column"
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert not (tmp_path / "out").exists()
 
 
@@ -312,8 +312,8 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert "9 rows failed (0, 1, 2, 3, 4 …): too few tokens [incomplete]" in said
+    output = capsys.readouterr().err
+    assert "9 rows failed (0, 1, 2, 3, 4 …): too few tokens [incomplete]" in output
     echo()
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -114,7 +114,7 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "said"),
+    ("text", "at", "expected"),
     [
         ('root = "a"', "=", "expected ::="),
         ('root ::= "a', '"a', "never closed"),
@@ -142,12 +142,12 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
         ("", "", "no rule"),
     ],
 )
-def test_syntax_errors_say_where_and_what(text: str, at: str, said: str) -> None:
+def test_syntax_errors_say_where_and_what(text: str, at: str, expected: str) -> None:
     with pytest.raises(gr.PatternError) as caught:
         gbnf(text)
     error = caught.value
     assert error.code == "grammar-syntax"
-    assert said in error.message
+    assert expected in error.message
     assert error.source == text and error.span is not None
     assert text[error.span[0] :].startswith(at)
 
@@ -278,7 +278,7 @@ def test_what_xgrammar_writes(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("root ::= Token()", "one or more tokens"),
         ("root ::= Token(-1)", "an argument of Token"),
@@ -303,8 +303,8 @@ def test_what_xgrammar_writes(name: str) -> None:
         ('root[] ::= "a"', "an attribute"),
     ],
 )
-def test_functions_say_what_is_wrong(text: str, said: str) -> None:
-    with pytest.raises(gr.PatternError, match=re.escape(said)) as caught:
+def test_functions_say_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(gr.PatternError, match=re.escape(message)) as caught:
         gbnf(text)
     assert caught.value.code == "grammar-syntax"
 

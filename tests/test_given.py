@@ -87,8 +87,8 @@ def test_the_layout_that_a_model_writes(given: Any, layouts: str) -> None:
     texts = (DECLARED, COMPACT, MIXED)
     assert takes(as_constraint(given), texts) == written
     assert takes(as_guides(given, VOCABULARY)[0], texts) == written
-    said = written if layouts == "compact" else [True, True, True]
-    assert takes(given, texts) == said  # what is compiled as it stands judges
+    expected = written if layouts == "compact" else [True, True, True]
+    assert takes(given, texts) == expected  # a compiled constraint is used as it is
 
 
 def test_content_beside_tool_calls_is_written_like_any_other() -> None:

@@ -305,7 +305,7 @@ def test_statements_of_sql() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("cobol", {}, "there is no ready grammar 'cobol'; there are json,"),
         ("json", {"depth": 1}, "has no option 'depth'; it has max_depth"),
@@ -321,8 +321,8 @@ def test_statements_of_sql() -> None:
         ("xml", {"attributes": ["x", "x"]}, "attributes lists a name twice"),
     ],
 )
-def test_wrong_options(name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(gr.CompileError, match=re.escape(said)) as caught:
+def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(gr.CompileError, match=re.escape(message)) as caught:
         grammars.ready_grammar(name, **options)
     assert caught.value.code == "bad-option"
 
@@ -373,7 +373,7 @@ A: /\\x00/
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "output"),
     [
         (["sql", "SELECT 1", "DELETE FROM t"], 0, "match     SELECT 1"),
         (["markdown-table", "|a|"], 1, "the text ends too early"),
@@ -383,7 +383,7 @@ A: /\\x00/
         (["cobol", "x"], 2, "--grammar must be a file that ends with .lark, .gbnf or .ebnf, or one of json,"),
     ],
 )
-def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, said: str) -> None:
+def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, output: str) -> None:
     (tmp_path / "sums.gbnf").write_text('root ::= [0-9] ("+" [0-9])*\n')
     (tmp_path / "sums.lark").write_text('start: N ("+" N)*\nN: /[0-9]/\n')
     given = [argument.replace("{tmp}", str(tmp_path)) for argument in arguments]
@@ -394,7 +394,7 @@ def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, 
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == status
-    assert said in done.stdout + done.stderr
+    assert output in done.stdout + done.stderr
 
 
 def test_a_grammar_becomes_the_same_in_every_process() -> None:

@@ -166,7 +166,7 @@ def test_parts_of_a_long_text_with_its_words_as_tokens(kind: str) -> None:
     after = text[start : start + 20]
     for token in rng.sample(range(len(tokens)), 60):
         fork = matcher.fork()
-        said = fork.accept_token(token)
-        assert said == bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
+        accepted = fork.accept_token(token)
+        assert accepted == bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
         if kind == "substring_chars":
-            assert said == (after.encode() + tokens[token] in text.encode())
+            assert accepted == (after.encode() + tokens[token] in text.encode())

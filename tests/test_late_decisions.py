@@ -296,7 +296,7 @@ PIECES = ["{", "}", '"', ":", ",", '"a"', '"b"', "a", "b", "c", "x", '"a":', '"x
 def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
     try:
         _same_as_the_normal_form(schema, seed, ordered)
-    except gr.LimitError:  # unevaluatedProperties over nested conditions: refused, and nothing said that is wrong
+    except gr.LimitError:  # unevaluatedProperties over nested conditions: refused, without a wrong answer
         event("a limit was met")
 
 

@@ -132,8 +132,8 @@ def test_functions_are_short_and_take_few_parameters() -> None:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or module.startswith("guiderail.cli"):
                 continue
             first = node.body[0]
-            said = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+            docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
             given = [one for one in node.args.posonlyargs + node.args.args if one.arg not in ("self", "cls")]
-            if (node.end_lineno or 0) - node.lineno + 1 - said > MOST_LINES or len(given) > MOST_PARAMETERS:
+            if (node.end_lineno or 0) - node.lineno + 1 - docstring > MOST_LINES or len(given) > MOST_PARAMETERS:
                 found.add((module, node.name))
     assert found == TOO_MANY_PARAMETERS

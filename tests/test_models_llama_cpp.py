@@ -63,8 +63,8 @@ Llama.__module__ = "llama_cpp.llama"
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
     def render(messages):
-        said = "".join(m["content"] for m in messages)
-        return types.SimpleNamespace(prompt=f"<s>{said}</s>")
+        text = "".join(m["content"] for m in messages)
+        return types.SimpleNamespace(prompt=f"<s>{text}</s>")
 
     package = types.ModuleType("llama_cpp")
     package.llama_get_logits_ith = lambda ctx, i: ctypes.cast(ctx.buffer, ctypes.POINTER(ctypes.c_float))

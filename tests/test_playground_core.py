@@ -67,10 +67,10 @@ def described(real: Any, kind: str, source: Any, options: dict[str, Any], texts:
     try:
         made = make(source, **options)
         program: Any = build_program(made)
-        said = [str(made.explain(text)) for text in texts]
+        why = [str(made.explain(text)) for text in texts]
     except gr.GuiderailError as error:
         return {"error": str(error), "code": error.code}
-    return {"masks": masks(real, program if link is None else link.kept[program.handle], texts), "said": said}
+    return {"masks": masks(real, program if link is None else link.kept[program.handle], texts), "why": why}
 
 
 @pytest.fixture(scope="module")

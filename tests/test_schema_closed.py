@@ -21,9 +21,9 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "no properties": ({"type": "object"}, [{}], [{"a": 1}]),
     "anything": ({}, [{"a": {"b": 1}}, [1]], []),
     "an item that may be anything": ({"type": "array", "items": {}}, [[{"a": 1}]], []),
-    "said otherwise": ({**BASE, "additionalProperties": True}, [{"a": 1, "b": 2}], []),
-    "said otherwise, of some type": ({**BASE, "additionalProperties": TEXT}, [{"a": 1, "b": "x"}], [{"a": 1, "b": 2}]),
-    "said otherwise in a part": ({"allOf": [{**BASE, "additionalProperties": True}]}, [{"a": 1, "b": 2}], []),
+    "stated otherwise": ({**BASE, "additionalProperties": True}, [{"a": 1, "b": 2}], []),
+    "stated otherwise, as a type": ({**BASE, "additionalProperties": TEXT}, [{"a": 1, "b": "x"}], [{"a": 1, "b": 2}]),
+    "stated otherwise in a part": ({"allOf": [{**BASE, "additionalProperties": True}]}, [{"a": 1, "b": 2}], []),
     "inner objects": (
         {"type": "object", "properties": {"x": BASE, "y": {"type": "array", "items": BASE}}},
         [{"x": {"a": 1}}, {"y": [{"a": 1}]}],

@@ -339,8 +339,8 @@ def test_a_call_that_is_required_is_made_whatever_the_model_prefers(toy, choice)
 def test_calls_are_read_out_of_the_text(script, content, cities, stream):
     with client_of(ToyModel(script)) as client:
         if stream:
-            said, calls, reason = streamed_calls(client.chunks(tools=[WEATHER], temperature=0))
-            assert said == (content or "")
+            written, calls, reason = streamed_calls(client.chunks(tools=[WEATHER], temperature=0))
+            assert written == (content or "")
             arguments = [call["text"] for call in calls]
             assert all(call["name"] == "weather" and call["id"] for call in calls)
         else:

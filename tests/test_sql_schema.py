@@ -286,7 +286,7 @@ def test_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "code", "said"),
+    ("schema", "options", "code", "message"),
     [
         ({}, {}, "query-schema", "no tables"),
         (3, {}, "query-schema", "not int"),
@@ -312,7 +312,7 @@ def test_functions() -> None:
         (None, {"functions": ["lower"]}, "bad-option", "need a schema"),
     ],
 )
-def test_errors(schema: Any, options: dict[str, Any], code: str, said: str) -> None:
-    with pytest.raises(gr.GuiderailError, match=said) as caught:
+def test_errors(schema: Any, options: dict[str, Any], code: str, message: str) -> None:
+    with pytest.raises(gr.GuiderailError, match=message) as caught:
         grammars.sql(schema=schema, **options)
     assert caught.value.code == code

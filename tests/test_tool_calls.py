@@ -501,7 +501,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ("none-such", "there are"),
         (3, "dict"),
@@ -522,8 +522,8 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "kinds": {"string": "s"}}}, "kind"),
     ],
 )
-def test_errors_of_formats(form: Any, said: str) -> None:
-    with pytest.raises(gr.ToolError, match=said) as caught:
+def test_errors_of_formats(form: Any, message: str) -> None:
+    with pytest.raises(gr.ToolError, match=message) as caught:
         gr.tool_calls(TOOLS, format=form)
     assert caught.value.code == "tool-format"
 

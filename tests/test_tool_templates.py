@@ -139,10 +139,10 @@ def rendered(source: str, messages: list[dict[str, Any]], **more: Any) -> str:
 
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
     environment.globals.update(raise_exception=raise_exception, strftime_now=lambda form: "2026-01-01")
-    said = environment.from_string(source).render(
+    rendered = environment.from_string(source).render(
         messages=messages, tools=TOOLS, bos_token="<BOS>", eos_token="<EOS>", thinking=True, **more
     )
-    return str(said)
+    return str(rendered)
 
 
 def message(calls: list[tuple[str, dict[str, Any]]], as_text: bool) -> dict[str, Any]:
@@ -212,8 +212,8 @@ def load(path: str) -> Any:
 @pytest.mark.parametrize(("version", "name"), [("dsv4", "deepseek-v4"), ("dsv41", "deepseek-v4.1")])
 def test_deepseeks_own_encoders(version: str, name: str) -> None:
     encoder = load(f"llm_router_utils/sglang/srt/entrypoints/openai/encoding_{version}.py")
-    said = [{"role": "user", "content": "Hi"}, message(CALLS, as_text=True)]
-    text = encoder.encode_messages(said, thinking_mode="thinking")
+    messages = [{"role": "user", "content": "Hi"}, message(CALLS, as_text=True)]
+    text = encoder.encode_messages(messages, thinking_mode="thinking")
     text = text[text.rindex(DS) + len(DS) :].removesuffix("<｜end▁of▁sentence｜>")
     read(name, text, CALLS)
 
@@ -242,7 +242,7 @@ def test_the_table_of_the_docs() -> None:
     """Every format is in the table, with what it was checked against."""
     page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     table = page[page.index("### What is checked") :].partition("\n## ")[0]
-    said = dict(re.findall(r"(?m)^\| `([\w.-]+)` \| (.*) \|$", table))
-    assert sorted(said) == sorted(gr.tool_formats())
+    statements = dict(re.findall(r"(?m)^\| `([\w.-]+)` \| (.*) \|$", table))
+    assert sorted(statements) == sorted(gr.tool_formats())
     checked = {name for name, _, _ in TEMPLATES.values()} | {"deepseek-v4.1", "command-xml", "command-a-plus"}
-    assert {name for name, what in said.items() if not what.startswith("not checked")} == checked
+    assert {name for name, what in statements.items() if not what.startswith("not checked")} == checked

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Builds a core whose allocations and limits can be made to fail, and makes them fail (see tests/fault_injection.py).
+"""Builds a core whose allocations and limits can be made to fail, and makes them fail.
 
     python tools/faults.py --seconds 600
+
+See tests/fault_injection.py.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def main() -> None:
         if ours == valid == theirs:
             continue
         reason = "valid" if valid else "invalid: " + ", ".join(sorted({str(error.validator) for error in found}))
-        wrong = " and ".join(name for name, said in (("guiderail", ours), ("web-xgrammar", theirs)) if said != valid)
+        wrong = " and ".join(name for name, given in (("guiderail", ours), ("web-xgrammar", theirs)) if given != valid)
         kinds[f"{reason}; wrong: {wrong}"] += 1
         print(f"{verdict['name']}, text {verdict['text']}: {reason}; wrong: {wrong}")
     print(f"\n{right.total()} texts; right: " + ", ".join(f"{name} {count}" for name, count in right.most_common()))

@@ -54,7 +54,7 @@ def read(kind: str, text: str, options: str = "{}") -> str:
     global _current, _source
     began = time.perf_counter()
     answer: dict[str, Any] = {"ok": False, "kind": kind}
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             made = _made(kind, text, json.loads(options))
@@ -70,7 +70,7 @@ def read(kind: str, text: str, options: str = "{}") -> str:
             answer["error"] = _fault(error, text)
         except RecursionError:
             answer["error"] = {"message": "this is nested too deeply for a browser", "code": "depth"}
-    answer["warnings"] = [str(one.message) for one in said][:5]
+    answer["warnings"] = [str(one.message) for one in caught][:5]
     answer["milliseconds"] = 1000 * (time.perf_counter() - began)
     return json.dumps(answer)
 

@@ -90,7 +90,7 @@ def test_every_kind(backend: GuiderailGrammarBackend, kind: str, text: str, good
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "message"),
     [
         ("json", '{"type": "wat"}', "#/type"),
         ("json", "{", "not JSON"),
@@ -99,11 +99,11 @@ def test_every_kind(backend: GuiderailGrammarBackend, kind: str, text: str, good
         ("structural_tag", '{"type": "structural_tag", "format": {"type": "wat"}}', "wat"),
     ],
 )
-def test_refused_with_the_reason(backend: GuiderailGrammarBackend, kind: str, text: str, said: str) -> None:
+def test_refused_with_the_reason(backend: GuiderailGrammarBackend, kind: str, text: str, message: str) -> None:
     for _ in range(2):  # refusals are kept, too
         found = ask(backend, kind, text)
         assert isinstance(found, InvalidGrammarObject)
-        assert said in found.error_message
+        assert message in found.error_message
 
 
 def test_masks_and_logits(backend: GuiderailGrammarBackend) -> None:

@@ -136,10 +136,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_the_reason(name: str, url: str) -> None:
-    body, said = REFUSED[name]
+    body, message = REFUSED[name]
     status, answer = chat(url, **body)
     assert status == 400, answer
-    assert said in json.dumps(answer)
+    assert message in json.dumps(answer)
 
 
 def test_tools(url: str) -> None:

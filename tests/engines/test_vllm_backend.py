@@ -183,7 +183,7 @@ def test_requests_are_checked() -> None:
     again = verify(good.structured_outputs)  # parameters are used again for n > 1
     assert again.structured_outputs is good.structured_outputs
     assert store_of(TOKENIZER, SIZE).guide(asked_of(good.structured_outputs)).matcher().accept_string('{"name"')
-    for wrong, said in [
+    for wrong, message in [
         (StructuredOutputsParams(json={"type": "wat"}), "#/type"),
         (StructuredOutputsParams(regex="(a"), "regex-"),
         (StructuredOutputsParams(choice=[]), "not-a-constraint"),
@@ -195,7 +195,7 @@ def test_requests_are_checked() -> None:
     ]:
         with pytest.raises(VLLMValidationError) as caught:
             verify(wrong)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_other_backends_take_their_own_way(monkeypatch: pytest.MonkeyPatch) -> None:

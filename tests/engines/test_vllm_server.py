@@ -190,10 +190,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_the_reason(name: str, url: str) -> None:
-    asked, said = REFUSED[name]
+    asked, message = REFUSED[name]
     status, answer = chat(url, structured_outputs=asked)
     assert status == 400, answer
-    assert said in answer["error"]["message"]
+    assert message in answer["error"]["message"]
 
 
 def test_tools(url: str) -> None:

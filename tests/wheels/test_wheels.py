@@ -50,8 +50,8 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     @cache
     def build(python: str, stable: bool) -> Path:
         folder = tmp_path_factory.mktemp("wheel")
-        said = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
-        options = [f"--config-settings={one}" for one in said]
+        settings = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
+        options = [f"--config-settings={one}" for one in settings]
         run(python, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", folder, *options, ROOT)
         (made,) = folder.glob("*.whl")
         return made

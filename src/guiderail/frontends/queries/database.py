@@ -123,14 +123,14 @@ def _distinct(names: list[Any], what: str) -> None:
         seen[folded] = name
 
 
-def _functions(said: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tuple[str, ...]]:
-    if said is None:
+def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tuple[str, ...]]:
+    if declared is None:
         return tuple((name, *count) for name, count in FUNCTIONS.items()), AGGREGATES
-    if isinstance(said, str | bytes) or not isinstance(said, Iterable):
+    if isinstance(declared, str | bytes) or not isinstance(declared, Iterable):
         raise _wrong(
             "functions must be a list of names of SQLite's functions, or a dict of names and numbers of arguments"
         )
-    counts = said if isinstance(said, Mapping) else {name: None for name in said}
+    counts = declared if isinstance(declared, Mapping) else {name: None for name in declared}
     known: list[tuple[str, int, int | None]] = []
     aggregates: list[str] = []
     for name, count in counts.items():

@@ -33,15 +33,15 @@ class TypeRef:
     written: str
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> TypeRef:
-        kind = said["kind"]
+    def of(cls, description: Mapping[str, Any]) -> TypeRef:
+        kind = description["kind"]
         if kind == "NON_NULL":
-            inner = cls.of(said["ofType"])
+            inner = cls.of(description["ofType"])
             return cls(inner.name, True, inner.item, inner.written + "!")
         if kind == "LIST":
-            item = cls.of(said["ofType"])
+            item = cls.of(description["ofType"])
             return cls("", False, item, f"[{item.written}]")
-        return cls(said["name"], False, None, said["name"])
+        return cls(description["name"], False, None, description["name"])
 
     @property
     def named(self) -> str:
@@ -59,10 +59,10 @@ class Field:
     needed: bool
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Field:
-        kind = TypeRef.of(said["type"])
-        arguments = tuple(cls.of(one) for one in said.get("args") or ())
-        return cls(said["name"], kind, arguments, kind.required and said.get("defaultValue") is None)
+    def of(cls, description: Mapping[str, Any]) -> Field:
+        kind = TypeRef.of(description["type"])
+        arguments = tuple(cls.of(one) for one in description.get("args") or ())
+        return cls(description["name"], kind, arguments, kind.required and description.get("defaultValue") is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class Service:
     """The types of a service by name, and its roots: ``query``, ``mutation``, ``subscription`` → type."""
 
     def __init__(self, introspection: str) -> None:
-        said = json.loads(introspection)
+        schema = json.loads(introspection)
         self.types: dict[str, Type] = {}
-        for one in said["types"]:
+        for one in schema["types"]:
             listed = one.get("fields") or one.get("inputFields") or ()
             self.types[one["name"]] = Type(
                 one["name"],
@@ -93,7 +93,7 @@ class Service:
                 tuple(possible["name"] for possible in one.get("possibleTypes") or ()),
                 bool(one.get("isOneOf")),
             )
-        roots = {kind: said.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}
+        roots = {kind: schema.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}
         self.roots = {kind: root["name"] for kind, root in roots.items() if root}
 
 
