@@ -1,4 +1,4 @@
-"""Whatever a reader is given, it works or raises an error of ours, with a code and a message."""
+"""For any input, a reader works or raises one of our errors, with a code and a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's kinds of constraints beyond patterns and JSON: XML Schema and tool calls."""
+"""Kinds of constraints on the command line other than patterns and JSON: XML Schema and tool calls."""
 
 from __future__ import annotations
 

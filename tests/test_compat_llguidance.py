@@ -1,4 +1,4 @@
-"""``guiderail.compat.llguidance`` beside the library itself: the same calls, the same answers."""
+"""``guiderail.compat.llguidance`` against the library itself: the same calls, the same answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIR = {
     "required": ["a", "b"],
 }
 
-# how the grammar is made, its arguments, texts (whole ones, beginnings and others)
+# the grammar's function, its arguments, texts (whole ones, prefixes and others)
 GRAMMARS: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
     ("grammar_from_json_schema", (PAIR,), {}, ['{"a":1,"b":"x"}', '{ "a" : 1 ,\n "b" : "x" }', '{"b":""}', ' {"a":1}']),
     ("grammar_from_json_schema", (json.dumps(PAIR),), {}, ['{"a":1,"b":"x","c":[null]}', '{"a": 1']),

@@ -22,7 +22,7 @@ import pytest
 import guiderail as gr
 
 SOURCE = Path(gr.__file__).parent.parent
-STUBS = Path(__file__).parent / "stubs"  # packages that engines import and text models do not use
+STUBS = Path(__file__).parent / "stubs"  # packages that engines import but text models do not need
 ENTRY_POINTS = """\
 [vllm.general_plugins]
 guiderail = guiderail.integrations.vllm:register
@@ -31,8 +31,8 @@ guiderail = guiderail.integrations.vllm:register
 guiderail = guiderail.integrations.sglang:register
 """
 
-# Reads the embedded model's GGUF and writes a folder as the Hugging Face hub has them. A model that was loaded from a
-# GGUF cannot be saved: its weights are copied into a fresh one.
+# Reads the embedded model's GGUF and writes a folder in Hugging Face format. A model that was loaded from a GGUF cannot
+# be saved, so its weights are copied into a new one.
 EXPORT = """
 import sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -49,17 +49,17 @@ AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
 
 
 def own_dependencies() -> list[str]:
-    """What guiderail itself needs, as its package says."""
+    """Returns the dependencies of guiderail, as declared in its package."""
     return [needed for needed in metadata.requires("guiderail") or [] if "extra ==" not in needed]
 
 
 def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
-    """The interpreter of an environment with an engine in it and guiderail's source beside it.
+    """Returns the interpreter of an environment with an engine and guiderail's source.
 
     Args:
-        name: of the folder in pytest's cache.
-        variable: of the environment; names the folder of a ready environment instead.
-        installs: arguments of pip, one call each.
+        name: the folder in pytest's cache.
+        variable: an environment variable that names the folder of a ready environment instead.
+        installs: arguments of each pip call.
         config: pytest's.
     """
     given = os.environ.get(variable)
@@ -75,7 +75,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
                 check=True, capture_output=True, text=True,
             ).stdout.strip()
         )  # fmt: skip
-        # As `pip install --editable` would leave it, without compiling the core again.
+        # Like `pip install --editable`, without compiling the core again.
         (site / "guiderail.pth").write_text(f"{SOURCE}\n")
         info = site / "guiderail-0.dist-info"
         info.mkdir()
@@ -86,7 +86,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
 
 
 def model_folder(python: Path, config: pytest.Config) -> Path:
-    """The embedded model's weights in Hugging Face's form; made once, or what ``GUIDERAIL_ENGINE_MODEL`` names."""
+    """Returns the embedded model in Hugging Face format, made once, or the folder in ``GUIDERAIL_ENGINE_MODEL``."""
     given = os.environ.get("GUIDERAIL_ENGINE_MODEL")
     if given:
         return Path(given)
@@ -121,7 +121,7 @@ def server(command: Sequence[Any], log: Path, environment: dict[str, str], port:
         yield base
         assert process.poll() is None, log.read_text()[-6000:]
     finally:
-        process.terminate()  # the engine's own processes end with it
+        process.terminate()  # also ends the engine's child processes
         process.wait(60)
 
 
@@ -133,7 +133,7 @@ def free_port() -> int:
 
 
 def post(url: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The status and the JSON of an answer, whatever the status."""
+    """Returns the status and the JSON of an answer with any status."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=300) as answer:
