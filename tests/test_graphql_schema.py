@@ -1,4 +1,4 @@
-"""GraphQL for a service: what the grammar writes is valid for the schema, as graphql-core judges."""
+"""GraphQL for a service: graphql-core accepts whatever the grammar writes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_random_texts_of_random_services_are_valid(sdl: str, seed: int) -> None:
 
 
 def test_masks_of_a_real_vocabulary(smollm2: gr.Vocabulary) -> None:
-    """Each token of a mask leads on."""
+    """Each token of a mask has a continuation."""
     query = grammars.graphql(schema=SCHEMA)
     guide, program = gr.compile(query, smollm2), query.program().core
     bitmask = gr.allocate_token_bitmask(1, smollm2.size)

@@ -1,4 +1,4 @@
-"""Records of generations: their numbers against brute force, the places they tell, and the page, whatever is in it."""
+"""Records of generations: their numbers against brute force, their locations, and the page, even with odd contents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<stop>": STOP}, stop_token_i
 
 
 class Toy:
-    """Logits are a function of what was read; three columns of padding."""
+    """Logits depend only on the tokens read; there are three columns of padding."""
 
     name, vocabulary, context_length, max_batch, logits_size = "toy", VOCABULARY, 8192, None, 273
 

@@ -1,4 +1,4 @@
-"""The page of a record in a real browser: what it shows, how it is used, and that hostile texts stay texts."""
+"""The page of a record in a real browser: its contents, its use, and that hostile texts remain texts."""
 
 from __future__ import annotations
 

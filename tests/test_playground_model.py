@@ -1,4 +1,4 @@
-"""The model in the playground: what it writes under schemas validates, and its tokens tell what was removed."""
+"""The model in the playground: its texts under schemas validate, and its tokens show what was removed."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "exactly one of them": (
         {"oneOf": [{"$ref": "#/$defs/a"}, {"type": "object", "properties": {"b": INT}}], "$defs": {"a": BASE}},
         [{"b": 1}, {}],
-        [{"a": 1}, {"a": 1, "b": 1}, {"b": 1, "c": 1}],  # without closed, the first is two of them
+        [{"a": 1}, {"a": 1, "b": 1}, {"b": 1, "c": 1}],  # without closed, the first matches two of them
     ),
     "exactly one, told apart": (
         {
@@ -125,8 +125,7 @@ def test_closed(name: str) -> None:
 
 
 def test_one_of_them_is_decided_as_it_is_written() -> None:
-    """Both alternatives hold of the inner object, as it is written: that they would be told apart by closing counts
-    for nothing."""
+    """Both alternatives match the inner object as written; that closing would distinguish them does not matter."""
     inner = {"type": "object", "properties": {"p": INT}}
     other = {"type": "object", "properties": {"q": INT}}
     definitions = {

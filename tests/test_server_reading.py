@@ -1,4 +1,4 @@
-"""Large requests are read by another process: what comes of them is the same."""
+"""Another process reads large requests, with the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasoning that a request asks for: before text, before a schema, before calls, and never too long."""
+"""Requested reasoning: before text, before a schema, before calls, and never too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_
 
 
 def streamed(client, **body):
-    """The pieces of reasoning and of content, and the finish reason."""
+    """Returns the pieces of reasoning and of content, and the finish reason."""
     thought = text = ""
     reason = None
     for chunk in client.chunks(**body):
@@ -72,7 +72,7 @@ def test_reasoning_before_a_call():
     ],
 )
 def test_reasoning_is_no_longer_than_that(asked, most):
-    """A model that would think for ever answers all the same."""
+    """A model that would never stop reasoning still answers."""
     with client_of(ToyModel("<think>" + "x" * 3000)) as client:
         (choice,) = client.chat(temperature=0, guided_json=COLOUR, **asked)["choices"]
         message = choice["message"]

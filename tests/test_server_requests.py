@@ -1,4 +1,4 @@
-"""What strangers send: values of wrong types, halves of characters, bodies too large, too slow, or without end."""
+"""Hostile requests: values of wrong types, incomplete characters, bodies too large, too slow, or endless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments whose arrays and objects are no JSON: what is written by hand is of the constraint and is read back."""
+"""Arguments whose arrays and objects are not JSON: texts written by hand are accepted and read back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 
 def gemma(value: Any) -> str:
-    """As Gemma's template writes it."""
+    """Writes a value like Gemma's template."""
     if isinstance(value, str):
         return QUOTE + value + QUOTE
     if isinstance(value, dict):
@@ -34,7 +34,7 @@ def gemma(value: Any) -> str:
 
 
 def cofl(value: Any, name: str | None = None) -> str:
-    """As Cohere's template writes it."""
+    """Writes a value like Cohere's template."""
     attribute = "" if name is None else f' name="{name}"'
     kind, inside = "json", json.dumps(value)
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def written(form: str, value: dict[str, Any]) -> str:
 
 
 def schema_of(value: Any) -> Any:
-    """A schema that allows this value, and not much more."""
+    """Returns a schema that allows this value and little more."""
     if isinstance(value, dict):
         return {
             "type": "object",
@@ -117,7 +117,7 @@ def test_random_texts_are_read_and_valid(form: str, schema: Any) -> None:
         assert rest is not None
         whole = (text + rest).decode()
         for call in calls.parse(whole).calls:
-            if "Infinity" not in json.dumps(call.arguments):  # 1e999 is a JSON number, and no float
+            if "Infinity" not in json.dumps(call.arguments):  # 1e999 is a JSON number, but not a float
                 assert gr.json_schema(schema).accepts(call.arguments), whole
 
 
