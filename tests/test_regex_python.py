@@ -212,7 +212,7 @@ def test_errors_are_those_of_re(pattern, flags):
 
 @pytest.mark.parametrize("pattern", [r"a\z", r"a(?:\z|b)c?", r"(?=a\z)a|bb", r"a\z\n?"])
 def test_the_end_of_the_text_is_written_in_either_way(pattern):
-    """Python has ``\\z`` from 3.14 on."""
+    """Python has ``\\z`` since 3.14."""
     one, other = gr.regex(pattern), gr.regex(pattern.replace("z", "Z"))
     texts = ["", "a", "a\n", "ab", "abc", "ac", "bb", "aa"]
     assert [one.matches(text) for text in texts] == [other.matches(text) for text in texts]
