@@ -154,8 +154,8 @@ class Builder:
         traps: Sequence[int] = (),  # terminals that may precede never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
-    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
-    def identifier_lexer(  # a lexer of which the last terminals are identifiers
+    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and its matches are rejected
+    def identifier_lexer(  # a lexer whose last terminals are identifiers
         self,
         terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
         ignore: Sequence[int],
@@ -250,15 +250,15 @@ class Spelling:
         vocabulary: Vocabulary,
         merges: NDArray[np.uint32],  # four numbers each: left, right, made, rank
         bytes: Sequence[int],  # the token of each byte, or -1
-        # of a pre-tokenizer: (instructions, where they begin, whether what nothing matches is a piece)
+        # of a pre-tokenizer: (instructions, start, whether text between matches is a piece)
         levels: Sequence[tuple[Sequence[tuple[int, int, int, int]], int, bool]],
         atoms: bytes,  # of each code point
-        whole: bool,  # a piece that is a token is that token
-        separate: Sequence[bytes],  # texts that are tokens of their own
+        whole: bool,  # a piece that is the text of a token becomes that token
+        separate: Sequence[bytes],  # texts that are always tokens of their own
         by_character: bool = False,  # merging begins with characters that are tokens, and with bytes otherwise
-        characters: Sequence[tuple[int, int]] = (),  # those but ASCII: code point, token
-        added: Sequence[int] = (),  # the tokens of texts that are tokens of their own
-        closed: bool = False,  # no text follows those
+        characters: Sequence[tuple[int, int]] = (),  # non-ASCII ones: code point, token
+        added: Sequence[int] = (),  # the tokens of separate texts
+        closed: bool = False,  # no text follows these
         broken: int = 0xFFFFFFFFFFFFFFFF,  # atoms of characters that several tokens may share
     ) -> None: ...
     odd: list[int]  # tokens that merges do not make
