@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-import guiderail as gr
-from guiderail import _core
+from linked_package import link_package
 
 STUBS = Path(__file__).parent / "stubs"  # packages that engines import and text models do not use
 ENTRY_POINTS = """\
@@ -51,18 +50,6 @@ AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
 def own_dependencies() -> list[str]:
     """What guiderail itself needs, as its package says."""
     return [needed for needed in metadata.requires("guiderail") or [] if "extra ==" not in needed]
-
-
-def link_package(folder: Path) -> None:
-    """Makes a package of links to guiderail's sources and to the core that is compiled already.
-
-    The core lies beside the sources or, after ``pip install --editable``, in the folder of installed packages.
-    """
-    folder.mkdir()
-    for file in (*Path(gr.__file__).parent.iterdir(), Path(_core.__file__)):
-        link = folder / file.name
-        if file.name != "__pycache__" and not link.is_symlink():
-            link.symlink_to(file)
 
 
 def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
