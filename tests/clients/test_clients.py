@@ -22,6 +22,7 @@ from socket import socket
 import pytest
 
 import guiderail as gr
+from linked_package import link_package
 
 HERE = Path(__file__).parent
 # Packages that a client needs but does not declare: litellm imports mcp as soon as there are tools.
@@ -112,10 +113,11 @@ def test_framework(name: str, server: str, request: pytest.FixtureRequest, tmp_p
     python = python_of(f"framework-{name.lower()}", request.config, installs)
     code = "\n".join(BLOCK.findall(COMMON + FRAMEWORKS[name])).replace("http://127.0.0.1:8000", server)
     (tmp_path / "section.py").write_text(code, encoding="utf-8")
+    link_package(tmp_path / "guiderail")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "PYTHONPATH": str(Path(gr.__file__).parent.parent),
+        "PYTHONPATH": str(tmp_path),
     }
     environment["HAYSTACK_TELEMETRY_ENABLED"] = "False"
     done = subprocess.run(

@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 
-import guiderail as gr
+from linked_package import link_package
 
-SOURCE = Path(gr.__file__).parent.parent
 STUBS = Path(__file__).parent / "stubs"  # packages that engines import but text models do not need
 ENTRY_POINTS = """\
 [vllm.general_plugins]
@@ -75,8 +74,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
                 check=True, capture_output=True, text=True,
             ).stdout.strip()
         )  # fmt: skip
-        # Like `pip install --editable`, without compiling the core again.
-        (site / "guiderail.pth").write_text(f"{SOURCE}\n")
+        link_package(site / "guiderail")
         info = site / "guiderail-0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guiderail\nVersion: 0\n")

@@ -13,7 +13,9 @@ import torch
 from engine_tokenizer import tokenizer as make_tokenizer
 from vllm.config import StructuredOutputsConfig
 from vllm.exceptions import VLLMValidationError
+from vllm.platforms import current_platform
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+from vllm.v1.sample import rejection_sampler
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
 import guiderail as gr
@@ -462,3 +464,12 @@ def test_a_manager_that_fails_leaves_nothing_behind() -> None:
         manager.grammar_bitmask(requests, ["a", "b"], {})
     assert not engine.together.open and engine.together._waiting == []
     assert manager.grammar_bitmask(requests, ["a"], {}).shape[0] == 1
+
+
+@pytest.mark.skipif(not current_platform.is_cpu(), reason="only the CPU build is patched")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+def test_settings_of_a_request_reach_each_drafted_token(dtype: torch.dtype) -> None:
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)  # the second request has no draft
+    found = rejection_sampler.expand_batch_to_tokens(torch.tensor([3, 4, 0]).to(dtype), ends, 5, 0, 1)
+    assert found.dtype == dtype
+    assert found.tolist() == [3, 3, 1, 1, 1]

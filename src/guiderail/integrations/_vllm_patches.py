@@ -12,6 +12,7 @@
 | checks of structural tags when a request is read | skipped, because they ask XGrammar whatever the backend is |
 | ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
 | offline beam search | makes the backend, too |
+| ``rejection_sampler.expand_batch_to_tokens``, on the CPU only | writes its result: vLLM 0.32 leaves it uninitialised |
 
 Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so a vLLM with
 another structure stays as it is.
@@ -77,6 +78,7 @@ def apply() -> None:
     if not _done:
         try:
             _core()
+            _cpu_sampler()
         except (ImportError, AttributeError, KeyError, TypeError) as error:
             raise CompileError(
                 f"guiderail cannot be the structured-output backend of this version of vLLM "
@@ -126,6 +128,29 @@ def _core() -> None:
     StructuredOutputManager._create_grammar = _create_grammar(create)
     StructuredOutputManager.grammar_bitmask = _grammar_bitmask(fill)
     StructuredOutputManager.validate_tokens = _validate_tokens(check)
+
+
+def _cpu_sampler() -> None:
+    """Mends the temperatures of drafted texts.
+
+    In vLLM 0.32's CPU build, the kernel writes to a copy, and the logits are divided by memory that nobody has written.
+    A text then gets tokens that its mask forbids.
+    """
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        from vllm.v1.sample import rejection_sampler
+
+        rejection_sampler.expand_batch_to_tokens = _expand(rejection_sampler.expand_batch_to_tokens)
+
+
+def _expand(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def expand(x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Any:
+        counts = cu_num_tokens.diff(prepend=cu_num_tokens.new_zeros(1))
+        return x.masked_fill(x == replace_from, replace_to).repeat_interleave(counts, output_size=num_tokens)
+
+    return expand
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
