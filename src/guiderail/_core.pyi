@@ -43,7 +43,7 @@ class CharSet:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-def is_plain_json(value: object, most: int) -> bool: ...  # and of at most so many parts, shared ones counted each time
+def is_plain_json(value: object, most: int) -> bool: ...  # and of at most this many parts; shared ones count each time
 def unshared_parts(value: object, most: int) -> int: ...  # when written out; -1: some container occurs twice
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
@@ -81,7 +81,7 @@ class Builder:
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
     # one token of any kind: one of these, or any except these and the stop tokens
     def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int: ...
-    def counted(self, e: int, most: int, /) -> int: ...  # e within at most so many tokens
+    def counted(self, e: int, most: int, /) -> int: ...  # e within at most this many tokens
     def rule(self, name: str, /, holds_items: bool = False) -> int: ...  # a reference to a rule, defined later
     def escaped(self, e: int, /, mode: int = 0) -> int: ...  # inside of a JSON string; 0: canonical, 1: all spellings
     def members(  # the inside of the braces of a JSON object
