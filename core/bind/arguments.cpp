@@ -1,5 +1,5 @@
 // Turns arguments of wrong types into an error of guiderail's, with a code, instead of nanobind's TypeError. Every
-// function and method of the module is called through an object that only looks at the error.
+// function and method of the module is called through an object that only examines the error.
 #include "bind/bindings.hpp"
 
 #include <structmember.h>  // needs Python.h

@@ -18,7 +18,7 @@ namespace {
 
 // A state that a search has not visited yet: nearest to an end first, then first found.
 struct Open {
-  u32 missing, number;  // at least so many characters; order of discovery
+  u32 missing, number;  // least number of characters; order of discovery
   bool operator<(const Open& o) const { return std::tie(o.missing, o.number) < std::tie(missing, number); }
 };
 

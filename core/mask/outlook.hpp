@@ -53,7 +53,7 @@ class Outlooks {
     u32 bytes = 0;
     std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class; null: none
     std::vector<std::pair<u32, Id>> outcomes;  // tokens and the states after them;
-    std::size_t looked = 0;                    // so many were examined:
+    std::size_t looked = 0;                    // how many of them were examined:
     std::vector<u32> proved, doubtful;         // within the piece
     struct Open {
       u32 token;

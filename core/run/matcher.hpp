@@ -209,7 +209,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // Allows only texts in canonical spelling from now on. Called before any matcher is made. Throws if there is none.
   void require(std::shared_ptr<Spelling> spelling);
   const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any spelling
-  // For JSON, makes up to so many masks, of the first states of a likely text: almost every text reaches these.
+  // For JSON, makes up to this many masks, of the first states of a likely text: almost every text reaches these.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.

@@ -326,8 +326,8 @@ u64 Pretokens::readable() {
   return all;
 }
 
-// After a character that may begin a piece, the state includes the one after a piece that begins so: no other guess
-// matters.
+// A character may begin the next piece if the state after it includes that of a text that begins with it: then no other
+// guess matters.
 u64 Pretokens::cuts(State state) {
   if (state < cuts_.size() && cuts_[state] != kNotAsked) return cuts_[state];
   u64 out = may_end(state) ? u64{1} << kEnd : 0;

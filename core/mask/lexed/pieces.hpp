@@ -37,7 +37,7 @@ struct MaskBuilder::Piece {
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
   bool open = false;      // or a part is open
-  std::size_t count = 0;  // at most so many words
+  std::size_t count = 0;  // maximum number of words
   u32 taken = 0;          // number of the last mask that took it
 };
 
