@@ -285,7 +285,7 @@ def main() -> int:
                           "beside": beside.report(), "before": before, "during": during, "after": after,
                           "bad": dict(sorted(json.loads(seen or b"{}").items()))}, indent=1))  # fmt: skip
         more = beside.report()["gap_longest_ms"] - alone.report()["gap_longest_ms"]
-        print(f"the longest gap of an innocent stream grew by {more:.0f} ms")
+        print(f"the longest gap of an ordinary stream grew by {more:.0f} ms")
         failed = any("internal" in name or ": 500" in name for name in json.loads(seen or b"{}"))
         return int(failed or (args.most_milliseconds is not None and more > args.most_milliseconds))
     finally:
