@@ -36,7 +36,7 @@ _AUTO = "GUIDERAIL_VLLM_AUTO"
 _FINISH = "GUIDERAIL_VLLM_FINISH"
 _DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
 _STRICT = "GUIDERAIL_VLLM_STRICT_TOOLS"
-_MOST_ON_CPU = 32  # texts written at once; with more, all cores are busy, and a token that is rejected delays the others
+_MOST_ON_CPU = 32  # texts written at once; with more, all cores are busy, and rejected tokens delay the others
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # contains NAME once an engine of this process uses it as its backend
 
