@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from collections import deque
@@ -366,3 +367,33 @@ def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
     assert matcher.history() == [0]
     matcher.rollback(1)
     assert matcher.accept_string("ab")
+
+
+def test_a_large_guide_is_freed_beside_other_threads() -> None:
+    """Python's interpreter lock would hold up all others for a tenth of a second."""
+    ways = [{"contains": {"const": number}} for number in range(14)]
+    vocabulary = gr.Vocabulary([*(bytes([byte]) for byte in range(256)), b"</s>"], stop_token_ids=[256])
+    guide = gr.compile(gr.json_schema({"type": "array", "allOf": ways}), vocabulary, cache=False)
+    guide.matcher().least_tokens()
+    assert guide.memory_size_bytes() > 2 << 20
+    turns, over = 0, threading.Event()
+
+    def others() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0)
+
+    beside = threading.Thread(target=others)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)  # so the other thread has a turn only where this one lets it
+    try:
+        beside.start()
+        before = turns
+        del guide
+        after = turns
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        beside.join()
+    assert after > before

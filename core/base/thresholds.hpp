@@ -132,8 +132,9 @@ inline constexpr std::size_t kMostRefused = 1u << 14;    // masks known to take 
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
 inline constexpr u64 kSearchWork = 40;           // a search for an end may take this many times a mask's work
-inline constexpr std::chrono::milliseconds kLongMask{20};  // then other threads use builders of their own
-inline constexpr std::size_t kMostSpares = 6;              // number of such builders in use at once
+inline constexpr std::chrono::milliseconds kLongMask{20};    // then other threads use builders of their own
+inline constexpr std::size_t kMostSpares = 6;                // number of such builders in use at once
+inline constexpr std::size_t kLargeProgramBytes = 1u << 20;  // larger programs are freed without the host's lock; 1 ms
 
 // -- everywhere --
 inline constexpr u32 kNodesBetweenBreaks =

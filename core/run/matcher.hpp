@@ -49,6 +49,7 @@ struct Budget {
 class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(std::shared_ptr<Arena> arena, Id root);
+  ~Program();
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }

@@ -36,6 +36,7 @@ _AUTO = "GUIDERAIL_VLLM_AUTO"
 _FINISH = "GUIDERAIL_VLLM_FINISH"
 _DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
 _STRICT = "GUIDERAIL_VLLM_STRICT_TOOLS"
+_MOST_ON_CPU = 32  # texts written at once; with more, all cores are busy, and rejected tokens delay the others
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # contains NAME once an engine of this process uses it as its backend
 
@@ -130,15 +131,19 @@ def _core() -> None:
     StructuredOutputManager.validate_tokens = _validate_tokens(check)
 
 
+def _on_cpu() -> bool:
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
 def _cpu_sampler() -> None:
     """Mends the temperatures of drafted texts.
 
     In vLLM 0.32's CPU build, the kernel writes to a copy, and the logits are divided by memory that nobody has written.
     A text then gets tokens that its mask forbids.
     """
-    from vllm.platforms import current_platform
-
-    if current_platform.is_cpu():
+    if _on_cpu():
         from vllm.v1.sample import rejection_sampler
 
         rejection_sampler.expand_batch_to_tokens = _expand(rejection_sampler.expand_batch_to_tokens)
@@ -289,7 +294,9 @@ def _drafted(manager: Any, request: Any) -> list[int]:
     if manager.reasoner_cls is not None and not asked.reasoning_ended:
         return []
     config = manager.vllm_config
-    return [] if config.scheduler_config.async_scheduling else grammar.draft(int(config.num_speculative_tokens))
+    if config.scheduler_config.async_scheduling or (_on_cpu() and manager.backend.habits.running > _MOST_ON_CPU):
+        return []
+    return grammar.draft(int(config.num_speculative_tokens))
 
 
 def _patch_protocol(module: Any) -> bool:
