@@ -44,7 +44,7 @@ def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error(
     for _ in range(2):
         with pytest.raises(ValueError, match="negative"):
             made("a", -1)
-    assert calls == [("a", 2), ("a", 0), ("a", -1), ("a", -1)] and made.__doc__ == "Makes."
+    assert calls == [("a", 2), ("a", 0), ("a", -1), ("a", -1)] and made.__doc__ == "Makes a value."
     clear_kept()
     assert made("a", 2) == "aa" and len(calls) == 5
 
