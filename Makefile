@@ -1,28 +1,28 @@
-# make demo    the embedded model fills in a JSON Schema, before your eyes
-# make test    lint excepted, everything that can be checked here
-# make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
+# make demo    the embedded model fills in a JSON Schema while you watch
+# make test    everything that can be checked here, except lint
+# make test-engines, make test-clients    vLLM, SGLang …; OpenAI clients (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
-# make test-free-threaded PYTHON=python3.14t    without an interpreter lock, in an environment of its own (docs/threads.md)
-# make test-templates                     formats of tool calls against models' chat templates (fetches them)
+# make test-free-threaded PYTHON=python3.14t    without an interpreter lock, in a separate environment (docs/threads.md)
+# make test-templates                     tool-call formats against models' chat templates (downloads them)
 # make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
-# make bench   guiderail beside llguidance, XGrammar, outlines-core
-# make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
-# make playground        a page in which schemas, patterns and grammars are tried, with the model (docs/playground.md)
+# make bench   guiderail against llguidance, XGrammar, outlines-core
+# make real-schemas    schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, against other validators
+# make playground        a page for trying schemas, patterns and grammars, with the model (docs/playground.md)
 # make test-playground   the same in a headless browser
-# make soak    a server under attack beside innocent streams
+# make soak    a server with hostile and ordinary clients at the same time
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
-# make js, make test-js     the package for JavaScript (needs emscripten); its tests (needs node)
-# make portable    compiles the core with every compiler that is here, macOS and Windows too (docs/testing.md)
-# make many-matchers          1,000 matchers on 16 threads, beside one thread
-# make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
-# make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
+# make js, make test-js     the JavaScript package (needs emscripten); its tests (needs node)
+# make portable    compiles the core with every installed compiler, for macOS and Windows, too (docs/testing.md)
+# make many-matchers          1,000 matchers on 16 threads, compared with one thread
+# make faults SECONDS=600      makes every allocation and every limit fail once (docs/testing.md)
+# make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    random inputs (docs/testing.md)
 # make lib, test-c            libguiderail, the C interface, installed in build/lib; its tests and examples (in make test, too)
 # make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
-# make clean   everything that was built
+# make clean   removes everything that was built
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -48,7 +48,7 @@ say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
-# -- the virtual environment: a stamp for each step, so that a second run starts at once -------------------------
+# -- the virtual environment: one stamp per step, so that a second run starts at once ----------------------------
 $(VENV)/.created:
 	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.10 or newer (Debian, Ubuntu: sudo apt-get install python3 python3-venv python3-dev g++), or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "guiderail needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
@@ -103,7 +103,7 @@ $(VENV)/.bench: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[bench]'
 	@touch $@
 
-# -- what one asks for -------------------------------------------------------------------------------------------
+# -- targets -----------------------------------------------------------------------------------------------------
 demo: $(VENV)/.demo
 	$(call say,guiderail generate --schema $(DEMO_SCHEMA) --prompt '$(DEMO_PROMPT)')
 	@$(BIN)/guiderail generate --schema '$(DEMO_SCHEMA)' --prompt '$(DEMO_PROMPT)'
@@ -128,7 +128,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
 
-# Free-threaded Python, with the libraries of the tests that install there: no torch, no tokenizers.
+# Free-threaded Python, with the test libraries that can be installed there: no torch, no tokenizers.
 FREE_TESTS := shared_objects threads threads_beside arguments bitmask_native core_expressions errors grammar json_core \
 	json_schema kept limits masks matcher regex_python saved vocabulary work
 .PHONY: test-free-threaded
@@ -174,7 +174,7 @@ build/templates:
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
 
-# -- the playground: static files in build/playground -------------------------------------------------------------
+# -- the playground: static files in build/playground ------------------------------------------------------------
 PORT ?= 8000
 .PHONY: playground playground-files test-playground
 playground-files: $(VENV)/.demo js
@@ -187,8 +187,8 @@ playground: playground-files
 test-playground: $(VENV)/.test playground-files
 	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
 
-# libguiderail, the C interface: see docs/c.md. Linked from what was compiled for Python, which takes seconds; other
-# flags need a build of their own.
+# libguiderail, the C interface: see docs/c.md. Linked in seconds from the objects compiled for Python; other flags
+# need a separate build.
 LIB_BUILD = $(or $(if $(CORE_FLAGS),,$(firstword $(shell ls -td build/cp*-*/CMakeCache.txt 2>/dev/null))),build/library/CMakeCache.txt)
 lib: $(VENV)/.package
 	@build="$(LIB_BUILD)"; build="$${build%/*}"; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
@@ -210,12 +210,12 @@ site: $(VENV)/.site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(call say,build/site/index.html)
 
-# -- inputs nobody thought of, and sanitizers: see docs/testing.md ------------------------------------------------
+# -- random inputs and sanitizers: see docs/testing.md -----------------------------------------------------------
 SECONDS ?= 600
 CLANG ?= clang++
 FUZZ_CMAKE = -S fuzz/core -DCMAKE_CXX_COMPILER=$(CLANG) --log-level=WARNING
 
-# Two thirds of the time for random inputs, which are many; one third for what coverage leads to.
+# Two thirds of the time for random inputs, which run fast; one third for coverage-guided ones.
 SANITIZED_OPTIONS = -max_total_time=$$(( $(SECONDS) / 6 )) -max_len=64 -timeout=30 -rss_limit_mb=3000 -artifact_prefix=build/
 fuzz-core: $(VENV)/.tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-fast -DFUZZ_KIND=fast
@@ -249,7 +249,8 @@ sanitize: $(VENV)/.test
 sanitize-threads: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
 
-# `make test-js JS_DATA="--data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json"` for the masks of many.
+# To compare the masks of many schemas:
+# `make test-js JS_DATA="--data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json"`
 JS_DATA ?=
 js: $(VENV)/.tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) bindings/js/build.sh
@@ -268,7 +269,7 @@ many-matchers: $(VENV)/.test
 faults: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/faults.py --seconds $(SECONDS)
 
-# `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` for another kind of build.
+# `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` makes another kind of build.
 CORE_BUILD ?= build/core
 CORE_FLAGS ?=
 core:

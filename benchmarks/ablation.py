@@ -46,7 +46,7 @@ now = time.thread_time_ns
 
 @dataclass
 class Case:
-    """A constraint and the texts that are walked, as tokens."""
+    """A constraint and the tokens of its texts."""
 
     make: Callable[[], Any]
     texts: list[list[int]]
@@ -59,7 +59,7 @@ class Setting:
     off: tuple[str, ...]
     vocabulary: Any
     masks: list[list[float]] = field(default_factory=list)  # by round; NaN after a refusal
-    steps: list[float] = field(default_factory=list)  # of the first round
+    steps: list[float] = field(default_factory=list)  # in the first round
     refused: int = 0  # texts that hit a limit
     compile: list[int] = field(default_factory=list)  # by round
     memory: int = 0
@@ -87,7 +87,7 @@ def encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def cut(texts: list[list[int]], count: int) -> list[list[int]]:
-    """The first texts, ``count`` tokens in all."""
+    """Returns the first texts, up to ``count`` tokens in all."""
     out = []
     for text in texts:
         out.append(text[:count])
@@ -153,7 +153,7 @@ class Ablation:
         return now() - start, self.core.spent_work() - steps, result
 
     def run(self, case: Case, setting: Setting, first: bool, full: bool) -> None:
-        """One case under one setting; ``full``: nothing is off."""
+        """Runs one case with one setting; ``full``: nothing is off."""
         for name in setting.off:
             self.core.switch_mask_strategy(name, False)
         gc.collect(0)
@@ -221,10 +221,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="schemas with instances; without it, no suite of schemas")
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--sample", type=int, default=100, help="schemas; 0: all")
-    parser.add_argument("--tokens", type=int, default=3000, help="of each grammar's texts")
+    parser.add_argument("--tokens", type=int, default=3000, help="tokens of each grammar's texts")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--off", help="strategies, one setting after the other; a+b: both at once (default: each)")
+    parser.add_argument("--off", help="strategies to turn off, one setting each; a+b: both at once (default: each)")
     parser.add_argument("--tokenizer")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

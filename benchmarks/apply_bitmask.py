@@ -6,7 +6,7 @@
   floors come from a table of bytes.
 - *torch*: ``masked_fill_`` with a boolean mask, on one thread. Converting the bits to booleans is not counted.
 - *xgrammar*: its own CPU kernel, if it is installed (float32 and bfloat16).
-- *native*: ``apply_token_bitmask_inplace``, all of it; *core* is only the call into the core.
+- *native*: all of ``apply_token_bitmask_inplace``; *core* is only its call into the core.
 
 *allowed* is the share of tokens that the mask allows, at random positions. With ``block`` it allows the first half.
 Results are medians of as many calls as fit into a tenth of a second.

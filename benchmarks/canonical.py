@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokenizer", help="folder of a tokenizer; Llama 3's by default")
-    parser.add_argument("--slowest", type=int, default=0, help="show so many schemas by what canonical adds")
+    parser.add_argument("--slowest", type=int, default=0, help="show this many schemas to which canonical adds most")
     options = parser.parse_args()
     tokenizer, size = load_tokenizer(options.tokenizer)
     vocabulary = gr.Vocabulary.from_huggingface(tokenizer, size=size)

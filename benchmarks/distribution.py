@@ -3,12 +3,12 @@
 python benchmarks/distribution.py [--json FILE] [--genlm FILE]
 
 The tasks have few texts, so the true distribution can be computed. The embedded model is queried once for each prefix,
-and every method uses these answers. A forward pass is a prefix that is queried. With plain rejection, the model writes
-freely and starts again when the text breaks the constraint; its passes are computed from the true distribution. For
-the others, the error is the total variation between the sampled texts and the model's distribution under the
-constraint:
+and every method uses these answers. Each query of a new prefix counts as a forward pass. With plain rejection, the
+model writes freely and starts again when the text breaks the constraint; its passes are computed from the true
+distribution. For the others, the error is the total variation between the sampled texts and the model's distribution
+under the constraint:
 
-    masked      1 .. 256 texts, each sampled from what the masks leave
+    masked      1 .. 256 texts, each sampled from the allowed tokens
     exact       1 .. 256 texts of distribution="exact", which share what they learn
     weighted    populations of 1 .. 256 texts of distribution="weighted"
 
@@ -41,12 +41,12 @@ Table = dict[tuple[int, ...], float]
 
 
 def rejection_passes(expected: Table, prefixes: Table) -> float:
-    """Passes for one text by plain rejection: those of an attempt, over the probability that it succeeds."""
+    """Returns the passes of plain rejection for one text: those of an attempt over its probability of success."""
     return sum(prefixes.values()) / sum(expected.values())
 
 
 def prefixes_of(logits_of: Callable[[list[int]], Any], expected: Table, vocabulary: Any, stops: set[int]) -> Table:
-    """The probability of each prefix of a text, by the model alone."""
+    """Returns the probability of each prefix of a text under the model alone."""
     found: Table = {(): 1.0}
     for key in expected:
         tokens = [token for token in key if token not in stops]
@@ -60,7 +60,7 @@ def prefixes_of(logits_of: Callable[[list[int]], Any], expected: Table, vocabula
 
 
 def variation(drawn: list[tuple[tuple[int, ...], float]], expected: Table) -> float:
-    """Total variation between weighted draws and a distribution."""
+    """Returns the total variation between weighted samples and a distribution."""
     total, weight = sum(expected.values()), sum(share for _, share in drawn)
     left = {key: chance / total for key, chance in expected.items()}
     for key, share in drawn:
@@ -118,7 +118,7 @@ def measure(model: Kept, name: str) -> dict[str, Any]:
 
 
 def export(model: Kept, file: Path) -> None:
-    """Writes the first task as arrays: prefixes, logits, the tokens' spellings, and the true distribution."""
+    """Writes the first task as arrays: prefixes, logits, the bytes of the tokens, and the true distribution."""
     prompt, pattern, limit = TASKS["binary_len_5"]
     start = model.encode(prompt, chat=True)
     rows: dict[tuple[int, ...], Any] = {}

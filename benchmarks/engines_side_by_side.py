@@ -41,7 +41,7 @@ from schema_data import choose, family, load  # noqa: E402
 
 @dataclass
 class Answer:
-    """What became of one request; times in seconds."""
+    """The outcome of one request; times in seconds."""
 
     id: str
     error: str = ""
@@ -143,8 +143,8 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
                     answer.text += piece or ""
                     answer.finish = choice.get("finish_reason") or answer.finish
     except urllib.error.HTTPError as error:
-        said = json.load(error)
-        answer.error = f"{error.code}: {said.get('error', said)['message']}"
+        details = json.load(error)
+        answer.error = f"{error.code}: {details.get('error', details)['message']}"
     except OSError as error:
         answer.error = f"{type(error).__name__}: {error}"
     answer.total = time.perf_counter() - began
@@ -270,7 +270,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["vllm", "sglang"], default="vllm")
     parser.add_argument("--python", required=True, help="the interpreter that has the engine and guiderail")
-    parser.add_argument("--model", required=True, help="a folder in Hugging Face's form")
+    parser.add_argument("--model", required=True, help="a folder in Hugging Face format")
     parser.add_argument("--data", required=True, help="schemas: a folder of documents, or a .jsonl.gz of them")
     parser.add_argument(
         "--backends",
@@ -279,15 +279,15 @@ def main() -> None:
     )
     parser.add_argument("--schemas", type=int, default=100, help="how many, with a share of every family")
     parser.add_argument("--family", help="only schemas of this collection, Github_easy for example")
-    parser.add_argument("--seed", type=int, default=1, help="of that choice")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of schemas")
     parser.add_argument("--concurrency", type=int, default=16, help="requests at once")
     parser.add_argument("--max-tokens", type=int, default=160)
     parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--context", type=int, default=2048, help="tokens of a request at most")
-    parser.add_argument("--closed", action="store_true", help="objects have the members that are named, and no other")
-    parser.add_argument("--again", action="store_true", help="once more what all served, with schemas that they know")
-    parser.add_argument("--list", action="store_true", help="what was refused or is invalid")
-    parser.add_argument("--out", help="a file for all answers, a line of JSON each")
+    parser.add_argument("--context", type=int, default=2048, help="maximum tokens of a request")
+    parser.add_argument("--closed", action="store_true", help="objects have only the members that the schema names")
+    parser.add_argument("--again", action="store_true", help="repeat what all served, now with known schemas")
+    parser.add_argument("--list", action="store_true", help="list refused and invalid answers")
+    parser.add_argument("--out", help="a file for all answers, one line of JSON each")
     parser.add_argument("server", nargs="*", help="more arguments of the server, after --")
     options = parser.parse_args()
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-SECTOR = 32  # bytes: the smallest write of a GPU's memory
+SECTOR = 32  # bytes: the smallest write to a GPU's memory
 ROTATION = 2**29  # bytes of logits to touch before a buffer is used again
 
 
@@ -93,7 +93,7 @@ def check(kernel: Any) -> int:
 
 
 def median_us(calls: list[Callable[[], object]], repeats: int) -> float:
-    """Microseconds a call, over ``calls`` in turn."""
+    """Returns the median microseconds per call; ``calls`` take turns."""
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -110,7 +110,7 @@ def median_us(calls: list[Callable[[], object]], repeats: int) -> float:
 
 
 def copy_rate(repeats: int) -> float:
-    """Bytes read and written by a copy on the device, in GB/s."""
+    """Returns the rate of a copy on the device in GB/s; bytes read and written both count."""
     size = 2**30
     source = torch.empty(size, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)

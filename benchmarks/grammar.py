@@ -4,10 +4,10 @@ Every text is split into tokens by the model's tokenizer. At each token the mask
 which is then accepted. The engines take turns text by text in one process, so that they meet the same noise. Tables
 cover the texts that all engines accept. No language model is needed.
 
-- **JSON**: any value, over long documents. guiderail's ready grammar and a grammar without a lexer (GBNF), XGrammar's
-  built-in grammar, and llguidance's Lark dialect.
+- **JSON**: any value, over long documents. guiderail's ready-made grammar and a grammar without a lexer (GBNF),
+  XGrammar's built-in grammar, and llguidance's Lark dialect.
 - **Python**: all of Python 3.11 with its indentation, over modules of the standard library. llguidance cannot read such
-  a grammar; the report shows why.
+  a grammar; the report shows its error.
 - **SQL**: SQLite's statements, over a corpus of queries or files of them (``--sql``). llguidance uses the same language
   in its own dialect.
 - **compile**: a new process for each; *in a new process* includes the imports. From disk: see ``gr.set_cache_dir``.
@@ -51,7 +51,7 @@ from engines import load_tokenizer  # noqa: E402
 SECTIONS = ("json", "python", "sql", "compile", "memory")
 QUANTILES = (50, 90, 99, 99.9, 100)
 MEMORY_LIMIT = 200e6  # maximum bytes for 100,000 tokens
-# Targets: microseconds of mean and p99 for a token, or fractions of a rival's; milliseconds of a compilation.
+# Targets: microseconds for the mean and p99 of a token, or fractions of a rival's; milliseconds for a compilation.
 MOST_MICROSECONDS = {"python": (25.0, 400.0), "sql": (25.0, 400.0)}
 PARTS = {"json": ("xgrammar, built-in", 1 / 6, 1 / 4), "sql": ("llguidance", 1 / 5, None)}
 MOST_MILLISECONDS = {"JSON": 5.0, "SQL": 50.0, "Python": 400.0}
@@ -61,21 +61,21 @@ CLOCKS = ("cpu", "wall")
 
 @dataclass
 class Walk:
-    """One text with one engine: nanoseconds of each step by both clocks, and the position of a refused token."""
+    """One text with one engine: nanoseconds of each step by both clocks, and the index of a rejected token."""
 
     cpu: list[int] = field(default_factory=list)
     wall: list[int] = field(default_factory=list)
-    refused: int | None = None  # number of the token
+    refused: int | None = None  # index of the token
 
 
 def progress(text: str) -> None:
-    """One line that is written over, on a terminal only."""
+    """Shows a line that the next one overwrites, only on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{text:<110}\r", end="", file=sys.stderr, flush=True)
 
 
 def clock_cost() -> tuple[int, int]:
-    """What a step that does nothing takes by both clocks: the median of many, in nanoseconds."""
+    """Returns the nanoseconds of an empty step by both clocks, the median of many."""
     walk = Walk()
     for _ in range(2000):
         step(walk, lambda: None, lambda token: None, 0)
@@ -96,7 +96,7 @@ def step(walk: Walk, fill: Callable[[], object], accept: Callable[[int], object]
 
 
 def walk(contender: Contender, tokens: list[int], cost: tuple[int, int]) -> Walk:
-    """Token by token, until one is not in its mask; an engine that disagrees with its own mask is an error."""
+    """Walks token by token until a mask excludes the next one. An engine that contradicts its own mask is an error."""
     found = Walk()
     fill, accept = contender.start()
     gc.collect(0)
@@ -120,13 +120,13 @@ def walk(contender: Contender, tokens: list[int], cost: tuple[int, int]) -> Walk
 
 @dataclass
 class Section:
-    """What one language showed.
+    """The results for one language.
 
     Attributes:
-        walks: contender → one walk a text.
+        walks: contender → one walk per text.
         errors: contender → why it did not compile.
         names: of the texts.
-        compile: contender → nanoseconds (wall) of the compilation here.
+        compile: contender → nanoseconds (wall) of the compilation in this process.
         tokens: of each text.
     """
 
@@ -137,7 +137,7 @@ class Section:
     tokens: list[list[int]]
 
     def common(self) -> list[int]:
-        """The texts that all contenders take."""
+        """Returns the texts that all contenders accept."""
         return [i for i in range(len(self.names)) if all(by[i].refused is None for by in self.walks.values())]
 
     def steps(self, name: str, clock: str) -> list[int]:
@@ -199,7 +199,7 @@ def times(title: str, section: Section) -> str:
 
 
 def goals(key: str, section: Section) -> list[list[str]]:
-    """Rows of the table of goals: what, goal, found, whether it is met. By the clock of the processor."""
+    """Returns the rows of the table of goals: name, goal, result, whether it is met. In CPU time."""
     rows: list[list[str]] = []
     for name in section.walks:
         if not name.startswith("guiderail") or not section.steps(name, "cpu"):
@@ -223,7 +223,7 @@ def met(yes: bool) -> str:
 
 
 def slowest(section: Section, tokenizer: Any, count: int) -> str:
-    """The steps that cost most, with the text before them."""
+    """Returns the slowest steps, with the text before them."""
     lines = []
     for name, walks in section.walks.items():
         costs = [(cost, i, at) for i, one in enumerate(walks) for at, cost in enumerate(one.cpu)]
@@ -245,14 +245,14 @@ def worker(*arguments: str, cache: str = "") -> Any:
 
 
 def compilations(vocabulary: Path, rounds: int) -> tuple[dict[str, dict[str, list[dict[str, int]]]], list[list[str]]]:
-    """Per grammar and kind, what each round found; and the rows of goals."""
+    """Returns the results of each round by grammar and kind, and the rows of goals."""
     found: dict[str, dict[str, list[dict[str, int]]]] = {}
     rows = []
     for grammar in ("JSON", "JSON, GBNF", "SQL", "Python"):
         kinds: dict[str, list[dict[str, int]]] = {"compile": [], "new process": [], "from disk": [], "disk, new": []}
         with tempfile.TemporaryDirectory() as folder:
             arguments = ("compile", grammar, "--vocabulary", str(vocabulary))
-            worker(*arguments, cache=folder)  # fills it
+            worker(*arguments, cache=folder)  # fills the cache
             for number in range(rounds):
                 progress(f"compile {grammar}: {number + 1} of {rounds}")
                 kinds["compile"].append(worker(*arguments, "--loaded"))
@@ -330,15 +330,15 @@ def memory_table(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's)")
-    parser.add_argument("--vocabulary", type=Path, help="its vocabulary as Vocabulary.save wrote it, to start sooner")
+    parser.add_argument("--vocabulary", type=Path, help="its vocabulary as written by Vocabulary.save, to start sooner")
     parser.add_argument("--data", type=Path, help="schemas with instances for JSON documents (default: random ones)")
     parser.add_argument("--sql", type=Path, help="folder of SQL files (default: 152 short statements)")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {', '.join(SECTIONS)}")
-    parser.add_argument("--tokens", type=int, default=40_000, help="most to walk in each language, whole texts")
+    parser.add_argument("--tokens", type=int, default=40_000, help="maximum to walk in each language, in whole texts")
     parser.add_argument("--no-rivals", action="store_true", help="guiderail alone")
     parser.add_argument("--rounds", type=int, default=5, help="compilations of each kind")
     parser.add_argument("--memory-tokens", type=int, default=100_000)
-    parser.add_argument("--slowest", type=int, default=0, help="show so many of the slowest steps of each engine")
+    parser.add_argument("--slowest", type=int, default=0, help="show this many of the slowest steps of each engine")
     parser.add_argument("--json", type=Path, help="write every measurement to this file")
     options = parser.parse_args()
     wanted = [name for name in options.only.split(",") if name]

@@ -1,4 +1,4 @@
-"""How long ``import guiderail`` takes in a fresh process, and which of its modules take it.
+"""Measures how long ``import guiderail`` takes in a fresh process, and how long each of its modules takes.
 
 python benchmarks/import_time.py --runs 11
 """

@@ -48,7 +48,7 @@ libc.mallinfo2.restype = MallInfo
 
 
 def native_bytes() -> int:
-    """In use: the heap, large blocks of it included, and the pages of the core."""
+    """Returns the bytes in use: the heap including its large blocks, and the pages of the core."""
     info = libc.mallinfo2()
     return int(info.uordblks + info.hblkhd) + _core.pages_in_use()
 
@@ -67,7 +67,7 @@ def documents(path: Path | None, count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def varied(schema: Any, rng: random.Random | None) -> Any:
-    """The schema with some of its names and bounds changed, so that no two guides are equal."""
+    """Returns the schema with some names and bounds changed, so that no two guides are equal."""
     if rng is None:
         return schema
     names: dict[str, str] = {}
@@ -95,13 +95,13 @@ def varied(schema: Any, rng: random.Random | None) -> Any:
 
 
 def write(guide: gr.Guide, tokens: list[int] | None, bitmask: Any, rng: np.random.Generator) -> int:
-    """One text: these tokens as far as they are allowed, else random ones."""
+    """Writes one text: these tokens while they are allowed, then random ones."""
     matcher = guide.matcher()
     row = bitmask[0].view(np.uint8)
     for step in range(STEPS if tokens is None else len(tokens)):
         matcher.fill_next_token_bitmask(bitmask)
         if tokens is None:
-            # A random set bit: of a random byte of the mask that is not zero.
+            # A random set bit of a random nonzero byte of the mask.
             set_bytes = np.flatnonzero(row)
             if not len(set_bytes):
                 return step
@@ -118,11 +118,11 @@ def write(guide: gr.Guide, tokens: list[int] | None, bitmask: Any, rng: np.rando
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a .jsonl.gz or a folder of {schema, tests}")
-    parser.add_argument("--schemas", type=int, default=100, help="so many, sampled")
-    parser.add_argument("--texts", type=int, default=50, help="of each schema")
-    parser.add_argument("--tokenizer", type=Path, help="a folder of a Hugging Face tokenizer; by default Llama 3's")
+    parser.add_argument("--schemas", type=int, default=100, help="number of sampled schemas")
+    parser.add_argument("--texts", type=int, default=50, help="number per schema")
+    parser.add_argument("--tokenizer", type=Path, help="folder of a Hugging Face tokenizer (default: Llama 3's)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--parts", action="store_true", help="also what each part of the guides reports")
+    parser.add_argument("--parts", action="store_true", help="also show what each part of the guides reports")
     options = parser.parse_args()
 
     vocabulary = load_vocabulary(options.tokenizer)
@@ -133,7 +133,7 @@ def main() -> None:
         [vocabulary.encode(json.dumps(t["data"], separators=(",", ":"))) for t in row.get("tests", []) if t["valid"]]
         for row in rows
     ]
-    # What Python and its libraries keep in any case.
+    # Memory that Python and its libraries keep in any case.
     warm = gr.compile(gr.json_schema({"type": "object"}), vocabulary, cache=False)
     write(warm, None, bitmask, rng)
     del warm

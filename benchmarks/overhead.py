@@ -18,7 +18,7 @@ It does nothing else. Whole texts are timed, from the prompt to the last token, 
 ``--clock cpu`` counts the CPU time of the process, including threads that fill masks. Use it on busy machines. It does
 not show the gain from work that overlaps.
 
-The models: SmolLM2-135M-Instruct on llama.cpp, and a Llama of random weights on transformers, with its tokenizer.
+The models: SmolLM2-135M-Instruct on llama.cpp, and a Llama with random weights on transformers, with its tokenizer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def constraints() -> dict[str, Any]:
 
 
 class RandomLlama(TransformersModel):
-    """A Llama of random weights with the tokenizer of another model."""
+    """A Llama with random weights and the tokenizer of another model."""
 
     def __init__(self, other: EmbeddedModel, hidden: int, layers: int) -> None:
         import torch
@@ -83,7 +83,7 @@ class RandomLlama(TransformersModel):
 
 
 class Watching:
-    """A model whose sessions note what they are fed."""
+    """A model whose sessions record their inputs."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -126,7 +126,7 @@ class Plain:
 
 
 def measure(model: Model, constraint: Any, batch: int, options: argparse.Namespace, masks: str) -> dict[str, float]:
-    """One round: seconds with the constraint and without, passes, tokens."""
+    """Runs one round; returns seconds with and without the constraint, passes, tokens."""
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
     vocabulary = model.vocabulary
     if masks == "cold":
@@ -208,15 +208,15 @@ def main() -> None:
     parser.add_argument("--batches", default="1,4,16")
     parser.add_argument("--masks", default="cold,warm")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=140, help="that a text may have")
+    parser.add_argument("--tokens", type=int, default=140, help="maximum per text")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--on-incomplete", choices=["finish", "return"], default="finish", help="as for gr.generate")
-    parser.add_argument("--forced", choices=["drawn", "given"], default="drawn", help="by the plain loop")
+    parser.add_argument("--forced", choices=["drawn", "given"], default="drawn", help="in the plain loop")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--threads", type=int, default=1, help="of the model")
     parser.add_argument("--hidden", type=int, default=512, help="width of the random Llama")
     parser.add_argument("--layers", type=int, default=8, help="of the random Llama")
-    parser.add_argument("--json", type=Path, help="append one line a row of the table, with every round")
+    parser.add_argument("--json", type=Path, help="append one line per row of the table, with every round")
     options = parser.parse_args()
     known, wanted = constraints(), options.constraints.split(",")
     for chosen, names in ((wanted, known), (options.models.split(","), ("llama.cpp", "transformers"))):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How fast the playground is in a headless browser: loading it, and a key in the text and in the constraint.
+"""Measures the playground in a headless browser: loading, and a key in the text and in the constraint.
 
     make playground-files && python benchmarks/playground.py
 
-Times are the page's own clock, from the key until the answer is on the page. The examples are README's.
+Times are by the page's own clock, from the key to the answer on the page. The examples are those of the README.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(browser: Browser, code: str, given: Any = None) -> Any:
 
 
 def keys(browser: Browser, kind: str, source: str, text: str) -> tuple[list[float], list[float]]:
-    """ms of each key of the text, and of a blank at the end of the constraint and its removal."""
+    """Returns the ms of each key of the text, and of adding and removing a blank at the end of the constraint."""
     browser.run(f"document.querySelector('input[value={kind}]').click()")
     run(browser, "await type('constraint', 'read', given, 'true')", source)
     each = "const out = []; for (const value of given) out.push(await type({}, value, {})); return out"
@@ -75,7 +75,7 @@ def keys(browser: Browser, kind: str, source: str, text: str) -> tuple[list[floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--built", type=Path, default=ROOT / "build/playground")
-    parser.add_argument("--rounds", type=int, default=5, help="how often the page is loaded")
+    parser.add_argument("--rounds", type=int, default=5, help="number of page loads")
     given = parser.parse_args()
     spec = importlib.util.spec_from_file_location("playground_build", ROOT / "playground/build.py")
     assert spec is not None and spec.loader is not None

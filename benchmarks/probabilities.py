@@ -1,6 +1,6 @@
-"""What the probabilities of ten choices cost, beside reading the prompt once.
+"""Compares the cost of the probabilities of ten choices with that of reading the prompt once.
 
-Both read the same prompt on the embedded model, in turns; the figure is the median of the ratios of processor time.
+Both take turns on the embedded model with the same prompt. The figure is the median of the ratios of CPU time.
 
     python benchmarks/probabilities.py --runs 9
 """
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument(
-        "--repeat", type=int, nargs="+", default=[1, 4, 12], help="times that the text is in the prompt"
+        "--repeat", type=int, nargs="+", default=[1, 4, 12], help="repetitions of the text in the prompt"
     )
     options = parser.parse_args()
     with EmbeddedModel() as model:

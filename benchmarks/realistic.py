@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
-# Two of the schemas are recursive, and numbers and times have no end of their own: a model must be stopped somewhere.
+# Two schemas are recursive, and numbers and times have no maximum length: a model must be stopped somewhere.
 CAPS = {"max_depth": 8, "max_integer_digits": 9, "max_fraction_digits": 4, "max_string_length": 120}
 
 
@@ -39,7 +39,7 @@ class Written:
 
 
 def schemas(names: list[str] | None = None) -> dict[str, Any]:
-    """The schemas by name, all or some."""
+    """Returns all schemas or some, by name."""
     files = {path.stem: path for path in sorted(SCHEMAS.glob("*.json"))}
     return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in names or files}
 
@@ -49,7 +49,7 @@ def prompt_of(schema: Any) -> str:
 
 
 def exact(number: str) -> Any:
-    """A number's value without rounding."""
+    """Returns a number's value without rounding."""
     value = Fraction(Decimal(number))
     return value.numerator if value.denominator == 1 else value
 
@@ -84,7 +84,7 @@ def fault_of(schema: Any, text: str) -> str:
 def write_objects(
     model: Any, wanted: dict[str, Any], objects: int, *, temperature: float = 0.8, max_tokens: int = 1500
 ) -> list[Written]:
-    """``objects`` texts, the schemas taken in turn, each time with another seed."""
+    """Writes ``objects`` texts. The schemas take turns, each time with another seed."""
     import guiderail as gr
 
     out: list[Written] = []
@@ -103,9 +103,9 @@ def write_objects(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--objects", type=int, default=100, help="to write, the schemas taken in turn")
+    parser.add_argument("--objects", type=int, default=100, help="number to write; the schemas take turns")
     parser.add_argument("--schemas", default="", help="names, comma-separated (default: all)")
-    parser.add_argument("--model", help="path or name, as gr.load_model takes it (default: the embedded one)")
+    parser.add_argument("--model", help="path or name, as for gr.load_model (default: the embedded model)")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--max-tokens", type=int, default=1500)
     parser.add_argument("--show", action="store_true", help="print every object")

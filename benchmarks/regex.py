@@ -41,19 +41,19 @@ from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
 DATA = Path(__file__).with_name("data") / "regex_patterns.json"
 now = time.perf_counter_ns
-SLOW = 1_000_000_000  # nanoseconds of compiling after which no further rounds are run
+SLOW = 1_000_000_000  # nanoseconds of compiling; slower patterns get no further rounds
 
 
 @dataclass
 class Round:
-    """One compilation and one replay: times in nanoseconds, one entry a token."""
+    """One compilation and one replay: times in nanoseconds, one entry per token."""
 
     compile: int = 0
     mask: list[int] = field(default_factory=list)
     accept: list[int] = field(default_factory=list)
-    repeated: int = 0  # a second mask in the same state, median
+    repeated: int = 0  # a second mask in the same state: the median
     memory: int | None = None
-    refused: list[tuple[int, int]] = field(default_factory=list)  # (position, token) that the engine did not allow
+    refused: list[tuple[int, int]] = field(default_factory=list)  # (position, token) that the engine rejected
 
     error: str | None = None
 
@@ -99,7 +99,7 @@ def measure(engine: Engine, pattern: str, texts: list[list[int]]) -> Round:
 
 
 def walk(engine: Engine, pattern: str, tokens: int, seed: str, lengths: list[int]) -> list[list[int]]:
-    """Returns a seeded random walk of so many tokens that prefers long, frequent tokens and delays the end."""
+    """Returns a seeded random walk of this many tokens that prefers long, frequent tokens and delays the end."""
     chance = random.Random(seed)
     guide = engine.compile(pattern)
     texts: list[list[int]] = []
@@ -136,7 +136,7 @@ def tokens_of(tokenizer: Any, samples: list[str], count: int) -> list[list[int]]
 
 
 def apart(engine: Engine, pattern: str, texts: list[list[int]], seconds: float, memory: int) -> Round:
-    """As ``measure``, in a forked child under limits of time and memory."""
+    """Like ``measure``, in a forked child with limits of time and memory."""
     here, there = multiprocessing.Pipe(duplex=False)
 
     def child() -> None:
@@ -199,7 +199,7 @@ def differences(engines: list[Engine], pattern: str, texts: list[list[int]], tex
 
 
 def copy_unit(words: int) -> float:
-    """Nanoseconds of copying one row of a mask with NumPy, both rows hot."""
+    """Returns the nanoseconds of copying one row of a mask with NumPy, with both rows in the cache."""
     a, b = np.zeros(words, np.int32), np.ones(words, np.int32)
     times = []
     for _ in range(2_000):
@@ -222,7 +222,7 @@ def step(row: Round) -> list[int]:
 
 
 def again(rounds: list[Round]) -> Round:
-    """The rounds after the first, as one: the median position by position."""
+    """Returns the rounds after the first as one: the median at each position."""
     later = rounds[1:] or rounds
     return Round(
         compile=int(statistics.median(r.compile for r in later)),
@@ -332,7 +332,7 @@ def disagreements(results: dict[str, dict[str, list[Round]]], names: list[str], 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated, the first is the unit of ratios")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated; ratios are to the first")
     parser.add_argument(
         "--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's, from llama-models)"
     )
@@ -341,8 +341,8 @@ def main() -> None:
     )
     parser.add_argument("--tokens", type=int, default=200, help="to replay for each pattern")
     parser.add_argument("--rounds", type=int, default=3, help="compilations and replays of each pattern")
-    parser.add_argument("--limit", type=float, default=10, help="seconds for one pattern of an engine that runs apart")
-    parser.add_argument("--walk", action="store_true", help="walk at random even where there are sample texts")
+    parser.add_argument("--limit", type=float, default=10, help="seconds per pattern, for separate processes")
+    parser.add_argument("--walk", action="store_true", help="walk at random even if there are sample texts")
     parser.add_argument("--check", action="store_true", help="also compare every mask with the first engine's")
     parser.add_argument("--json", help="write every measurement to this file")
     options = parser.parse_args()

@@ -1,5 +1,4 @@
-"""Compares guiderail with other engines on JSON Schemas: what they accept, what they let through, and how fast they
-are.
+"""Compares guiderail with other engines on JSON Schemas: what they wrongly reject or accept, and how fast they are.
 
 For every schema: compile it, then walk the tokens of each instance, with the mask before each token. Instances are
 written as ``json.dumps`` writes them: on one line, with a space after commas and colons (``--layout compact``: none).
@@ -48,7 +47,7 @@ Rows = dict[str, dict[str, dict[str, Any]]]  # engine → id of the schema → m
 
 
 class Worker:
-    """A process that measures; ``ask`` answers one schema, or says who was busy when it died or hung."""
+    """A process that measures. ``ask`` returns the result for a schema, or the engine that was busy when it failed."""
 
     def __init__(self, engines: str, options: argparse.Namespace) -> None:
         command = [sys.executable, str(SUPPORT / "schema_worker.py"), "--engines", engines, "--data", str(options.data)]
@@ -63,7 +62,7 @@ class Worker:
         self.head = head
 
     def _lines(self, seconds: float) -> Iterator[dict[str, Any]]:
-        """What the process writes, until it is silent for so long or dead."""
+        """Yields the lines of the process, until it is silent for this long or dead."""
         assert self.process.stdout is not None
         pipe = self.process.stdout.fileno()
         while True:
@@ -78,7 +77,7 @@ class Worker:
             self.rest += piece
 
     def ask(self, name: str, seconds: float) -> tuple[dict[str, Any] | None, str, str]:
-        """``(answer, busy engine, how it ended)``; the answer is None if the process is gone."""
+        """Returns ``(answer, busy engine, how it ended)``; the answer is None if the process is gone."""
         assert self.process.stdin is not None
         busy = ""
         try:
@@ -112,13 +111,13 @@ class Worker:
 
 
 def progress(text: str) -> None:
-    """One line that is written over, on a terminal only."""
+    """Shows a line that the next one overwrites, only on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{text:<110}\r", end="", file=sys.stderr, flush=True)
 
 
 def run(engines: str, names: list[str], options: argparse.Namespace, out: TextIO, deadline: float) -> None:
-    """Measures the engines, which share a process, on the schemas; a line of ``out`` for each engine and schema."""
+    """Measures the engines, which share a process. Writes a line to ``out`` for each engine and schema."""
     worker: Worker | None = None
     for number, name in enumerate(names):
         if time.monotonic() > deadline:
@@ -145,7 +144,7 @@ def run(engines: str, names: list[str], options: argparse.Namespace, out: TextIO
 
 
 def read(files: list[Path]) -> tuple[dict[str, str], dict[str, int], Rows]:
-    """Versions, resident memory before the first schema, and rows out of files written by ``run``."""
+    """Returns versions, resident memory before the first schema, and rows from files written by ``run``."""
     versions: dict[str, str] = {}
     before: dict[str, int] = {}
     rows: Rows = {}
@@ -165,7 +164,7 @@ def read(files: list[Path]) -> tuple[dict[str, str], dict[str, int], Rows]:
 
 # -- the report ---------------------------------------------------------------------------------------------------
 def steps(rows: list[dict[str, Any]]) -> list[int]:
-    """Mask + accept of every token, in nanoseconds."""
+    """Returns mask + accept of every token, in nanoseconds."""
     return [m + a for row in rows for m, a in zip(row["mask"], row["accept"], strict=True)]
 
 
@@ -214,13 +213,13 @@ def times(rows: Rows, names: list[str]) -> str:
 
 
 def compiled_by(rows: Rows, names: list[str]) -> list[str]:
-    """Schemas that all these engines compile and run without an error."""
+    """Returns the schemas that all these engines compile and run without an error."""
     common = set.intersection(*(set(rows[name]) for name in names))
     return sorted(i for i in common if all(rows[n][i]["error"] is None and rows[n][i]["mask"] for n in names))
 
 
 def ratios(rows: Rows, first: str) -> str:
-    """How many times longer the others take, engine by engine, over the schemas that both compile."""
+    """Returns how many times longer each other engine takes, over the schemas that both compile."""
     body = []
     for name in rows:
         if name == first or not (common := compiled_by(rows, [first, name])):
@@ -248,7 +247,7 @@ def memory(rows: Rows, before: dict[str, int]) -> str:
 
 
 def slowest(rows: Rows, name: str, count: int) -> str:
-    """The schemas that cost the most: in all, in the worst token, in compiling, in memory."""
+    """Returns the most expensive schemas: in total, by their worst token, in compilation, in memory."""
     good = {i: row for i, row in rows[name].items() if row["mask"]}
     costs: list[tuple[str, Callable[[dict[str, Any]], float], str]] = [
         ("all tokens, ms", lambda row: sum(steps([row])) / 1e6, ",.2f"),
@@ -265,7 +264,7 @@ def slowest(rows: Rows, name: str, count: int) -> str:
 
 
 def listing(rows: Rows, name: str, count: int) -> str:
-    """The schemas that an engine gets wrong, by name and with the reason."""
+    """Returns the schemas that an engine gets wrong, by name, with the reason."""
     lines = []
     for kind in ("false_accepts", "false_rejects", "error"):
         found = [(i, row[kind]) for i, row in rows[name].items() if row[kind]]
@@ -295,7 +294,7 @@ def report(versions: dict[str, str], before: dict[str, int], rows: Rows, options
 
 
 def picture(rows: Rows) -> str:
-    """Mask + accept of every engine over the schemas that all compile."""
+    """Draws mask + accept of every engine over the schemas that all compile."""
     common = compiled_by(rows, list(rows))
     series = {name: steps([by[i] for i in common]) for name, by in rows.items()}
     count = max(map(len, series.values()))
@@ -315,13 +314,13 @@ def main() -> None:
     parser.add_argument("--limit-s", type=int, default=60, help="seconds for one schema")
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="seconds for each process's run")
     parser.add_argument(
-        "--clock", choices=["wall", "cpu"], default="wall", help="cpu leaves out what other processes take"
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu excludes the time of other processes"
     )
     parser.add_argument("--layout", choices=["spaced", "compact"], default="spaced", help="of the instances' texts")
-    parser.add_argument("--out", type=Path, help="write every measurement to this file, a line of JSON each")
-    parser.add_argument("--report", type=Path, nargs="+", help="measure nothing, print what these files hold")
+    parser.add_argument("--out", type=Path, help="write every measurement to this file, one line of JSON each")
+    parser.add_argument("--report", type=Path, nargs="+", help="only print the report of these files")
     parser.add_argument("--svg", type=Path, help="draw the distribution of mask + accept")
-    parser.add_argument("--list", type=int, default=0, help="name so many of the slow, wrong and refused schemas")
+    parser.add_argument("--list", type=int, default=0, help="name this many of the slow, wrong and refused schemas")
     parser.add_argument("--verbose", action="store_true", help="show what the engines write to stderr")
     options = parser.parse_args()
 

@@ -1,6 +1,6 @@
 """Compares SQL for a database with SQL without names: compilation time, and time per token.
 
-Uses an invented database of so many tables, some of which share columns, and random queries on it: of one table, with
+Uses an invented database of ``--tables`` tables, some of which share columns, and random queries: of one table, with
 groups, with subqueries, with joins. At each token the mask is computed and the token accepted. *first*: each query uses
 tables and columns that no earlier query used; *again*: the same queries again.
 
@@ -55,7 +55,7 @@ def queries(tables: dict[str, list[str]], count: int) -> list[str]:
 
 
 def walk(guide: gr.Guide, texts: list[list[int]]) -> list[int]:
-    """Nanoseconds of the thread for the mask and the acceptance of each token."""
+    """Returns the thread's nanoseconds for the mask and the acceptance of each token."""
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     found = []
     for tokens in texts:

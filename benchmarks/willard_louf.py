@@ -32,7 +32,7 @@ PATTERNS = {
 
 
 def walk(guide: gr.Guide, max_tokens: int, seed: int) -> list[list[int]]:
-    """Returns texts of so many tokens in total: random allowed tokens, with a new text when one must end."""
+    """Returns texts of this many tokens in total: random allowed tokens, and a new text when one must end."""
     chance = random.Random(seed)
     size = guide.vocabulary.size
     bitmask = gr.allocate_token_bitmask(1, size)
@@ -53,7 +53,7 @@ def walk(guide: gr.Guide, max_tokens: int, seed: int) -> list[list[int]]:
 
 
 def replay(guide: gr.Guide, texts: list[list[int]]) -> list[int]:
-    """Nanoseconds of mask + accept for each token."""
+    """Returns the nanoseconds of mask + accept for each token."""
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     times: list[int] = []
     for text in texts:

@@ -91,7 +91,7 @@ def visible(token: str) -> str:
 
 
 def chain(constraint: gr.Constraint, text: str) -> Picture:
-    """The state before each byte of ``text``, and the expression that it is."""
+    """The state before each byte of ``text``, and its expression."""
     picture, program = Picture(), constraint.program()
     state = program.start
     for line, byte in enumerate([*text, ""]):

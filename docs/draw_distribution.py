@@ -28,7 +28,7 @@ def y_of(error: float) -> float:
 
 
 def svg(curves: dict[str, list[list[float]]]) -> str:
-    """The error of each way against its forward passes."""
+    """Plots the error of each method against its forward passes."""
     width, height = LEFT + WIDTH + 130, TOP + HEIGHT + 48
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '

@@ -2,8 +2,8 @@
 
     python docs/make_api.py
 
-The site has the same from mkdocstrings, which writes pages of a site only: this file is for those who read the
-repository, and for language models.
+mkdocstrings makes the same reference for the site, but only for a site. This file is for readers of the repository,
+and for language models.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def signature(value: Any) -> str:
 
 
 def prose(doc: str | None) -> str:
-    """A Google-style docstring as Markdown."""
+    """Converts a Google-style docstring to Markdown."""
     lines: list[str] = []
     section, code = "", False
     for line in inspect.cleandoc(doc or "").splitlines():
@@ -96,7 +96,7 @@ def entry(name: str, value: Any) -> Iterator[str]:
 
 
 def reference() -> str:
-    """The text of docs/api.md."""
+    """Returns the text of docs/api.md."""
     groups: dict[str, list[str]] = {title: [] for title, _ in GROUPS} | {"More": []}
     for name in sorted(gr.__all__, key=str.lower):
         if name == "__version__":

@@ -1,4 +1,4 @@
-"""What mkdocs does not do by itself: pages of the repository's root are pages of the site, too."""
+"""Adds what mkdocs lacks: pages of the repository's root are pages of the site, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTE_FOR_TESTS = re.compile(r"^<!-- needs: .* -->\n", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages of the root, with their links as they are from within docs/."""
+    """Adds the pages of the root, with links as from within docs/."""
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=re.sub(r"\]\(docs/", "](", text)))

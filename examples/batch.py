@@ -1,6 +1,6 @@
-"""Several prompts at once, each with a constraint of its own, on the embedded model.
+"""Several prompts at once, each with its own constraint, on the embedded model.
 
-Needs the ``demo`` extra. A path of a GGUF file as argument runs that model instead.
+Needs the ``demo`` extra. The path of a GGUF file as an argument runs that model instead.
 """
 
 import sys

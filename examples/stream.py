@@ -1,4 +1,4 @@
-"""A record, written piece by piece: the constraint is composed of parts. Needs the ``demo`` extra."""
+"""A record, written piece by piece, under a constraint composed of parts. Needs the ``demo`` extra."""
 
 import guiderail as gr
 

@@ -89,7 +89,7 @@ class Player:
         return np.unpackbits(bitmask[0].view(np.uint8), bitorder="little").astype(bool)[: self.vocabulary.size]
 
     def play(self, case: Case, rng: random.Random) -> None:
-        """Raises ``Wrong``, or whatever else must not happen."""
+        """Plays a case. Any exception is a finding."""
         self.counts["descriptions"] += 1
         try:
             constraint = case.constraint()
@@ -192,7 +192,7 @@ class Player:
         self.judge(case, (read + rest).decode(), True, "as the completion of a walk")
 
     def budgeted(self, guide: gr.Guide, case: Case, rng: random.Random) -> None:
-        """A walk within a budget that was promised reaches an end, whatever is chosen."""
+        """Checks that a walk within a promised budget reaches an end, whatever the choices."""
         matcher = guide.matcher()
         needed = matcher.least_tokens()
         if needed is None or needed > MOST_STEPS:
@@ -274,7 +274,7 @@ def fails(target: Callable[[random.Random, Any], Case], seed: int, description: 
 
 
 def smaller(value: Any) -> list[Any]:
-    """The same with one part left out."""
+    """Yields the same description with one part left out."""
     if isinstance(value, dict):
         out = [{k: v for k, v in value.items() if k != left} for left in value]
         return out + [{**value, k: less} for k, v in value.items() for less in smaller(v)]

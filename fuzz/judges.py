@@ -206,7 +206,7 @@ def compact(description: Any) -> Meaning:
 
 
 def splits(parts: list[Meaning]) -> Meaning:
-    """One after the other."""
+    """Texts that are a match of each part, one after the other."""
 
     def meaning(text: str) -> bool:
         ends = {0}
@@ -417,7 +417,7 @@ def xml(rng: random.Random, description: Any) -> Case:
         return False
 
     def other(text: str) -> bool:
-        """The second judge: where the two differ, neither counts."""
+        """The second judge: if the two differ, neither counts."""
         try:
             return schema.validate(etree.fromstring(text.encode()))
         except etree.XMLSyntaxError:

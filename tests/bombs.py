@@ -1,4 +1,4 @@
-"""Large inputs of every front end: each grows in one direction, as far as somebody may send it."""
+"""Large inputs for every front end: each grows in one direction, as far as a client may send it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def element(name: str, content: str) -> str:
 
 
 def chain(n: int) -> str:
-    """Each element holds the next."""
+    """Each element contains the next."""
     return "".join(element(f"e{i}", f'<xs:element ref="e{i + 1}"/>') for i in range(n)) + f'<xs:element name="e{n}"/>'
 
 
@@ -37,7 +37,7 @@ def simple(restriction: str, base: str = "xs:string") -> str:
 
 
 def derived(n: int) -> str:
-    """Types that each add an element to the one before."""
+    """Types that each add an element to the previous one."""
     types = ['<xs:complexType name="t0"><xs:sequence><xs:element name="m0"/></xs:sequence></xs:complexType>']
     types += [
         f'<xs:complexType name="t{i}"><xs:complexContent><xs:extension base="t{i - 1}"><xs:sequence>'
@@ -48,7 +48,7 @@ def derived(n: int) -> str:
 
 
 def doubled(n: int) -> str:
-    """Groups that each hold the next one twice."""
+    """Groups that each contain the next one twice."""
     groups = [
         f'<xs:group name="g{i}"><xs:sequence>' + 2 * f'<xs:group ref="g{i + 1}"/>' + "</xs:sequence></xs:group>"
         for i in range(n)
@@ -258,7 +258,7 @@ BOMBS: dict[str, Make] = {
         + "".join(f'<xs:element name="s{i}" substitutionGroup="a"/>' for i in range(1_000))
         + element("r", '<xs:element ref="a" maxOccurs="9"/>')
     ),
-    # -- JSON Schema, beside what its own tests hold
+    # -- JSON Schema, in addition to its own tests
     "json: enumeration": lambda: gr.json_schema({"enum": [f"v{i * i}" for i in range(50_000)]}),
     "json: numbers enumerated": lambda: gr.json_schema(
         {"type": "number", "enum": [i * i + 0.5 for i in range(20_000)], "minimum": 3}

@@ -17,7 +17,7 @@ NAMES = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromi
 
 
 def find_browser() -> str:
-    """The browser of ``GUIDERAIL_TEST_BROWSER``, or the first that is installed; skips the test without one."""
+    """Returns the browser in ``GUIDERAIL_TEST_BROWSER``, or the first installed one; skips the test without one."""
     named = os.environ.get("GUIDERAIL_TEST_BROWSER")
     if named:
         assert shutil.which(named), f"GUIDERAIL_TEST_BROWSER: there is no {named}"
@@ -36,7 +36,7 @@ class Browser:
         self._folder = tempfile.TemporaryDirectory(prefix="browser", ignore_cleanup_errors=True)
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
-        # The protocol is spoken on descriptors 3 and 4 of the browser.
+        # The protocol uses file descriptors 3 and 4 of the browser.
         shell = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
                  "--hide-scrollbars", "--remote-debugging-pipe", f"--user-data-dir={self._folder.name}"]  # fmt: skip
@@ -99,7 +99,7 @@ class Browser:
     def open(
         self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, script: bool = True
     ) -> None:
-        """Loads a file, or what is at an address, and waits for it."""
+        """Loads a file or a URL, and waits for it."""
         scheme = "dark" if dark else "light"
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -113,19 +113,19 @@ class Browser:
             self._receive()
 
     def run(self, code: str) -> Any:
-        """The value of an expression in the page."""
+        """Returns the value of an expression in the page."""
         made = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in made, made["exceptionDetails"]
         return made["result"].get("value")
 
     def press(self, key: str) -> None:
-        """A key goes down and up again, as if somebody pressed it."""
+        """Presses and releases a key."""
         text = {"text": key} if len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def click(self, selector: str) -> None:
-        """A click into the middle of an element."""
+        """Clicks the middle of an element."""
         x, y = self.run(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             "e.scrollIntoView({block: 'center'});"

@@ -25,13 +25,13 @@ MATCHER, BITMASK, FILE, ARGUMENT, COMPILE, LIMIT, VOCABULARY = 4, 5, 7, 1, 2, 3,
 
 
 def folder() -> Path | None:
-    """Where the library lies: in or under ``GUIDERAIL_LIB``, or what ``make lib`` built; None: nowhere."""
+    """Returns the library's folder: in or under ``GUIDERAIL_LIB``, or built by ``make lib``; None: there is none."""
     where = Path(os.environ.get("GUIDERAIL_LIB") or BUILT)
     return next((path.parent for name in _NAMES for path in where.rglob(name)), None)
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """The functions of the header: result, and arguments as written."""
+    """Returns the functions of the header: the result, and the arguments as written."""
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
     found = {}
     for one in _DECLARED.finditer(text):
@@ -75,13 +75,13 @@ class Library:
         return call
 
     def made(self, name: str, *arguments: Any) -> c.c_void_p:
-        """A handle from a function whose last argument is where to put it."""
+        """Returns the handle that a function writes to its last argument."""
         out = c.c_void_p()
         getattr(self, name)(*arguments, c.byref(out))
         return out
 
     def asked(self, kind: Any, name: str, *arguments: Any) -> Any:
-        """The same for a value."""
+        """Returns the value that a function writes to its last argument."""
         out = kind()
         getattr(self, name)(*arguments, c.byref(out))
         return out.value

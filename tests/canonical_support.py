@@ -1,4 +1,4 @@
-"""Small tokenizers with merges of their own, and what they would spell: the tokenizer itself is the oracle."""
+"""Small tokenizers with their own merges, and their spellings: the tokenizer itself is the oracle."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def vocabulary(backend: Any) -> Vocabulary:
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> list[int] | None:
-    """As the tokenizer does it; None where it does not give the text back."""
+    """Returns the tokenizer's spelling of a text; None if decoding does not restore the text."""
     try:
         return vocabulary.encode(text)
     except VocabularyError:
@@ -112,7 +112,7 @@ def mask_of(matcher: Matcher) -> set[int]:
 
 
 def assert_is_tree(guide: Guide, spellings: Iterable[Sequence[int]]) -> None:
-    """The guide allows these sequences of tokens, their beginnings, and nothing else."""
+    """Checks that the guide allows these sequences of tokens, their prefixes, and nothing else."""
     wanted = {tuple(one) for one in spellings}
     stop = guide.vocabulary.stop_token_ids[0]
     begun = {one[:n] for one in wanted for n in range(len(one) + 1)}
@@ -156,10 +156,10 @@ def character_tokenizer(
     """A ``tokenizers.Tokenizer`` over characters, with ``▁`` for a space.
 
     Args:
-        fallback: other characters are spelled by their bytes.
+        fallback: whether other characters are spelled by their bytes.
         added: texts that are tokens of their own.
         pieces: all tokens, instead of those that the alphabet and the merges need.
-        flags: of the added tokens, or fields of the model.
+        flags: for the added tokens, or fields of the model.
     """
     import tokenizers
 
@@ -198,13 +198,13 @@ def character_tokenizer(
 def walk_one_by_one(
     guide: Guide, rng: random.Random, *, every: int, likely: float, is_long: Callable[[int], bool]
 ) -> list[int]:
-    """Draws a text, and at every so many steps compares its mask with what ``validate`` says of single tokens.
+    """Draws a text, and at regular steps compares its mask with ``validate`` of single tokens.
 
     Args:
         likely: how often a long token is drawn if there is one.
 
     Returns:
-        The tokens of the text that are text.
+        The text's tokens, except those that are not text.
     """
     v, matcher = guide.vocabulary, guide.matcher()
     for step in range(40):

@@ -1,11 +1,11 @@
-"""The recorded tests of XGrammar and the tables of llguidance's, played through ``guiderail.compat``.
+"""Replays the recorded tests of XGrammar and the tables of llguidance's tests through ``guiderail.compat``.
 
-``peer_tables.py`` says where they are. What is answered in another way is listed in ``tests/data/compat_ratchet.json``,
-each case with its reason: a case may become right, never wrong.
+``peer_tables.py`` says where they are. ``tests/data/compat_ratchet.json`` lists each case with a different answer and
+its reason: a case may become right, never wrong.
 
-    python tests/compat_peers.py            # what is answered alike, kind by kind
+    python tests/compat_peers.py            # how many answers agree, by kind
     python tests/compat_peers.py --write    # writes the list
-    python tests/compat_peers.py llguidance # of one library
+    python tests/compat_peers.py llguidance # only one library
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SPECS = ("schema", "ebnf", "regex", "lark", "stag", "concat", "union", "json")
 
 @dataclass
 class Played:
-    """What came of a library's tests.
+    """The results of a library's tests.
 
     Attributes:
         asked, alike: calls by kind.
-        differing: case → how many calls differ.
-        first: case → what the first of them was.
+        differing: case → number of calls that differ.
+        first: case → the first of these calls.
     """
 
     asked: Counter[str] = field(default_factory=Counter)
@@ -55,24 +55,24 @@ class Played:
 
 
 # -- XGrammar --------------------------------------------------------------------------------------------------------
-def tokenizer_of(said: dict[str, Any] | None) -> Any:
+def tokenizer_of(description: dict[str, Any] | None) -> Any:
     import guiderail.compat.xgrammar as xgr
 
-    if not said:
+    if not description:
         return xgr.TokenizerInfo([])
-    tokens = [base64.b64decode(token["b"]) for token in said["vocab"]]
-    return xgr.TokenizerInfo(tokens, vocab_size=said["size"], stop_token_ids=said["stop"])
+    tokens = [base64.b64decode(token["b"]) for token in description["vocab"]]
+    return xgr.TokenizerInfo(tokens, vocab_size=description["size"], stop_token_ids=description["stop"])
 
 
 def grammar_of(spec: dict[str, Any]) -> Any:
-    """The grammar that a test of XGrammar makes, by the same call."""
+    """Makes the grammar of an XGrammar test by the same call."""
     from guiderail.compat.xgrammar import Grammar
 
     kind = spec["kind"]
     if kind == "schema":
         options = {key: value for key, value in spec["opts"].items() if value is not None}
         style = options.pop("json_format", None)
-        if style is not None:  # an inner function of XGrammar's; its users say it in a structural tag
+        if style is not None:  # an internal function of XGrammar; its users write a structural tag
             form = {"type": "json_schema", "json_schema": json.loads(spec["schema"]), "style": style}
             form |= {"any_order": True} if options.get("any_order") else {}
             return Grammar.from_structural_tag({"type": "structural_tag", "format": form})
@@ -93,18 +93,18 @@ def grammar_of(spec: dict[str, Any]) -> Any:
 
 
 def is_known(spec: dict[str, Any]) -> bool:
-    """Whether the recording says what a grammar was made of."""
+    """Returns whether the recording contains the source of a grammar."""
     parts = [*spec.get("parts", ()), *(one for one in spec.get("named", {}).values() if isinstance(one, dict))]
     return spec["kind"] in SPECS and all(map(is_known, parts))
 
 
 class XGrammarTests:
-    """Plays the calls one after the other; what a test made is used by later ones, as it was recorded."""
+    """Replays the calls in order. Later calls use what earlier ones made, as recorded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.specs: dict[int, dict[str, Any]] = {}
-        self.grammars: dict[int, Any] = {}  # or the error
+        self.grammars: dict[int, Any] = {}  # or its error
         self.compiled: dict[int, Any] = {}
         self.matchers: dict[int, tuple[Any, int]] = {}
         self.played = Played()
@@ -126,7 +126,7 @@ class XGrammarTests:
                 self.grammars[spec] = grammar_of(self.specs[spec])
                 info = tokenizer_of(self.specs[spec].get("tok"))
                 self.compiled[spec] = GrammarCompiler(info, cache_enabled=False).compile_grammar(self.grammars[spec])
-            except Exception as error:  # whatever it is, the test is answered in another way
+            except Exception as error:  # any error is a different answer
                 self.grammars.setdefault(spec, error)
                 self.compiled[spec] = error
         return self.grammars[spec]
@@ -174,7 +174,7 @@ class XGrammarTests:
 
 # -- llguidance ------------------------------------------------------------------------------------------------------
 def whole_grammar(row: dict[str, Any]) -> Any:
-    """The grammar of a case, with the one that it names ``@sub``."""
+    """Returns the grammar of a case, including the one that it refers to as ``@sub``."""
     if "schema" in row and "lark" not in row:
         from guiderail.compat.llguidance import LLMatcher
 
@@ -187,7 +187,7 @@ def whole_grammar(row: dict[str, Any]) -> Any:
 
 
 class LlguidanceTables:
-    """Asks a matcher over bytes; of traces, whether the text comes out and what may not come is refused."""
+    """Queries a matcher over bytes; for traces, checks that the text is accepted and forbidden tokens are rejected."""
 
     def __init__(self, place: Path) -> None:
         from guiderail.compat.llguidance import LLTokenizer
@@ -218,7 +218,7 @@ class LlguidanceTables:
     def case(self, row: dict[str, Any]) -> tuple[bool, str]:
         try:
             matcher = self.matcher(row)
-        except Exception as error:  # whatever it is, it is no answer
+        except Exception as error:  # any error is no answer
             return False, repr(error)
         operation = row["op"]
         if operation in ("err", "json_err"):
@@ -261,12 +261,12 @@ PLAYERS: dict[str, Callable[[Path], Played]] = {
 
 # -- the list of differences ----------------------------------------------------------------------------------------
 def ratchet() -> dict[str, Any]:
-    """What is known to differ: library → case → how many calls, and which of the ``reasons``."""
+    """Returns the known differences: library → case → number of calls, and one of the ``reasons``."""
     return json.loads(RATCHET.read_text(encoding="utf-8"))
 
 
 def worse(library: str, played: Played) -> list[str]:
-    """The cases that differ more than the list says."""
+    """Returns the cases that differ more than listed."""
     known = ratchet()[library]
     return [
         f"{case}: {count} calls differ, {known.get(case, [0])[0]} are listed; first {played.first[case]}"
@@ -276,7 +276,7 @@ def worse(library: str, played: Played) -> list[str]:
 
 
 def written(found: dict[str, Any]) -> str:
-    """The list as JSON, a line for each case."""
+    """Returns the list as JSON, one line per case."""
 
     def lines(part: dict[str, Any]) -> str:
         return ",\n".join(f"  {json.dumps(key)}: {json.dumps(one, ensure_ascii=False)}" for key, one in part.items())

@@ -1,4 +1,4 @@
-"""Real vocabularies out of PyPI packages, read once a run; a test whose package is missing is skipped."""
+"""Real vocabularies from PyPI packages, read once per run. A test whose package is missing is skipped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def _package_file(package: str, name: str) -> Path:
-    """A data file of an installed package, without importing the package."""
+    """Returns a data file of an installed package, without importing the package."""
     try:
         spec = importlib.util.find_spec(package)
     except ImportError:
@@ -93,7 +93,7 @@ def llama3_path(llama3_model_file: Path, request: pytest.FixtureRequest) -> Path
         }
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
         (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 128256}))
-        # written last and at once: other workers wait for nothing and see all or nothing
+        # renamed at the end: other workers do not wait, and see all or nothing
         handle, temporary = tempfile.mkstemp(dir=folder)
         os.close(handle)
         backend.save(temporary)

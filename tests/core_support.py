@@ -1,4 +1,4 @@
-"""What the tests of the core share: vocabularies over a small alphabet, generated constraints and slow masks."""
+"""Support for the tests of the core: vocabularies over a small alphabet, generated constraints and slow masks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import guiderail as gr
 
 PROPERTY = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
-# What constraints name: a character of each length in UTF-8.
+# Characters in constraints: one of each length in UTF-8.
 LETTERS = "abzÿ€😀"
-# `q` stands for all the characters that no constraint names.
+# `q` represents all characters that no constraint names.
 ALPHABET = LETTERS + "q"
 LONGEST = 4  # characters of the texts that are enumerated
 
@@ -27,12 +27,12 @@ def words(size: int) -> int:
 
 
 def bits_of(bitmask: np.ndarray, row: int = 0) -> np.ndarray:
-    """One row as bool, padding included."""
+    """Returns a row as bool, including padding."""
     return np.unpackbits(bitmask[row].view(np.uint8), bitorder="little").astype(bool)
 
 
 def mask_of(matcher: gr.Matcher, spare_words: int = 0) -> np.ndarray:
-    """The mask of a matcher as bool, shape (32 * words,), written over rubbish; checks what ``fill`` returns."""
+    """Returns the mask of a matcher as bool, shape (32 * words,), written over garbage; checks ``fill``'s result."""
     size = matcher.guide.vocabulary.size
     bitmask = np.full((2, words(size) + spare_words), -1, dtype=np.int32)
     restricts = matcher.fill_next_token_bitmask(bitmask, 1)
@@ -45,7 +45,7 @@ def mask_of(matcher: gr.Matcher, spare_words: int = 0) -> np.ndarray:
 
 
 def plain(tokens: list[bytes], **more: object) -> gr.Vocabulary:
-    """A vocabulary of these tokens with ``<eos>`` at the end."""
+    """Makes a vocabulary of these tokens, with ``<eos>`` at the end."""
     return gr.Vocabulary(
         [*tokens, b"<eos>"],
         special_tokens={"<eos>": len(tokens)},
@@ -60,7 +60,7 @@ def byte_vocabulary() -> gr.Vocabulary:
 
 # -- vocabularies --------------------------------------------------------------------------------------------------
 def _pieces() -> list[bytes]:
-    """All that a token may be over the alphabet: runs of characters, pieces of characters, bytes of no text."""
+    """Returns all possible tokens over the alphabet: runs of characters, parts of characters, non-text bytes."""
     found = {c.encode() for c in ALPHABET}
     found |= {bytes([b]) for c in ALPHABET for b in c.encode()}
     found |= {"".join(p).encode() for p in itertools.product("abzÿ", repeat=2)}
@@ -74,7 +74,7 @@ PIECES = _pieces()
 
 
 def vocabularies() -> st.SearchStrategy[gr.Vocabulary]:
-    """Random ones: duplicates, empty tokens, holes, special tokens between the others, spare width."""
+    """Random vocabularies: duplicates, empty tokens, holes, special tokens between the others, spare width."""
 
     def make(tokens: list[bytes | None], stops: int, spare: int) -> gr.Vocabulary:
         items = [b"a", *tokens]
@@ -98,7 +98,7 @@ def all_texts() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Case:
-    """A constraint and what it means, told by Python alone."""
+    """A constraint, and its meaning in pure Python."""
 
     constraint: gr.Constraint
     meaning: Callable[[str], bool]
@@ -134,14 +134,14 @@ def looking_patterns() -> st.SearchStrategy[str]:
 
 
 def _regex(pattern: str) -> Case:
-    compiled = re.compile(pattern, re.DOTALL)  # so that line breaks are like all other characters
+    compiled = re.compile(pattern, re.DOTALL)  # line breaks are like all other characters
     return Case(gr.regex(pattern, flags="s"), lambda text: compiled.fullmatch(text) is not None, f"regex({pattern!r})")
 
 
 def _items(texts: str, item: Case, separator: str, low: int, high: int | None, trailing: bool) -> bool:
-    """By trying every way of cutting ``texts`` into items and separators."""
+    """Tries every way to cut ``texts`` into items and separators."""
 
-    def rest(at: int, count: int) -> bool:  # behind `count` items
+    def rest(at: int, count: int) -> bool:  # after `count` items
         if at == len(texts) and count >= low:
             return True
         if trailing and count >= max(low, 1) and texts[at:] == separator:
@@ -251,7 +251,7 @@ def cases(looks: bool = True) -> st.SearchStrategy[Case]:
 
 @dataclass(frozen=True)
 class Language:
-    """The texts of at most ``LONGEST`` characters that a case means, and all beginnings of them, as bytes."""
+    """The texts of a case with at most ``LONGEST`` characters, and all their prefixes, as bytes."""
 
     texts: frozenset[bytes]
     prefixes: frozenset[bytes]
@@ -263,7 +263,7 @@ class Language:
 
 
 def foreign(data: bytes) -> bool:
-    """Whether ``data`` begins texts, but ends inside a character or has others than the enumerated texts."""
+    """Returns whether ``data`` ends inside a character, or has characters that no enumerated text has."""
     try:
         return not set(data.decode()) <= set(ALPHABET)
     except UnicodeDecodeError as error:
@@ -271,10 +271,10 @@ def foreign(data: bytes) -> bool:
 
 
 def expected_mask(language: Language, read: bytes, vocabulary: gr.Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """The mask after ``read``, and for which tokens it is known.
+    """Returns the mask after ``read``, and the tokens for which it is known.
 
-    A token is allowed if some text of the language begins with ``read`` and it. Not known are those that only
-    characters beyond the alphabet could allow.
+    A token is allowed if some text of the language begins with ``read`` and the token. It is unknown if only
+        characters outside the alphabet could allow it.
     """
     mask = np.zeros(words(vocabulary.size) * 32, dtype=bool)
     known = np.ones(words(vocabulary.size) * 32, dtype=bool)

@@ -1,4 +1,4 @@
-"""For tests and benchmarks of distributions: tasks, a model whose logits are kept, the truth, a chi-square test."""
+"""For tests and benchmarks of distributions: tasks, a model with cached logits, the truth, a chi-square test."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TASKS = {
 
 
 class Kept:
-    """A model that computes the logits after each prefix once, so that thousands of draws cost little.
+    """A model that computes the logits after each prefix only once, so thousands of draws are cheap.
 
     Attributes:
-        asked: how many rows of its sessions were fed; ``computed``: for how many the model itself was asked.
+        asked: the number of queries; ``computed``: the number of queries that reached the model itself.
     """
 
     max_batch = None
@@ -109,13 +109,13 @@ def softmax(logits, temperature=1.0):
 
 
 def truth(logits_of, constraint, vocabulary, limit, temperature=1.0):
-    """Each token sequence of a constraint that ends within ``limit`` tokens: its probability by the model alone, and
-    under masks.
+    """Returns the token sequences of a constraint that end within ``limit`` tokens, with their probabilities under the
+    model alone, and under masks.
 
-    A stop token that has to be chosen is one of the tokens; nothing is written after a text that nothing can follow.
+    A stop token that must be chosen is one of the tokens. A text that nothing can follow has none.
 
     Args:
-        logits_of: from the tokens of a text to logits.
+        logits_of: maps the tokens of a text to logits.
     """
     alone, masked = {}, {}
     stops = set(gr.compile(constraint, vocabulary).matcher().stop_token_ids())
@@ -146,7 +146,7 @@ def truth(logits_of, constraint, vocabulary, limit, temperature=1.0):
 
 
 def chi_square(drawn, expected):
-    """The statistic and its degrees of freedom; texts that are expected fewer than 5 times are one cell."""
+    """Returns the statistic and its degrees of freedom. Texts expected fewer than 5 times share a cell."""
     count, total = len(drawn), sum(expected.values())
     seen = Counter(drawn)
     assert set(seen) <= set(expected)
@@ -163,13 +163,13 @@ def chi_square(drawn, expected):
 
 
 def far_out(freedom, deviations=4.0):
-    """A chi-square statistic that is met less than once in 30,000 times (Wilson & Hilferty 1931)."""
+    """Returns a chi-square statistic with a probability of less than 1 in 30,000 (Wilson & Hilferty 1931)."""
     if freedom < 1:
         return 1e-9
     return freedom * (1 - 2 / (9 * freedom) + deviations * math.sqrt(2 / (9 * freedom))) ** 3
 
 
 def divergence(of, from_):
-    """Kullback-Leibler divergence KL(of ‖ from_) in nats, of unnormalized tables."""
+    """Returns the Kullback-Leibler divergence KL(of ‖ from_) in nats of unnormalized tables."""
     a, b = sum(of.values()), sum(from_.values())
     return sum(p / a * math.log((p / a) / (from_[key] / b)) for key, p in of.items() if p > 0)

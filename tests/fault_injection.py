@@ -1,18 +1,17 @@
-"""Failures on purpose: each allocation and each look at a limit fails once, one after the other.
+"""Injects failures: each allocation and each check of a limit fails once, one at a time.
 
-Run by ``make faults``, with a core that was built for it (``-DGUIDERAIL_FAULTS=ON``):
+``make faults`` runs it with a core that was built for it (``-DGUIDERAIL_FAULTS=ON``):
 
     python tools/faults.py --seconds 600
     python tools/faults.py --seconds 60 lexed "distinct items" --kinds limit
     python tools/faults.py lexed --stage texts --kinds allocation --only 1234
 
-Each failure has a process of its own, a fork of one that stands just before the stage. The stage is first run without a
-failure: that counts the events and gives the answers. Then the n-th event fails, for every n: first one of each place
-(who calls whom), then, for as long as there is time, the others, in any order; stages where a fault was found (FOUND)
-are played first and whole. The call that meets the failure must
-raise a GuiderailError or a MemoryError, or do without; It is made once more, and from then on every answer must be the
-one without a failure: masks, budgets, forced bytes, drafts, batches. In the end everything is let go of, and no more
-memory may be held than without the failure.
+Each failure has its own process, a fork of one that is about to run the stage. The stage first runs without a failure,
+which counts the events and records the answers. Then the n-th event fails, for every n: first one event of each place
+(by callers), then the others in any order while there is time. Stages where a fault was found (FOUND) run first, with
+all events. The call in which the failure happens must raise a GuiderailError or a MemoryError, or manage without. It is
+repeated, and from then on every answer must equal the one without a failure: masks, budgets, forced bytes, drafts,
+batches. In the end everything is freed, and no more memory may remain than without the failure.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from guiderail.constraints.saving import program_file
 KINDS = ("allocation", "limit", "lasting")
 HANGS = 60  # seconds of one process
 MOST_PLACES = 1 << 21  # events whose location is recorded
-GROWN = 4096  # bytes by which tables that live as long as the process may be larger where something was made twice
+GROWN = 4096  # bytes by which tables of the process may be larger if something was made twice
 Answers = list[tuple[str, Any]]
 
 
@@ -58,12 +57,12 @@ class Injected:
         _core.arm(kind == "limit", number, kind == "lasting", everywhere)  # type: ignore[attr-defined]
 
     def stop(self) -> int:
-        """No more failures from here on; how many events there were."""
+        """Ends the failures; returns the number of events."""
         self._events = self._events or _core.disarm()  # type: ignore[attr-defined]
         return self._events
 
     def __call__(self, name: str, call: Callable[[], Any]) -> Any:
-        """What the call returns; unharmed by the failure, whether it had one or not."""
+        """Makes the call; returns its result, with or without a failure."""
         try:
             return call()
         except MemoryError:
@@ -74,7 +73,7 @@ class Injected:
         return call()
 
     def tell(self, name: str, call: Callable[[], Any]) -> None:
-        """The same, and what it returns, or its error, is an answer."""
+        """The same, and records the result or the error as an answer."""
         try:
             self.answers.append((name, self(name, call)))
         except gr.GuiderailError as error:
@@ -88,7 +87,7 @@ def mask(matcher: gr.Matcher, budget: int | None = None) -> bytes:
 
 
 def budgeted(matcher: gr.Matcher) -> bool:
-    """Whether the text has an end; reached within what was promised, by tokens that depend on what was searched."""
+    """Returns whether the text can end; checks that it ends within the promised number of tokens."""
     text = matcher.fork()
     budget = text.least_tokens()
     if budget is None:
@@ -133,7 +132,7 @@ def applied(matcher: gr.Matcher) -> bytes:
 
 
 def read_text(run: Injected, guide: gr.Guide, text: bytes, size: int) -> None:
-    """One text, with all that may be asked about it on the way; in tokens of up to so many bytes."""
+    """Reads one text in tokens of up to this many bytes, with all queries on the way."""
     tokens = cut(guide, text, size)
     matcher = run("matcher", guide.matcher)
     for i, token in enumerate(tokens):
@@ -185,12 +184,12 @@ def cut(guide: gr.Guide, text: bytes, size: int) -> list[int]:
     return tokens
 
 
-# -- stages: what stands before the first failure, and what may meet one -----------------------------------------------
+# -- stages: what runs before the first failure, and what may fail -----------------------------------------------------
 Stage = Callable[[Injected], Iterator[object]]
 
 
 def compiling(scenario: Scenario) -> Stage:
-    """From a constraint to a guide; the masks tell whether it is the right one."""
+    """From a constraint to a guide; the masks show whether it is right."""
     held = [scenario.vocabulary()]
     constraint = scenario.constraint()
 
@@ -246,7 +245,7 @@ def batches(scenario: Scenario) -> Stage:
 
 
 def from_nothing(scenario: Scenario) -> Stage:
-    """Vocabularies, too: made, written, read; and what needs none."""
+    """Includes vocabularies: made, written, read; and what needs none."""
     constraint = scenario.constraint()
 
     def stage(run: Injected) -> Iterator[object]:
@@ -271,7 +270,7 @@ def from_nothing(scenario: Scenario) -> Stage:
 
 
 def saving(scenario: Scenario) -> Stage:
-    """A constraint as a file, written and read; the masks tell whether it is the right one."""
+    """A constraint written to a file and read; the masks show whether it is right."""
     held = [scenario.vocabulary()]
     constraint = scenario.constraint()
 
@@ -304,15 +303,15 @@ STAGES: dict[str, Callable[[Scenario], Stage]] = {
 }
 
 
-# -- one process a failure ---------------------------------------------------------------------------------------------
+# -- one process per failure -------------------------------------------------------------------------------------------
 @dataclass
 class Outcome:
     answers: Answers
     events: int
     failed: list[str]
-    firsts: list[int]  # numbers of events, one for each place
-    held: tuple[int, int, int]  # blocks, bytes of them, bytes of pages: what stayed
-    told: tuple[int, int]  # bytes that guides and vocabularies said they hold, before they were let go of
+    firsts: list[int]  # numbers of events, one per place
+    held: tuple[int, int, int]  # remaining blocks, their bytes, and bytes of pages
+    told: tuple[int, int]  # bytes that guides and vocabularies reported before they were freed
 
 
 def play(stage: Stage, kind: str, number: int, everywhere: bool) -> Outcome:
@@ -349,7 +348,7 @@ def short(value: object) -> str:
 
 
 def in_a_process(call: Callable[[], Any]) -> tuple[str, Any]:
-    """("", what it returns), or (what went wrong, None)."""
+    """Returns ("", the result), or (what went wrong, None)."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     child = os.fork()
@@ -378,8 +377,8 @@ def in_a_process(call: Callable[[], Any]) -> tuple[str, Any]:
     return pickle.loads(message)
 
 
-# Where a fault was found once: a number would move with the next change, and all events of these take seconds.
-FOUND = [("ready grammar", "texts", "lasting")]  # a memo that names a value before that is kept
+# Stages where a fault was found. Numbers of events would change with the code, and all events of these take seconds.
+FOUND = [("ready grammar", "texts", "lasting")]  # a memo refers to a value before the value is stored
 
 
 @dataclass
@@ -393,7 +392,7 @@ class Tally:
 
 def inject(name: str, stage_name: str, kind: str, until: float, only: int | None, rng: random.Random) -> Tally:
     scenario = SCENARIOS[name]
-    # What lasts for the life of the process is made by a first run, in another process that shares nothing with this.
+    # A first run in an independent process makes what lasts for the life of a process.
     stage = STAGES[stage_name](scenario)
     everywhere = stage_name == "batches"
     error, right = in_a_process(lambda: play(stage, kind, 0, everywhere))
@@ -434,11 +433,11 @@ def inject(name: str, stage_name: str, kind: str, until: float, only: int | None
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="of scenarios; default: all")
-    parser.add_argument("--seconds", type=float, default=600, help="for all together")
+    parser.add_argument("names", nargs="*", help="scenarios (default: all)")
+    parser.add_argument("--seconds", type=float, default=600, help="in total")
     parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--only", type=int, help="the number of the event that fails")
+    parser.add_argument("--only", type=int, help="number of the event that fails")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     gc.disable()
@@ -456,7 +455,7 @@ def main() -> int:
     total = Tally()
     for i, (name, stage, kind) in enumerate(jobs):
         left = began + options.seconds - time.monotonic()
-        # Each in a process of its own, so that none begins with what another one has left.
+        # Each in its own process, so none begins with what another one left behind.
         until = time.monotonic() + (math.inf if jobs[i] in FOUND else left / (len(jobs) - i))
         seed = rng.random()
         error, tally = in_a_process_without_limit(

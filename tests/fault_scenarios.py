@@ -1,4 +1,4 @@
-"""What failures are injected into: constraints that reach every kind of expression and of mask, each with texts."""
+"""Targets of failures: constraints that reach every kind of expression and of mask, each with texts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scenario:
     constraint: Callable[[], gr.Constraint]
     texts: list[str]
     options: dict[str, Any] = field(default_factory=dict)
-    finite: bool = False  # its states are few
+    finite: bool = False  # it has few states
     threads: bool = False  # worth batches on native threads
     vocabulary: Callable[[], gr.Vocabulary] = vocabulary
 

@@ -1,4 +1,4 @@
-"""A program whose threads all use guiderail first, at once: each must see what the others see (see
+"""A program whose threads all make their first use of guiderail at the same time: all must see the same (see
 test_shared_objects.py). Prints how many answers each thread compared.
 """
 

@@ -1,4 +1,4 @@
-"""The obvious meaning of a grammar, and random grammars."""
+"""A direct implementation of the meaning of grammars, and random grammars."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def texts(alphabet: str, longest: int) -> list[str]:
 
 
 def random_rules(rng: random.Random, count: int, alphabet: str = "ab", *, left: float = 0.5) -> dict[str, Expression]:
-    """Rules A, B, …, with every operator; ``left``: how gladly a sequence begins with a name."""
+    """Returns rules A, B, … with every operator; ``left``: how often a sequence begins with a name."""
     names = [chr(ord("A") + i) for i in range(count)]
 
     def leaf(first: bool) -> Expression:
@@ -103,7 +103,7 @@ def as_grammar(rules: dict[str, Expression], start: str = "A") -> Grammar:
 
 
 def written(e: Expression) -> str:
-    """GBNF."""
+    """Returns the rules as GBNF."""
     if isinstance(e, Text):
         return '"' + e.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(e, Characters):

@@ -1,4 +1,4 @@
-"""The languages' own parsers, beside which the tests of ready grammars stand, and texts with mistakes."""
+"""The languages' own parsers, with which the tests compare ready-made grammars, and texts with mistakes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_graphql(text: str) -> None:
 
 def read_c(text: str) -> None:
     parser = pytest.importorskip("pycparser.c_parser").CParser()
-    # Comments are blanks; behind `[` of a declarator pycparser takes `*` for a size that is left open.
+    # Comments are blanks; after `[` in a declarator, pycparser takes `*` for an open size.
     bare = _C_LEFT_OUT.sub(lambda found: found[1] or ("[+" if found[0][0] == "[" else " "), text.replace("\r\n", "\n"))
     tree = parser.parse(bare)
     if not tree.ext:
@@ -87,7 +87,7 @@ def takes(name: str, text: str) -> bool:
             READERS[name](text)
         except pytest.skip.Exception:
             raise
-        except Exception:  # each parser has errors of its own
+        except Exception:  # each parser has its own errors
             return False
     return True
 
@@ -106,7 +106,7 @@ def prepares(statement: str, tables: str = "") -> str:
 
 
 def mutants(text: str, rng: random.Random, others: str) -> Iterator[str]:
-    """Texts with one mistake: a character less, more, another, two exchanged, a piece twice, the end missing."""
+    """Returns texts with one mistake: a character removed, added, replaced or swapped, a piece twice, no end."""
     at, to = sorted(rng.randrange(len(text) + 1) for _ in range(2))
     yield text[:at] + text[at + 1 :]
     yield text[:at] + rng.choice(others) + text[at:]

@@ -1,9 +1,9 @@
-"""The obvious, slow meaning of a grammar with a lexer (``guiderail.frontends.grammar.syntax.Lexer``).
+"""A direct, slow implementation of a grammar with a lexer (``guiderail.frontends.grammar.syntax.Lexer``).
 
-Lexemes are cut off one after the other: of the terminals that an Earley recogniser allows next, and the ignored ones,
-the first in order that matches a beginning of the rest wins, with its longest (or shortest) text. A lazy one ends the
-lexeme where it matches first. A guard competes wherever its terminal does; where it wins, the text is refused. In place
-of a lexeme a nested terminal may come: all beginnings of the rest are tried that it has as a whole text.
+Lexemes are cut off one by one. Of the terminals that an Earley recogniser allows next, and the ignored ones, the first
+in order that matches a prefix of the rest wins, with its longest (or shortest) text. A lazy one ends the lexeme at its
+first match. A guard competes wherever its terminal does; if it wins, the text is rejected. A nested terminal may come
+in place of a lexeme: all prefixes of the rest that it matches are tried.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from guiderail.frontends.grammar.syntax import (
     Text,
 )
 
-Item = tuple[str, tuple[str, ...], int, int]  # rule, alternative, dot, where it began
+Item = tuple[str, tuple[str, ...], int, int]  # rule, alternative, dot, start
 
 
 class Earley:
-    """Sets of items over terminals, one per terminal read."""
+    """Sets of items over terminals, one set per terminal read."""
 
     def __init__(self, grammar: Grammar, known: set[str]) -> None:
         self.rules: dict[str, list[tuple[str, ...]]] = {name: [] for name in grammar.rules}
@@ -108,7 +108,7 @@ class Earley:
 
 
 def prefixes(constraint: Constraint, text: str) -> Iterator[int]:
-    """Lengths of the beginnings of ``text`` that ``constraint`` matches, ascending."""
+    """Returns the lengths of the prefixes of ``text`` that ``constraint`` matches, in ascending order."""
     program = constraint.program().core
     state = program.root
     for i, char in enumerate(text):
@@ -120,7 +120,7 @@ def prefixes(constraint: Constraint, text: str) -> Iterator[int]:
 
 
 def lexeme(lexer: Lexer, candidates: set[str], text: str) -> tuple[str, int] | None:
-    """The terminal and length of the next lexeme: byte by byte, those that are still in the running."""
+    """Returns the terminal and length of the next lexeme; tracks the competing terminals byte by byte."""
     competing = [
         t
         for t in lexer.terminals
@@ -148,14 +148,14 @@ def lexeme(lexer: Lexer, candidates: set[str], text: str) -> tuple[str, int] | N
 
 
 def holds(constraint: Constraint, text: str) -> bool:
-    """Whether a nested constraint has a whole text."""
+    """Returns whether a nested constraint matches a whole text."""
     if isinstance(constraint, GrammarConstraint) and constraint.tree.lexer is not None:
         return accepts(constraint.tree, text)
     return constraint.matches(text)
 
 
 def accepts(grammar: Grammar, text: str) -> bool:
-    """Whether ``grammar`` (with a lexer) has ``text``."""
+    """Returns whether ``grammar`` (with a lexer) accepts ``text``."""
     lexer = grammar.lexer
     assert lexer is not None
     lines = lexer.indentation
@@ -226,7 +226,7 @@ def accepts(grammar: Grammar, text: str) -> bool:
 def between(
     lexer: Lexer, nested: dict[str, Constraint], guards: set[str], parser: Earley, text: str, at: int
 ) -> Iterator[int]:
-    """The places between two lexemes that can be reached, while the parser is as it is there."""
+    """Yields the reachable places between two lexemes, with the parser in its state there."""
     yield at
     if at == len(text):
         return

@@ -1,5 +1,5 @@
 """Random constraints that count characters, on random vocabularies whose tokens end inside characters, walked token by
-token. Told by three judges: the mask, ``validate`` of each token alone, and all short texts that Python finds.
+token. There are three judges: the mask, ``validate`` of each token alone, and all short texts that Python finds.
 
 ``python tests/mask_walks.py FIRST LAST`` walks these seeds and prints those that fail.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import guiderail as gr
 from core_support import bits_of, plain, words
 
-# Characters that share their first bytes, and some that do not. `q` stands for all that no constraint names.
+# Characters that share their first bytes, and some that do not. `q` represents all that no constraint names.
 LETTERS = "abéÿ€₭😀😁q"
 LONGEST = 3  # characters of the texts that are enumerated
 STEPS = 12
@@ -32,13 +32,13 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Walk:
-    """A constraint, and whether a text (without the quotes of JSON) is one of it."""
+    """A constraint, and whether it matches a text (without the quotes of JSON)."""
 
     shown: str
     constraint: gr.Constraint
     meaning: Callable[[str], bool]
     quoted: bool
-    most: int | None  # characters that a text may have
+    most: int | None  # maximum characters of a text
 
 
 def pattern(rng: random.Random, depth: int = 0) -> str:
@@ -69,7 +69,7 @@ def make(seed: int) -> Walk:
     if high is not None:
         low = min(low, high)
     kind = rng.randrange(5)
-    if kind < 2:  # a string of a schema: its text counted, and searched
+    if kind < 2:  # a string of a schema with limits of length and a pattern
         body = rng.choice(
             [piece(rng), piece(rng) + piece(rng), pattern(rng), piece(rng) + pattern(rng), look(rng) + piece(rng)]
         )
@@ -84,7 +84,7 @@ def make(seed: int) -> Walk:
         return Walk(repr(schema), gr.json_schema(schema), searches(schema, low, high), True, high)
     if kind == 2:  # look-arounds beside counts
         body = "".join(rng.choice([piece, piece, look, pattern])(rng) for _ in range(rng.randrange(1, 5)))
-    elif kind == 3:  # what is counted may begin what follows it
+    elif kind == 3:  # counted characters may also begin the rest
         body = piece(rng) + piece(rng) + pattern(rng)
     else:
         body = f"(?:{piece(rng)}|{pattern(rng)}{look(rng)}{piece(rng)}){pattern(rng)}"
@@ -126,7 +126,7 @@ def make(seed: int) -> Walk:
 def searches(
     schema: dict[str, object], low: int, high: int | None, flags: int = re.DOTALL | re.ASCII
 ) -> Callable[[str], bool]:
-    wanted = re.compile(str(schema["pattern"]), flags)  # ASCII: as ECMAScript has word boundaries
+    wanted = re.compile(str(schema["pattern"]), flags)  # ASCII: word boundaries as in ECMAScript
     refused = schema.get("not")
     unwanted = re.compile(str(refused["pattern"]), flags) if isinstance(refused, dict) else None
 
@@ -144,7 +144,7 @@ def all_texts() -> tuple[str, ...]:
 
 
 def vocabulary(seed: int, quoted: bool) -> gr.Vocabulary:
-    """All bytes, so that every text can be written, and pieces that end anywhere."""
+    """A vocabulary of all bytes, so that every text can be written, and of pieces that end anywhere."""
     rng = random.Random(f"vocabulary {seed}")
     tokens = {bytes([b]) for b in range(256)}
     for _ in range(rng.randrange(4, 60)):
@@ -155,7 +155,7 @@ def vocabulary(seed: int, quoted: bool) -> gr.Vocabulary:
         for _ in range(rng.randrange(6)):
             text = "".join(rng.choice(LETTERS) for _ in range(rng.randrange(1, 3))).encode()
             tokens.add(rng.choice([b'"' + text[: len(text) - rng.randrange(2)], text[rng.randrange(2) :] + b'"']))
-    if seed % 5 == 0:  # so many that other ways are taken to a mask
+    if seed % 5 == 0:  # enough for other mask strategies
         for _ in range(3000):
             text = "".join(rng.choice(LETTERS) for _ in range(rng.randrange(2, 9))).encode()
             tokens.add(text[: len(text) - rng.choice([0, 0, 0, 1])])
@@ -172,7 +172,7 @@ def mask(matcher: gr.Matcher, size: int, budget: int | None = None) -> np.ndarra
 
 
 def may_be_unknown(read: bytes, quoted: bool) -> bool:
-    """Whether ``read`` has characters that no text here has, or ends inside one."""
+    """Returns whether ``read`` has characters that no text here has, or ends inside one."""
     try:
         return not set(read.decode()) <= {*LETTERS, *('"' if quoted else "")}
     except UnicodeDecodeError as error:
@@ -180,7 +180,7 @@ def may_be_unknown(read: bytes, quoted: bool) -> bool:
 
 
 def check(seed: int) -> str | None:
-    """Walks; a sentence says what is wrong."""
+    """Walks; returns a sentence that says what is wrong."""
     return check_walk(make(seed), seed)
 
 

@@ -1,5 +1,5 @@
-"""The obvious, slow meaning of every expression of ``guiderail._core.Builder``: what the fast core is held
-to.
+"""A direct, slow implementation of every expression of ``guiderail._core.Builder``, with which the tests compare the
+fast core.
 
 An expression is a tuple. ``ends(e, i)`` is the set of positions where a match of ``e`` that starts at byte
 ``i`` may end; every rule below is one line of that definition. Nothing here is clever, on purpose.
@@ -123,7 +123,7 @@ class _Run:
         self.rules: dict[Any, frozenset[int]] = {}
 
     def ends(self, e: int, i: int, low: int, high: int) -> frozenset[int]:
-        """Where matches of ``e`` from ``i`` may end, when look-arounds see ``text[low:high]``."""
+        """Returns where matches of ``e`` from ``i`` may end if look-arounds see ``text[low:high]``."""
         key = (e, i, low, high)
         if key not in self.memo:
             self.memo[key] = frozenset(self._ends(e, i, low, high))
@@ -160,7 +160,7 @@ class _Run:
                 if count >= least:
                     found |= here
                 after = {k for j in here for k in self.ends(item, j, low, high)}
-                if after == here:  # nothing changes any more, however often
+                if after == here:  # nothing changes any more
                     return found | here
                 here, count = after, count + 1
             return found

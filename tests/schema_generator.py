@@ -1,4 +1,4 @@
-"""Random schemas and values for the tests of JSON Schema: small alphabets, so that keywords meet."""
+"""Random schemas and values for the tests of JSON Schema. Small alphabets make keywords interact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the tests of JSON Schema share: generated schemas and values over one small alphabet, so that keywords meet and
-contradict each other often; spellings of values; and ``jsonschema`` as the judge."""
+"""Support for the tests of JSON Schema: generated schemas and values over one small alphabet, so that keywords often
+interact and conflict; spellings of values; and ``jsonschema`` as the judge."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ _Exact = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipl
 
 
 def _python(schema: Any) -> Any:
-    """The schema with its patterns as Python reads them: ``$`` is no line break's place, ``.`` no line break."""
+    """Returns the schema with its patterns in Python's syntax: ``$`` and ``.`` treat line breaks as ECMAScript does."""
     if isinstance(schema, list):
         return [_python(item) for item in schema]
     if not isinstance(schema, dict):
@@ -197,16 +197,16 @@ def _translated(pattern: str) -> str:
 
 
 def judge(schema: Any) -> Any:
-    """A validator: formats are asserted, numbers compared exactly."""
+    """Returns a validator that asserts formats and compares numbers exactly."""
     return _Exact(_python(schema), format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
 
 
 # -- spelling -------------------------------------------------------------------------------------------------------
 def exact(number: str) -> Any:
-    """A number's value without rounding: an int where it is one.
+    """Returns a number's value without rounding: an int if it is one.
 
     Raises:
-        OverflowError: it has more digits than are worth comparing here.
+        OverflowError: it has too many digits to compare here.
     """
     digits, _, exponent = number.lower().partition("e")
     if len(digits) > 400 or len(exponent) > 3:
@@ -222,7 +222,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(text: str) -> Any:
-    """As ``json.loads``, exact, and strict about names that are written twice and words that are not JSON."""
+    """Like ``json.loads``, but exact, and strict about duplicate names and words that are not JSON."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
@@ -244,7 +244,7 @@ def write(value: Any, layout: str = "flexible", ensure_ascii: bool = False) -> b
 
 
 def respell(text: str, seed: int) -> str:
-    """The same JSON with characters of its strings escaped at random."""
+    """Returns the same JSON with random characters of its strings escaped."""
     chance = random.Random(seed)
 
     def spell(match: re.Match[str]) -> str:
@@ -263,7 +263,7 @@ def respell(text: str, seed: int) -> str:
 
 
 def laid_out(text: str, layout: str) -> bool:
-    """Whether the white space of a JSON text is the layout's, whatever its strings and numbers are."""
+    """Returns whether the white space of a JSON text follows the layout, whatever its strings and numbers."""
     parts = iter(range(10**9))
     plain = re.sub(r'"(?:[^"\\]|\\.)*"', lambda _: f'"{next(parts)}s"', text)  # names stay different
     plain = re.sub(r'("[0-9]+s")|-?[0-9][-+.0-9eE]*', lambda match: match[1] or "0", plain)
@@ -276,7 +276,7 @@ def laid_out(text: str, layout: str) -> bool:
 
 
 def depth(value: Any) -> int:
-    """How deep arrays and objects nest; 0 for a scalar."""
+    """Returns the nesting depth of arrays and objects; 0 for a scalar."""
     if isinstance(value, list | dict):
         return 1 + max((depth(v) for v in (value.values() if isinstance(value, dict) else value)), default=0)
     return 0
@@ -284,7 +284,7 @@ def depth(value: Any) -> int:
 
 # -- ends -----------------------------------------------------------------------------------------------------------
 def words(schema: Any) -> list[bytes]:
-    """Texts of JSON values that a schema speaks of: names, what enums and consts hold, a text of each format."""
+    """Returns JSON texts related to a schema: names, values of enums and consts, a text of each format."""
     found: set[str] = {json.dumps(text, ensure_ascii=False) for text in TEXTS}
 
     def look(part: Any) -> None:
@@ -309,36 +309,36 @@ _SCALARS = b':"tfn-0123456789aelrsu,.+'
 
 
 def _steps(program: Any, state: int, some: list[int]) -> Iterator[tuple[int, int]]:
-    """Those of some bytes that can be read, with the states behind them. Bytes that are not tried cost nothing."""
+    """Yields the bytes that can be read, with the states after them. Bytes that are not tried cost nothing."""
     for byte in some:
         if after := program.derivative(state, bytes([byte])):
             yield byte, after
 
 
 class EndlessError(Exception):
-    """Chance has not found a way to the end."""
+    """The random search has not found an end."""
 
 
 def finish(
     program: Any, state: int, read: bytes, chance: random.Random, known: list[bytes], limit: int = 6000
 ) -> bytes:
-    """A way to the end: strings, arrays and objects are closed as soon as they may be, the rest is chance.
+    """Returns a completion: strings, arrays and objects are closed as soon as possible, the rest is random.
 
-    Every state of a program is alive, so there is never a step to take back; a text may only become long.
+    Every state of a program is live, so no step is ever undone; the text may only become long.
 
     Args:
-        program: of the core.
-        state: where the text stands.
+        program: a program of the core.
+        state: the state after the text.
         read: the text so far.
         chance: for the choices.
-        known: texts worth trying where a value or a name may begin, see ``words``.
-        limit: bytes, beyond which the search is given up.
+        known: texts to try where a value or a name may begin, see ``words``.
+        limit: maximum bytes.
 
     Raises:
-        EndlessError: it was given up.
+        EndlessError: the limit was reached.
     """
     out = bytearray(read)
-    inside = re.sub(rb"\\.", b"", read).count(b'"') % 2 == 1  # of a string
+    inside = re.sub(rb"\\.", b"", read).count(b'"') % 2 == 1  # inside a string
     escaped = inside and re.search(rb"(?<!\\)(?:\\\\)*\\$", read) is not None
     while not program.is_nullable(state):
         if len(out) - len(read) > limit:
@@ -347,7 +347,7 @@ def finish(
             groups = [b'"'] if chance.random() < 0.9 else []
             groups += [_LETTERS, bytes(range(256))]
         else:
-            closers = b"}]" if chance.random() < 0.9 else b"}]\n"  # of the layouts with lines
+            closers = b"}]" if chance.random() < 0.9 else b"}]\n"  # for layouts with lines
             groups = [closers, _SCALARS if chance.random() < 0.8 else _LETTERS, bytes(range(256))]
         byte, after = -1, 0
         for number, group in enumerate(groups):

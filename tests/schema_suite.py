@@ -1,13 +1,13 @@
-"""The official JSON-Schema-Test-Suite as constraints, and the ratchet that says which of its cases are not right.
+"""The official JSON-Schema-Test-Suite as constraints, and the ratchet of the cases that are not right.
 
-    python tests/schema_suite.py                 # what is not right, draft by draft
-    python tests/schema_suite.py --write         # write the ratchet anew; the reasons of known cases are kept
+    python tests/schema_suite.py                 # wrong cases, by draft
+    python tests/schema_suite.py --write         # rewrite the ratchet; reasons of known cases stay
 
 A case is a schema with instances. Each instance, as ``json.dumps`` writes it, is read byte by byte; it counts as
 accepted if every byte is in its mask and the text may end there. The verdict on an instance that is not right:
 
-- ``refused``: the schema is refused by ``json_schema`` or ``compile`` (of all its instances);
-- ``unsatisfiable``: it is refused because no text can match; right if every instance is invalid;
+- ``refused``: ``json_schema`` or ``compile`` rejects the schema (counts for all its instances);
+- ``unsatisfiable``: it is rejected because no text can match; right if every instance is invalid;
 - ``error``: reading the instance raised an error; never permitted;
 - ``false reject``: a valid instance is not accepted;
 - ``false accept``: an invalid one is; never permitted outside ``optional/``.
@@ -43,7 +43,7 @@ DRAFTS = tuple(DIALECTS)
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one instance, or (``test`` is None) of a schema that was refused."""
+    """The result of one instance, or (``test`` is None) of a schema that was rejected."""
 
     file: str
     case: str
@@ -66,7 +66,7 @@ def suite(draft: str) -> dict[str, Any]:
 
 @functools.cache
 def registry(draft: str) -> Any:
-    """The suite's remote documents, each in its own dialect or else in this one."""
+    """Returns the suite's remote documents, each in its own dialect or else in this one."""
     import referencing
     import referencing.jsonschema
 
@@ -80,7 +80,7 @@ def registry(draft: str) -> Any:
     }[draft]
     resources = []
     for uri, document in suite(draft)["remotes"].items():
-        later = draft == "draft4" and not {"$id", "$defs"}.isdisjoint(document)  # no document of draft 4
+        later = draft == "draft4" and not {"$id", "$defs"}.isdisjoint(document)  # not a document of draft 4
         default = known.DRAFT202012 if later else own
         specification = known.specification_with(document.get("$schema", ""), default=default)
         resources.append((uri, specification.create_resource(document)))
@@ -89,13 +89,13 @@ def registry(draft: str) -> Any:
 
 @functools.cache
 def vocabulary() -> gr.Vocabulary:
-    """Every byte a token, and a stop token."""
+    """A vocabulary of all bytes and a stop token."""
     tokens = [*(bytes([b]) for b in range(256)), b"<eos>"]
     return gr.Vocabulary(tokens, special_tokens={"<eos>": 256}, stop_token_ids=[256])
 
 
 def accepts(guide: gr.Guide, text: bytes) -> bool:
-    """Whether the guide takes the text; each answer of ``accept_token`` is held to the mask before it."""
+    """Returns whether the guide accepts the text; compares each answer of ``accept_token`` with the mask before it."""
     matcher = guide.matcher()
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     for byte in text:
@@ -144,13 +144,13 @@ def results(draft: str, file: str, **options: Any) -> Iterator[Result]:
 
 # -- the ratchet --------------------------------------------------------------------------------------------------
 def ratchet() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """draft → verdict → reason → the cases, by ``Result.key``."""
+    """Returns draft → verdict → reason → cases, by ``Result.key``."""
     content: dict[str, dict[str, dict[str, list[str]]]] = json.loads(RATCHET.read_text(encoding="utf-8"))
     return content
 
 
 def listed(draft: str) -> dict[str, tuple[str, str]]:
-    """The cases of a draft that are known not to be right: key → (verdict, reason)."""
+    """Returns the known wrong cases of a draft: key → (verdict, reason)."""
     return {
         key: (verdict, reason)
         for verdict, reasons in ratchet().get(draft, {}).items()

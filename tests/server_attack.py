@@ -1,4 +1,4 @@
-"""What bad clients send to a server, and how: for ``tests/server_soak.py``."""
+"""What hostile clients send to a server, and how, for ``tests/server_soak.py``."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def deep(depth: int) -> dict[str, Any]:
 
 
 def bad_body(rng: random.Random) -> tuple[str, dict[str, Any]]:
-    """A request that must be answered, and its name; always a little different, so that no cache knows it.
+    """Returns a request that must be answered, and its name. Requests always differ a little, so no cache has them.
 
-    The member ``path`` says where to, if not to the chat.
+    The member ``path`` is the target, if it is not the chat.
     """
     n = rng.randrange(10**9)
 
@@ -139,7 +139,7 @@ HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 
 
 def body_of(given: dict[str, Any]) -> tuple[str, bytes]:
-    """Where to, and the body."""
+    """Returns the path and the body."""
     path = given.pop("path", CHAT)
     return path, json.dumps({name: value for name, value in given.items() if value is not None}).encode()
 
@@ -203,7 +203,7 @@ class BadClients:
         self.seen["vanished"] += 1
 
     async def slow_upload(self) -> None:
-        """A body that arrives a byte at a time, and never in time."""
+        """A body that arrives byte by byte, too slowly."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(HEAD.encode() + b"Content-Length: 100000\r\n\r\n{")
@@ -229,7 +229,7 @@ class BadClients:
             writer.transport.abort()
 
     async def pipeline(self) -> None:
-        """Requests behind one another without waiting for an answer."""
+        """Requests one after another without waiting for an answer."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 500)

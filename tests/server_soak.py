@@ -1,12 +1,12 @@
-"""A server under attack beside innocent streams: how long the innocent ones wait, what is left afterwards.
+"""A server with hostile and ordinary clients: how long the ordinary ones wait, and what remains afterwards.
 
     make soak                                             # 60 seconds
     python tests/server_soak.py --seconds 300 --tokenizer FOLDER
 
-Three processes talk over 127.0.0.1: the server with a light model, so that what is measured is the server; the
-innocent clients, which note the gaps between the pieces of their streams, first alone, then beside the bad ones; and
-the bad clients. With ``--most-milliseconds`` the status is 1 where the longest gap grows by more. With ``--stalls`` the
-server tells what all its threads are doing whenever its event loop has stood still for so many seconds.
+Three processes communicate over 127.0.0.1: the server with a light model, so that only the server is measured; the
+ordinary clients, which record the gaps between the pieces of their streams, first alone, then during the attack; and
+the hostile clients. With ``--most-milliseconds`` the status is 1 if the longest gap grows by more. With ``--stalls``
+the server reports what its threads are doing whenever its event loop has been blocked for this many seconds.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import numpy as np
 import guiderail as gr
 from server_attack import CHAT, HELLO, BadClients
 
-STEP_SECONDS = 0.005  # that the model takes for a step
+STEP_SECONDS = 0.005  # per step of the model
 
-# -- innocent clients ------------------------------------------------------------------------------------------------
+# -- ordinary clients ------------------------------------------------------------------------------------------------
 INNOCENT = [
     {},
     {"guided_json": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
@@ -43,7 +43,7 @@ INNOCENT = [
 
 
 class Innocent:
-    """Streams one after the other; notes the gaps between pieces, and the time until the first."""
+    """Runs streams in sequence; records the gaps between pieces, and the time to the first."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -101,10 +101,10 @@ class Innocent:
 
 # -- the server ------------------------------------------------------------------------------------------------------
 class Stalls:
-    """Tells what all threads are doing whenever the event loop has stood still, and who took the time.
+    """Reports what all threads are doing whenever the event loop is blocked, and what took the time.
 
-    A thread of Python samples them, so it wakes as late as a native call lets go of the interpreter: what is shown is
-    then the line that call stands in, or the one after it.
+    A Python thread takes the samples, so it wakes only when a native call releases the interpreter: the report then
+    shows the line of that call, or the next one.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -119,7 +119,7 @@ class Stalls:
             await asyncio.sleep(0.005)
 
     def _waited(self) -> float:
-        """Seconds for which the thread of the loop was ready to run and had no core."""
+        """Returns the seconds for which the loop's thread was ready to run without a processor."""
         try:
             return int(Path(f"/proc/self/task/{self._loop_thread}/schedstat").read_text().split()[1]) / 1e9
         except OSError:
@@ -215,12 +215,12 @@ def serve(port: int, tokenizer: str | None, stalls: float) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Processes that any thread of a process has started."""
+    """Returns the processes that any thread of a process has started."""
     return [int(c) for told in Path(f"/proc/{pid}/task").glob("*/children") for c in told.read_text().split()]
 
 
 def state_of(pid: int) -> dict[str, int]:
-    """Memory, threads and child processes of a process."""
+    """Returns memory, threads and child processes of a process."""
     told = Path(f"/proc/{pid}/status").read_text()
     children = children_of(pid)
     grandchildren = [one for child in children for one in children_of(child)]
@@ -245,11 +245,11 @@ def started(port: int, tokenizer: str | None, stalls: float) -> subprocess.Popen
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="a third of it without bad clients")
+    parser.add_argument("--seconds", type=float, default=60.0, help="a third of them without hostile clients")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--tokenizer", help="folder of a transformers tokenizer; by default a toy of 270 tokens")
-    parser.add_argument("--most-milliseconds", type=float, help="by which the longest gap may grow")
-    parser.add_argument("--stalls", type=float, default=0.0, help="seconds; 0: they are not looked for")
+    parser.add_argument("--tokenizer", help="folder of a transformers tokenizer (default: a toy of 270 tokens)")
+    parser.add_argument("--most-milliseconds", type=float, help="maximum growth of the longest gap")
+    parser.add_argument("--stalls", type=float, default=0.0, help="report blocks longer than this; 0: off")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--attack", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -264,7 +264,7 @@ def main() -> int:
         port = probe.getsockname()[1]
     server = started(port, args.tokenizer, args.stalls)
     try:
-        asyncio.run(Innocent(port).run(2))  # what is made once
+        asyncio.run(Innocent(port).run(2))  # warm-up
         before = state_of(server.pid)
         alone, beside = Innocent(port), Innocent(port)
         asyncio.run(alone.run(args.seconds / 3))
@@ -279,13 +279,13 @@ def main() -> int:
         until = time.monotonic() + 20
         while time.monotonic() < until and state_of(server.pid)["compilations"]:
             time.sleep(0.5)
-        time.sleep(3)  # a second without work, and the heap gives back what is free
+        time.sleep(3)  # after a second without work, the heap returns free memory
         after = state_of(server.pid)
         print(json.dumps({"seed": args.seed, "load": os.getloadavg()[0], "alone": alone.report(),
                           "beside": beside.report(), "before": before, "during": during, "after": after,
                           "bad": dict(sorted(json.loads(seen or b"{}").items()))}, indent=1))  # fmt: skip
         more = beside.report()["gap_longest_ms"] - alone.report()["gap_longest_ms"]
-        print(f"the longest gap of an innocent stream grew by {more:.0f} ms")
+        print(f"the longest gap of an ordinary stream grew by {more:.0f} ms")
         failed = any("internal" in name or ": 500" in name for name in json.loads(seen or b"{}"))
         return int(failed or (args.most_milliseconds is not None and more > args.most_milliseconds))
     finally:

@@ -1,4 +1,4 @@
-"""A toy model for the tests of the server, and clients that talk to it in this process or over a socket."""
+"""A toy model for the tests of the server, and clients in this process or over a socket."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ToySession:
 
 
 class ToyModel:
-    """Writes what ``script`` says for the last prompt, as far as it may, else what a hash of the row says."""
+    """Writes ``script`` for the last prompt while the mask allows it; otherwise a hash of the row decides."""
 
     name, vocabulary, context_length = "toy", VOCABULARY, 4096
     logits_size = VOCABULARY.size + 3
@@ -106,9 +106,9 @@ class ToyModel:
             scores = np.zeros(self.logits_size, np.float32)
             start = len(row) - row[::-1].index(257) if 257 in row else 0
             prompt = bytes(t for t in row[:start] if t < 256).decode("utf-8", "replace")
-            said = b"".join(VOCABULARY.token_bytes(t) for t in row[start:])
+            written = b"".join(VOCABULARY.token_bytes(t) for t in row[start:])
             text = (self.script(prompt) if callable(self.script) else self.script).encode()
-            rest = text[len(said) :] if text.startswith(said) else b""
+            rest = text[len(written) :] if text.startswith(written) else b""
             scores[rest[0] if rest else 258] = 30
         scores[VOCABULARY.size :] = 99  # padding: must never be drawn
         return scores
@@ -124,11 +124,11 @@ class ToyModel:
 
 
 class Client:
-    """An application driven in this process, on an event loop of its own; its lifespan is that of the client."""
+    """An application in this process, on its own event loop; it lives as long as the client."""
 
     def __init__(self, model: Any, **options: Any) -> None:
         self.model = model
-        options.setdefault("compile_isolated", False)  # a process for each test takes its time
+        options.setdefault("compile_isolated", False)  # a process for each test would be slow
         self.app = create_app(model, ServerOptions(**options))
         self.service = self.app.state.service
         self._loop = asyncio.new_event_loop()
@@ -159,13 +159,13 @@ class Client:
         return self.request("POST", path, json=body)
 
     def chat(self, text: str = "hello", **body: Any) -> dict[str, Any]:
-        """A chat completion of one message that must succeed."""
+        """Requests a chat completion of one message, which must succeed."""
         response = self.post("/v1/chat/completions", messages=[{"role": "user", "content": text}], **body)
         assert response.status_code == 200, response.text
         return response.json()
 
     def error(self, path: str = "/v1/chat/completions", status: int = 400, **body: Any) -> dict[str, Any]:
-        """The error object of a request that must be refused."""
+        """Returns the error object of a request that must fail."""
         if path.endswith("chat/completions"):
             body = {"messages": [{"role": "user", "content": "hello"}], **body}
         response = self.post(path, **body)
@@ -175,7 +175,7 @@ class Client:
         return error
 
     def chunks(self, path: str = "/v1/chat/completions", **body: Any) -> list[dict[str, Any]]:
-        """The events of a streamed answer; of a chat, ``text`` is its one message."""
+        """Returns the events of a streamed answer; ``text`` is the only message of a chat."""
         if path.endswith("chat/completions"):
             body = {"messages": [{"role": "user", "content": body.pop("text", "hello")}], **body}
         response = self.post(path, stream=True, **body)
@@ -188,7 +188,7 @@ class Client:
 
 
 def events_of(text: str) -> list[dict[str, Any]]:
-    """The data of server-sent events; ``[DONE]`` must be the last of the interfaces that send it."""
+    """Returns the data of server-sent events; ``[DONE]`` must come last if the interface sends it."""
     found = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     if found and found[-1] == "[DONE]":
         found.pop()
@@ -206,7 +206,7 @@ def client_of(model: Any = None, **options: Any) -> Iterator[Client]:
 
 @contextlib.contextmanager
 def listening(model: Any, **options: Any) -> Iterator[tuple[str, Any]]:
-    """A real server on a socket; yields its address and its service."""
+    """Runs a real server on a socket; yields its address and its service."""
     import uvicorn
 
     from guiderail.server.connections import protocol

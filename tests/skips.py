@@ -1,7 +1,7 @@
-"""Which tests may be skipped in CI, and why. Under ``GUIDERAIL_STRICT_SKIPS=1`` any other skip is a failure.
+"""The tests that CI may skip, and why. With ``GUIDERAIL_STRICT_SKIPS=1``, any other skip is a failure.
 
-A skipped test checks nothing, and nobody notices: a library that is no longer installed, a browser that moved. So CI
-installs everything the tests compare with, and this list names the few that need more than that.
+A skipped test checks nothing, and nobody notices: a library is no longer installed, a browser has moved. So CI installs
+everything that the tests compare with, and this list names the few tests that need more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-# Patterns for reasons, each with what runs the test instead.
+# Patterns of reasons, each with what runs the test instead.
 ALLOWED = {
     r"GUIDERAIL_CLIENT_TESTS=1": "make test-clients: clients from PyPI in environments of their own",
     r"GUIDERAIL_ENGINE_TESTS=1": "make test-engines: serving engines, gigabytes each",
@@ -33,12 +33,12 @@ ALLOWED = {
 
 
 def strict() -> bool:
-    """Whether an unexpected skip is a failure in this run."""
+    """Returns whether an unexpected skip is a failure in this run."""
     return os.environ.get("GUIDERAIL_STRICT_SKIPS") == "1"
 
 
 def expected(reason: str) -> bool:
-    """Whether a skip for this reason is on the list."""
+    """Returns whether a skip for this reason is on the list."""
     return any(re.search(pattern, reason) for pattern in ALLOWED)
 
 

@@ -1,4 +1,4 @@
-"""Structural tags in the forms that XGrammar documents, each with texts that it accepts and texts that it does not."""
+"""Structural tags in the forms that XGrammar documents, each with accepted and rejected texts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_nodes_run_out(name: str, seed: int) -> None:
     reference = gr.compile(constraint, tokens, cache=False)
     least = least_nodes(constraint, tokens)
     for _ in range(5):
-        tight = vocabulary()  # which shares no masks with the reference
+        tight = vocabulary()  # shares no masks with the reference
         most = least + rng.randrange(1, 400)
         try:
             guide = gr.compile(constraint, tight, cache=False, max_nodes=most, prepare=0)
@@ -77,7 +77,7 @@ def test_nodes_run_out(name: str, seed: int) -> None:
 
 
 def _walk(reference: gr.Guide, guide: gr.Guide, stop: int, rng: random.Random) -> None:
-    """Along one text; whatever the limit refuses is tried again, then skipped."""
+    """Walks along one text; whatever the limit refuses is tried again, then skipped."""
     right = reference.matcher()
     matcher: gr.Matcher | None = None
     try:
@@ -113,7 +113,7 @@ def _unless_limited(call: Any) -> Any:
 
 @pytest.mark.parametrize("fuel", [1, 2, 3, 5, 8, 20, 60])
 def test_fuel_runs_out(fuel: int) -> None:
-    """Where whether something can still match takes too long, in some states and not in others."""
+    """Deciding whether something can still match takes too long in some states, but not in others."""
     constraint = gr.regex(".*a.{4}b.*") & ~gr.regex(".*b.{3}a.{2}") & gr.regex("([ab]{3}|c)*")
     tokens = plain([b"a", b"b", b"c", b"ab", b"ba", b"bb", b"cab"])
     reference = gr.compile(constraint, tokens, cache=False)
@@ -128,7 +128,7 @@ def test_fuel_runs_out(fuel: int) -> None:
 
 
 def test_states_whose_masks_are_told_by_each_other() -> None:
-    """Most characters lead from the one to the other, and back: neither may wait for the other's mask."""
+    """Most characters lead from one to the other, and back: neither may wait for the other's mask."""
     one, two = "A-Za", "A-Tb-kx"
     constraint = gr.regex(f"(?:[{one}](?:[{two}]|[l-w])*[0-9])*[{one}]?(?:[A-Za-z][{two}])*")
     tokens = plain([bytes([b]) for b in range(256)] + [b"ABC", b"lm", b"A1", b"xyz"])
@@ -172,7 +172,7 @@ def test_a_hundred_thousand_brackets() -> None:
 
 SPELLED = {
     "choices": SCENARIOS["canonical spelling"],
-    # Compiling asks for one completion, which is `{}`; whether a token completes a name or a number comes later.
+    # Compiling needs one completion, which is `{}`. Whether a token completes a name or a number is decided later.
     "objects": Scenario(
         lambda: gr.json_schema({"type": "object"}),
         ['{"name": "aé", "tags": ["a", 1], "id": 120}', '{"id": -3, "name": "x", "x": {"a": "é1"}}'],
@@ -184,7 +184,7 @@ SPELLED = {
 
 @pytest.mark.parametrize("name", SPELLED)
 def test_canonical_spelling_after_a_limit(name: str) -> None:
-    """A search that meets its limit leaves nothing that later searches believe."""
+    """A search that reaches its limit leaves behind nothing that misleads later searches."""
     scenario = SPELLED[name]
     tokens = scenario.vocabulary()
     right = gr.compile(scenario.constraint(), tokens, cache=False, prepare=0, canonical=True)

@@ -1,7 +1,7 @@
-"""Ambiguous and nullable grammars: the same texts as Earley's algorithm accepts, and states that grow with the text.
+"""Ambiguous and nullable grammars: the same texts as with Earley's algorithm, and states that grow with the text.
 
-Without shared tails the work doubles with every place where two readings meet; these texts would take longer than the
-universe is old.
+Without shared tails, the work doubles wherever two readings meet: these texts would take longer than the age of the
+universe.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_short_texts_as_earley_reads_them(name: str, letters: Vocabulary) -> Non
 
 
 def _read_on(matcher: gr.Matcher, letters: Vocabulary, tokens: int) -> np.ndarray:
-    """Reads so many of the first two tokens, each with its mask; the bitmask that it used."""
+    """Reads this many of the first two tokens, each with its mask; returns the bitmask."""
     mask = gr.allocate_token_bitmask(1, letters.size)
     wish = itertools.cycle((0, 1, 0, 0, 1, 1))
     for _ in range(tokens):
@@ -76,7 +76,7 @@ def test_states_grow_with_the_text(name: str, letters: Vocabulary) -> None:
     "name", ["palindromes", "lists-of-lists", "twice-recursive", "both-ends", "operators", "two-halves"]
 )
 def test_ten_thousand_tokens(name: str) -> None:
-    """Deeper than a stack holds, and each token costs about what the first ones did."""
+    """Deeper than a stack allows; each token costs about as much as the first ones."""
     letters = Vocabulary([b"a", b"b", b"ab", b"ba", b"</s>"], stop_token_ids=[4])
     guide = gr.compile(gr.grammar(GRAMMARS[name], "gbnf"), letters, max_step_work=5_000)
     matcher = guide.matcher()
@@ -87,7 +87,7 @@ def test_ten_thousand_tokens(name: str) -> None:
 
 
 def test_the_most_ambiguous_stays_polynomial(letters: Vocabulary) -> None:
-    """Twice the text takes about four times the work, and not the square of it."""
+    """Twice the text takes about four times the work, not its square."""
     grammar = gr.grammar(COUNTED, "gbnf")
     spent = []
     for length in (60, 120, 240):

@@ -1,4 +1,4 @@
-"""Arguments of other types than a function takes: an error of guiderail's with a code, from whatever is called."""
+"""Arguments of wrong types: every function raises an error of guiderail's with a code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of_matcher(name: str) -> Callable[..., Any]:
     return lambda *args: getattr(GUIDE.matcher(), name)(*args)
 
 
-# What is called, and arguments that are right.
+# The calls, and valid arguments.
 CALLS: dict[str, tuple[Callable[..., Any], list[Callable[[], Any]]]] = {
     "compile": (gr.compile, [lambda: CONSTRAINT, lambda: VOCABULARY]),
     "Guide": (gr.Guide, [lambda: CONSTRAINT, lambda: VOCABULARY]),

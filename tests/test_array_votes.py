@@ -1,4 +1,4 @@
-"""Arrays whose alternatives and counters are read side by side, against their normal form and `jsonschema`."""
+"""Arrays whose alternatives and counters are read in parallel, against their normal form and `jsonschema`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from guiderail.support.work import MAX_STEP_WORK
 
 
 def program(schema: Any, late: bool = False, **options: Any) -> _core.Program:
-    """A schema compiled; late: no two conditions on an array are multiplied, so whole texts take more steps to read."""
+    """Compiles a schema; late: conditions on arrays are not multiplied, so whole texts take more steps to read."""
     with pytest.MonkeyPatch.context() as patch:
         if late:
             patch.setattr(algebra, "MOST_CELLS", 0)
@@ -178,7 +178,7 @@ def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, mos
     for late in (True, False):
         try:
             found.append(program(schema, late, max_items=most))
-        except gr.LimitError:  # multiplied out, with distinct items even where alternatives are read side by side
+        except gr.LimitError:  # multiplied out; with distinct items, even if alternatives are read in parallel
             assert not late or "uniqueItems" in json.dumps(schema)
             return
         except gr.CompileError as error:
@@ -188,7 +188,7 @@ def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, mos
     assert (made is None) == (other is None)
     try:
         compare(made, other, judge, random.Random(seed), most)
-    except gr.LimitError:  # which of few values are left to be distinct is a search
+    except gr.LimitError:  # finding the remaining distinct values is a search
         assert "uniqueItems" in json.dumps(schema)
 
 

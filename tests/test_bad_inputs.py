@@ -1,4 +1,4 @@
-"""Whatever a reader is given, it works or raises an error of ours, with a code and a message."""
+"""For any input, a reader works or raises one of our errors, with a code and a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE = 60
 
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_inputs(name: str) -> None:
-    found = [said for number in range(SAMPLE) if (said := check(name, number)) is not None]
+    found = [report for number in range(SAMPLE) if (report := check(name, number)) is not None]
     assert not found, "\n".join(found)
 
 

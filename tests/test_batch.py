@@ -1,4 +1,4 @@
-"""Batches in one process: rows, shards, what a kill leaves, what is refused."""
+"""Batches in one process: rows, shards, what a kill leaves behind, what is rejected."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_what_was_stopped_goes_on(tmp_path: Path, echo: Any) -> None:
 
 
 def test_what_a_kill_leaves_does_no_harm(tmp_path: Path, echo: Any) -> None:
-    """Half a line of notes, a part that was not noted, half a part under another name."""
+    """Half a line of the log, a part that was not logged, half a part under another name."""
     rows = rows_file(tmp_path, 8)
     out = tmp_path / "out"
     echo()
@@ -313,7 +313,7 @@ def test_ray_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @needs_demo
 def test_a_real_model(tmp_path: Path) -> None:
-    """Rows are drawn by their number: neither shards nor batches change what is written."""
+    """The row number seeds each draw: neither shards nor batches change what is written."""
     rows = tmp_path / "rows.jsonl"
     rows.write_text(
         "".join(json.dumps({"name": f"number {i}"}) + "\n" for i in range(6)) + json.dumps({"name": "x " * 9000})
@@ -355,10 +355,10 @@ def test_killed_and_run_again(tmp_path: Path) -> None:
     done = len(list(out.glob("part-*.jsonl")))
     assert 3 <= done < 20
     process = begin()
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    assert f"{2 * done} from an earlier run" in said
-    assert "40/40 rows" in said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert f"{2 * done} from an earlier run" in output
+    assert "40/40 rows" in output
     made = answers(out)
     assert [row["input"]["id"] for row in made] == list(range(40))
     assert all(gr.regex("[a-z]{12}").matches(row["text"]) for row in made)

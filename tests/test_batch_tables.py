@@ -1,4 +1,4 @@
-"""Batches of CSV, Parquet and JSON Lines: what is read, what is written, and prompts that name what no row has."""
+"""Batches of CSV, Parquet and JSON Lines: reading, writing, and prompts with columns that no row has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "of": {"typ
 
 
 class Echo:
-    """Answers with the length of the prompt, or what a test has made of it."""
+    """Answers with the length of the prompt, or with a value from the test."""
 
     def __init__(self, answer: Any = None) -> None:
         self.prompts: list[str] = []
@@ -61,7 +61,7 @@ def table(file: Path) -> list[dict[str, Any]]:
 
 
 def test_csv_to_csv(tmp_path: Path, echo: Any) -> None:
-    """Cells are the texts that they are: leading zeros, dates, empty cells, quotes, lines within a cell."""
+    """Cells are unchanged texts: leading zeros, dates, empty cells, quotes, line breaks within a cell."""
     engine = echo()
     rows = tmp_path / "rows.csv"
     rows.write_bytes('id,when,note\r\n007,2024-1-5,"two\nlines, ""quoted"""\r\n1.50,,é\r\n'.encode())
@@ -88,14 +88,14 @@ def test_parquet_keeps_its_types(tmp_path: Path, echo: Any) -> None:
         "tags": [["a"], []],
         "raw": [b"\xff", b"ok"],
         "ratio": [math.nan, 0.5],
-        "tokens": [1, 2],  # the name of a column of ours
+        "tokens": [1, 2],  # one of our own column names
     }
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table(given), rows)
     report = run_batch(rows, tmp_path / "out.parquet", SCHEMA, BatchOptions(prompt="{price} {tokens}"))
     assert engine.prompts == ["12.50 1", "0.10 2"]
     made = pq.read_table(report.output)
-    assert str(made.select(list(given))) == str(pq.read_table(rows))  # in words: a nan equals none
+    assert str(made.select(list(given))) == str(pq.read_table(rows))  # as text: nan is not equal to itself
     assert made.column_names[len(given) :] == [
         "value.n", "text", "finish_reason", "prompt_tokens", "answer.tokens", "error",
     ]  # fmt: skip
@@ -182,7 +182,7 @@ def test_folders_of_several_kinds(tmp_path: Path, echo: Any) -> None:
 
 
 def test_a_table_is_resumed(tmp_path: Path, echo: Any) -> None:
-    """What failed is tried again, with more tokens if asked; a changed table is refused."""
+    """Failed rows are tried again, with more tokens if requested; a changed table is rejected."""
     rows = tmp_path / "rows.csv"
     rows.write_text("q\n" + "".join(f"{i}\n" for i in range(7)))
     good = Answer('{"n": 1}', "complete", 3, 5)
@@ -222,7 +222,7 @@ def test_bad_rows_are_not_tried_again(tmp_path: Path, echo: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said"),
+    ("prompt", "message"),
     [
         ("{nam}", "did you mean {name}? The columns are: id, name, Born"),
         ("{born}", "did you mean {Born}?"),
@@ -231,8 +231,8 @@ def test_bad_rows_are_not_tried_again(tmp_path: Path, echo: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, prompt: str, said: str) -> None:
-    """It is said before a model is loaded or anything is written."""
+def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, prompt: str, message: str) -> None:
+    """The error comes before a model is loaded or anything is written."""
     rows = tmp_path / f"rows.{kind}"
     if kind == "csv":
         rows.write_text("id,name,Born\n1,Ada,1815\n")
@@ -244,7 +244,7 @@ def test_columns_that_no_row_has(tmp_path: Path, monkeypatch: Any, kind: str, pr
     with pytest.raises(gr.ModelError) as caught:
         run_batch(rows, tmp_path / "out", SCHEMA, BatchOptions(prompt=prompt))
     assert caught.value.code == "unknown-column"
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert not (tmp_path / "out").exists()
 
 
@@ -253,7 +253,7 @@ def test_a_column_that_some_rows_have(tmp_path: Path) -> None:
     rows.write_text('{"a": 1}\n' * 100 + '{"b": 1}\n')
     check_names(["a", "b"], [rows])
     rows.write_text('[]\n"x"\n')
-    check_names(["a"], [rows])  # each row says what it is
+    check_names(["a"], [rows])  # each row has its own names
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert "9 rows failed (0, 1, 2, 3, 4 …): too few tokens [incomplete]" in said
+    output = capsys.readouterr().err
+    assert "9 rows failed (0, 1, 2, 3, 4 …): too few tokens [incomplete]" in output
     echo()
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -331,7 +331,7 @@ LAYOUTS = [([], '{"n": 1, "of": [1, 2]}'), (["--layout", "compact"], '{"n":1,"of
 
 @pytest.mark.parametrize(("more", "text"), LAYOUTS)
 def test_the_layout_of_the_terminal(tmp_path: Path, monkeypatch: Any, more: list[str], text: str) -> None:
-    """One layout, so that a model does not choose white space place by place."""
+    """One layout, so a model does not choose white space at each place."""
     from guiderail import cli
 
     asked = []

@@ -23,7 +23,7 @@ Build = Callable[[_core.Builder], int]
 
 @dataclass(frozen=True)
 class Built(gr.Constraint):
-    """Whatever a function makes with a builder."""
+    """A constraint that a function makes with a builder."""
 
     build: Build
 
@@ -33,7 +33,7 @@ class Built(gr.Constraint):
 
 @dataclass
 class Bent:
-    """A lexer of terminals, each a text or what makes it, and a body over them."""
+    """A lexer of terminals, each a text or a function that makes it, and a body over them."""
 
     terminals: list[Any]
     body: Callable[[_core.Builder, list[int]], int]
@@ -70,7 +70,7 @@ def rule_of_nothing(b: _core.Builder) -> int:
 
 
 def dead(b: _core.Builder) -> int:
-    """Nothing, which takes a proof."""
+    """Matches nothing, which takes a proof."""
     text = b.concat([letters(b), b.literal(b"x"), letters(b)])
     return b.intersection([text, b.complement(b.concat([letters(b), b.literal(b"x"), b.repeat(letters(b), 1, 1)]))])
 
@@ -85,7 +85,7 @@ def of_another(b: _core.Builder, count: int, terminal: int) -> int:
 
 
 def after(*rest: Callable[[_core.Builder, list[int]], int]) -> Callable[[_core.Builder, list[int]], int]:
-    """Terminal 1, then it again, or terminal 2 and what may be wrong."""
+    """Terminal 1, then either terminal 1 again, or terminal 2 and a possibly invalid part."""
     return lambda b, t: b.concat([t[1], b.union([t[1], b.concat([t[2], *(one(b, t) for one in rest)])])])
 
 
@@ -170,7 +170,7 @@ LEXERS: dict[str, Bent] = {
 def test_the_mask_is_what_is_accepted(name: str) -> None:
     try:
         guide = gr.Guide(Built(LEXERS[name]), VOCABULARY)
-    except gr.GuiderailError:  # refused is as good
+    except gr.GuiderailError:  # a rejection is fine, too
         return
     open_, seen = [guide.matcher()], 0
     while open_ and seen < STATES:

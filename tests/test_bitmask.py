@@ -29,7 +29,7 @@ INF = float("inf")
 
 
 def reference(logits, allowed, rows=None):
-    """By the definition: a token that the mask does not speak of is banned too."""
+    """By definition: a token beyond the mask is banned, too."""
     result = logits.copy()
     for row in range(len(logits)) if rows is None else rows:
         for token in range(logits.shape[1]):
@@ -111,7 +111,7 @@ def test_one_row() -> None:
 
 
 def test_indices_name_rows_of_both() -> None:
-    """As in XGrammar: logits[i] by bitmask[i]; the batches may differ in size."""
+    """Like XGrammar: bitmask[i] applies to logits[i]; the batches may differ in size."""
     mask = bool_to_bitmask(np.eye(3, dtype=bool))
     logits = np.zeros((2, 3), np.float32)
     apply_token_bitmask_inplace(logits, mask, indices=[1])
@@ -135,7 +135,7 @@ def test_out_of_place() -> None:
 
 
 class Standard:
-    """An array that follows the array standard and nothing else, as JAX's do."""
+    """An array with only the interface of the array standard, like JAX's."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.dtype, self.shape, self.ndim = values, values.dtype, values.shape, values.ndim
@@ -247,7 +247,7 @@ def test_torch(torch, dtype: str, width: int) -> None:
 
 
 def test_torch_generic_path_is_the_same(torch) -> None:
-    """What runs on devices without a kernel of ours."""
+    """The path for devices without one of our kernels."""
     rng = np.random.default_rng(4)
     allowed = rng.random((3, 70)) < 0.5
     values = rng.standard_normal((3, 90)).astype(np.float32)
@@ -309,7 +309,7 @@ def test_triton_kernel_in_the_interpreter() -> None:
         (lambda: np.zeros((2, 6), np.int32)[:, 2:3], None),
         (lambda: np.asfortranarray(np.zeros((3, 1), np.int32)), None),
         (lambda: np.zeros((3, 1), "<i4"), None),
-        (lambda: np.zeros((3, 1), np.int32).view(np.recarray), None),  # a class of its own
+        (lambda: np.zeros((3, 1), np.int32).view(np.recarray), None),  # a subclass
         (lambda: np.asfortranarray(np.zeros((3, 2), np.int32)), "bitmask-shape"),
         (lambda: np.zeros((2, 6), np.int32)[:, ::2], "bitmask-shape"),
         (lambda: np.zeros((1, 3, 1), np.int32), "bitmask-shape"),
@@ -325,7 +325,7 @@ def test_triton_kernel_in_the_interpreter() -> None:
     ],
 )
 def test_bitmasks_of_every_layout(make: Callable[[], object], code: str | None) -> None:
-    """Arrays of NumPy are read as they lie in memory: what lies otherwise is read right, or refused."""
+    """NumPy arrays are read in their memory layout: unusual layouts are read correctly or rejected."""
     vocabulary = gr.Vocabulary([b"a", b"b", b"<eos>"], special_tokens={"<eos>": 2}, stop_token_ids=[2])
     matcher = gr.compile(gr.regex("b"), vocabulary).matcher()
     bitmask = make()

@@ -1,4 +1,4 @@
-"""The core's application of bitmasks, bit for bit against a formula of NumPy."""
+"""The core's application of bitmasks, bit for bit against a NumPy formula."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_other_threads_run_meanwhile() -> None:
         done.set()
         thread.join()
     within = [sum(begin < at < end for at in ticks) for begin, end in spans]
-    assert sum(count > 3 for count in within) > len(spans) // 4  # it would be none
+    assert sum(count > 3 for count in within) > len(spans) // 4  # otherwise it tests nothing
 
 
 @pytest.mark.parametrize(

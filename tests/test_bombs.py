@@ -1,4 +1,4 @@
-"""Large inputs end soon, with a constraint or with an error that says why not, within bounded memory."""
+"""Large inputs finish soon, with a constraint or an error that gives the reason, within bounded memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import guiderail as gr
 from bombs import BOMBS
 from core_support import mask_of, plain
 
-SOON = 20.0  # seconds of processor time: ten times what is counted, for slow machines
-MUCH = 1 << 20  # kilobytes, of the whole process more than before
+SOON = 20.0  # seconds of CPU time: ten times the counted work, for slow machines
+MUCH = 1 << 20  # kilobytes of growth of the whole process
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -1,7 +1,7 @@
-"""Masks of keys that come after others, where a pattern allows finitely many: every token by its own derivative.
+"""Masks of keys after other keys, if a pattern allows finitely many: every token by its own derivative.
 
-A key written before must not come again. Its mask is that of a key without this condition as long as no token can make
-the same key, and some other key can continue wherever this one can.
+A key must not be repeated. The mask ignores this condition while no token can complete the same key, and some other key
+can continue wherever this one can.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_a_key_after_others(pattern: str, more: str) -> None:
     except gr.GuiderailError as error:
         assert error.code == "unsatisfiable-schema"
         return
-    # derivatives of a program of its own: nothing that the guide remembers can hide a mistake
+    # derivatives of a separate program: no cache of the guide can hide a mistake
     program = constraint.program().core
     texts = {t: VOCABULARY.token_bytes(t) for t in range(VOCABULARY.token_count) if VOCABULARY.is_text(t)}
     rng = random.Random(f"{pattern}/{more}")
@@ -85,7 +85,7 @@ def test_a_key_after_others(pattern: str, more: str) -> None:
 
 
 def test_the_mask_is_shared_with_other_keys() -> None:
-    """What was written before does not cost a mask of its own."""
+    """Earlier keys do not require separate masks."""
     schema = {
         "type": "object",
         "propertyNames": {"pattern": PATTERNS["labels"]},

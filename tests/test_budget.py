@@ -1,4 +1,4 @@
-"""Budgets of tokens: held against all completions on small vocabularies, and by walks on a real one. Drafts."""
+"""Token budgets: compared with all completions on small vocabularies, and by walks on a real one. Drafts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONSTRAINTS: dict[str, Any] = {
 
 
 def needs(guide: gr.Guide, most: int) -> dict[int, int]:
-    """The fewest tokens that complete each state that ``most`` tokens reach, by looking at all of them."""
+    """Returns the fewest tokens that complete each state within ``most`` tokens, by examining all states."""
     tokens = range(len(SMALL.stop_token_ids) and SMALL.stop_token_ids[0])
     start = guide.core.root
     after: dict[int, list[int]] = {}
@@ -62,7 +62,7 @@ def needs(guide: gr.Guide, most: int) -> dict[int, int]:
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_masks_allow_what_can_be_finished(name: str) -> None:
-    """On constraints so small that the numbers are exact: nothing is missing, nothing is too much."""
+    """On constraints small enough for exact numbers: no token is missing, none is too many."""
     guide = gr.compile(CONSTRAINTS[name], SMALL, cache=False)
     least = needs(guide, 14)
     matcher = guide.matcher()
@@ -119,7 +119,7 @@ def test_a_large_budget_changes_nothing() -> None:
         with_budget, without = bits_of(mask), mask_of(matcher)
         if not any("d" in str(c) for c in [constraint]):
             assert (with_budget <= without).all()
-        for token in np.flatnonzero(without & ~with_budget):  # only what no tokens finish is missing
+        for token in np.flatnonzero(without & ~with_budget):  # only tokens that cannot finish are missing
             after = matcher.fork()
             after.accept_token(int(token))
             assert after.least_tokens() is None, name
@@ -153,7 +153,7 @@ def test_ends_in_sight_with_bytes_as_tokens() -> None:
 # -- drafts --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_masks_of_a_draft_are_those_of_its_states(name: str) -> None:
-    """Each row of a draft tree is the mask of a matcher that read the tokens on the way to it; the matcher stays."""
+    """Each row of a draft tree is the mask of a matcher that has read the path to it; the matcher itself stays."""
     rng = random.Random(name)
     stop = SMALL.stop_token_ids[0]
     for _ in range(20):
@@ -207,7 +207,7 @@ def test_drafts_that_are_none() -> None:
 
 # -- many schemas, a real vocabulary -------------------------------------------------------------------------------
 def schemas() -> list[tuple[str, str, Any]]:
-    """Draft, name and schema of the official suite, optional parts left out, in an order of no meaning."""
+    """Returns draft, name and schema from the official suite without optional parts, in arbitrary order."""
     found = [
         (draft, f"{draft} {file}: {case['description']}", case["schema"])
         for draft in DIALECTS
@@ -220,7 +220,7 @@ def schemas() -> list[tuple[str, str, Any]]:
 
 
 def walk(guide: gr.Guide, budget: int, rng: random.Random, bitmask: np.ndarray) -> bytes:
-    """Tokens drawn from masks within a budget; the text is complete at the end."""
+    """Draws tokens from masks within a budget; the text is complete at the end."""
     vocabulary, matcher, read = guide.vocabulary, guide.matcher(), b""
     for left in range(budget, -1, -1):
         if matcher.is_complete() or left == 0:
@@ -236,7 +236,7 @@ def walk(guide: gr.Guide, budget: int, rng: random.Random, bitmask: np.ndarray) 
 
 
 def test_every_output_is_complete_and_valid(smollm2: gr.Vocabulary) -> None:
-    """200 schemas, budgets from the least upward: every text ends in time and is allowed."""
+    """200 schemas, budgets from the minimum upward: every text ends in time and is valid."""
     jsonschema = pytest.importorskip("jsonschema")
     validators = {
         "draft2020-12": jsonschema.Draft202012Validator,
@@ -253,7 +253,7 @@ def test_every_output_is_complete_and_valid(smollm2: gr.Vocabulary) -> None:
             constraint = gr.json_schema(schema, dialect=None if told else DIALECTS[draft], registry=registry(draft))
             guide = gr.compile(constraint, smollm2, cache=False)
         except gr.GuiderailError:
-            continue  # refused, or no value is valid: see test_schema_suite.py
+            continue  # rejected, or no value is valid: see test_schema_suite.py
         least = guide.matcher().least_tokens()
         assert least is not None, name
         for budget in (least, least + 3, 2 * least + 10):
@@ -268,7 +268,7 @@ def test_every_output_is_complete_and_valid(smollm2: gr.Vocabulary) -> None:
 
 
 def test_many_members_and_one_that_needs_an_escape(smollm2: gr.Vocabulary) -> None:
-    """The search without escapes, which comes first, must leave something to the one with them."""
+    """The search without escapes, which runs first, must leave some budget to the one with escapes."""
     properties = {f"member_{i}": {"type": "integer"} for i in range(25)}
     properties["size"] = {"type": "string", "pattern": "^[0-9]'[0-9]\"$"}
     schema = {"properties": properties, "required": list(properties), "additionalProperties": False, "type": "object"}
@@ -281,7 +281,7 @@ def test_many_members_and_one_that_needs_an_escape(smollm2: gr.Vocabulary) -> No
 
 
 def test_masks_in_strings_are_those_of_single_tokens(smollm2: gr.Vocabulary) -> None:
-    """What lies below a node of the trie is judged at once where all of it stays in a string."""
+    """If everything below a node of the trie stays in a string, it is decided at once."""
     texts = [
         (gr.regex('"[^"]*" and more'), '"ab'),
         (gr.regex(r"(?s:.*)the end"), "in "),
@@ -310,7 +310,7 @@ def test_masks_in_strings_are_those_of_single_tokens(smollm2: gr.Vocabulary) -> 
 
 @pytest.mark.parametrize("others", [True, False])
 def test_least_of_objects_with_required_names(others: bool) -> None:
-    """With bytes as tokens the least number is the length of the shortest text, whichever names begin alike."""
+    """With bytes as tokens, the minimum is the length of the shortest text, even for names with a common prefix."""
     names = ["created", "cost", "cost_in_credits", "crew", "é", "émile", "url", "vehicle_class", "length", "films"]
     optional = ["edited", "cr", "x"] if not others else []
     schema = {
@@ -321,7 +321,7 @@ def test_least_of_objects_with_required_names(others: bool) -> None:
     }
     guide = gr.compile(gr.json_schema(schema), byte_vocabulary(), cache=False)
     missing = {name: len(f'"{name}":0,'.encode()) for name in names}
-    rest = sum(missing.values())  # with the brace that closes, instead of the last comma
+    rest = sum(missing.values())  # with the closing brace instead of the last comma
     begun = {
         "": 1 + rest,
         "{": rest,
@@ -349,7 +349,7 @@ NAMES = ["a", "ab", "abc", "b", "ba", "cost", "cost_x", "é", "éa", "", "0", "x
 
 @st.composite
 def objects(draw: st.DrawFn) -> dict[str, Any]:
-    """Schemas of objects whose names begin alike, with all that asks for members or forbids some."""
+    """Schemas of objects whose names have common prefixes, with all keywords that require or forbid members."""
     names = st.sampled_from(NAMES)
     values = st.sampled_from([{"type": "integer"}, {"const": "x"}, {"type": "string", "minLength": 2}, {}])
     schema: dict[str, Any] = {"type": "object", "properties": draw(st.dictionaries(names, values, max_size=6))}
@@ -375,7 +375,7 @@ VALUES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([0, True, "x", 
 @settings(max_examples=60, deadline=None)
 @given(objects(), st.lists(VALUES, min_size=1, max_size=30))
 def test_what_is_missing_is_never_estimated_too_high(schema: dict[str, Any], values: list[dict[str, Any]]) -> None:
-    """Searches, and what cannot be finished, rest on a lower bound: no text may be shorter."""
+    """Searches and rejections rely on a lower bound: no text may be shorter."""
     try:
         guide = gr.compile(gr.json_schema(schema), BYTES)
     except gr.GuiderailError:

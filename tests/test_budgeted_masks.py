@@ -1,4 +1,4 @@
-"""Texts in engines that draw by themselves: complete when their tokens are spent."""
+"""Texts in engines that sample themselves: complete when their tokens are used up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SCHEMAS = sorted((Path(__file__).parent / "data" / "schemas").glob("*.json"))
 
 
 def draw(guide: gr.Guide, limit: int, before: int, rng: random.Random) -> gr.Matcher:
-    """As an engine draws that is loath to end: any token of the mask, until nothing but an end may come or the request
-    has no more.
+    """Samples like an engine that avoids the end: any token of the mask, until only an end may come or the request has
+    no tokens left.
 
     Args:
         before: tokens spent before the constraint began.
@@ -59,7 +59,7 @@ def test_a_limit_that_is_far_forbids_nothing(smollm2: gr.Vocabulary) -> None:
 
 def test_what_cannot_be_finished_goes_on() -> None:
     vocabulary = gr.Vocabulary([b"a", b"b", b"<end>"], stop_token_ids=[2])
-    for pattern, limit in (("a{9}", 4), ("a*c", 4)):  # too few tokens; no tokens spell an end
+    for pattern, limit in (("a{9}", 4), ("a*c", 4)):  # too few tokens; no token is an end
         matcher = gr.compile(gr.regex(pattern), vocabulary).matcher()
         masks = BudgetedMasks(matcher, limit)
         bitmask = gr.allocate_token_bitmask(1, vocabulary.size)

@@ -1,4 +1,4 @@
-"""The examples in C and Rust: built against an installed library, in each way the docs name, and run."""
+"""The examples in C and Rust: built against an installed library in each documented way, and run."""
 
 from __future__ import annotations
 

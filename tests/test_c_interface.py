@@ -49,7 +49,7 @@ def read(lib: Library, constraint: gr.Constraint) -> c.c_void_p:
 
 
 class Text:
-    """A matcher of C and one of Python, side by side."""
+    """A C matcher and a Python matcher in parallel."""
 
     def __init__(self, lib: Library, constraint: gr.Constraint, vocabulary: c.c_void_p, of: gr.Vocabulary) -> None:
         self.lib, self.words = lib, words_of(of.size)
@@ -119,7 +119,7 @@ def test_masks_are_those_of_python(lib: Library, vocabulary: c.c_void_p, name: s
 
 
 def real_schemas() -> list[tuple[Any, list[Any]]]:
-    """Schemas with values: of a file ``GUIDERAIL_SCHEMAS`` in the form of MaskBench, else those of the tests."""
+    """Returns schemas with values: from a file ``GUIDERAIL_SCHEMAS`` in MaskBench format, else those of the tests."""
     given = os.environ.get("GUIDERAIL_SCHEMAS")
     if given:
         with gzip.open(given, "rt", encoding="utf-8") as file:
@@ -132,7 +132,7 @@ def real_schemas() -> list[tuple[Any, list[Any]]]:
 
 
 def spelled(vocabulary: gr.Vocabulary, text: bytes) -> list[int]:
-    """Tokens of a text, each the longest that there is."""
+    """Returns the tokens of a text, each as long as possible."""
     tokens = []
     while text:
         size = next(n for n in range(min(16, len(text)), 0, -1) if vocabulary.core.find(text[:n]) >= 0)
@@ -319,7 +319,7 @@ def test_files_that_are_not_there(lib: Library) -> None:
 
 
 def test_null_pointers_are_refused(lib: Library) -> None:
-    """Every function that can fail, with nothing but nulls and zeros."""
+    """Every function that can fail, with only nulls and zeros."""
     for name, (result, arguments) in c_library.declared().items():
         nothing = [None if "*" in one or "[" in one else 0 for one in arguments]
         if result.strip() != "gr_status":

@@ -1,4 +1,4 @@
-"""Canonical spelling: what a guide allows with ``canonical=True`` is what the tokenizer would write, and all of it."""
+"""Canonical spelling: a guide with ``canonical=True`` allows exactly the tokenizer's own spellings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ IN_GPT2 = dict(zip("ab1' ", "ab1'Ġ", strict=True))
 
 @st.composite
 def merges(draw: st.DrawFn, most: int = 10) -> list[tuple[str, str]]:
-    """Merges of tokens that are there, each text by one; as training orders them, or in any order."""
+    """Merges of existing tokens, one for each text, in the order of training or in any order."""
     tokens = list(IN_GPT2.values())
     made: list[tuple[str, str]] = []
     for _ in range(draw(st.integers(0, most))):
@@ -96,7 +96,7 @@ def test_sequences_are_canonical_where_the_tokenizer_says_so(name: str, whole: b
 @LENIENT
 @given(data=st.data())
 def test_masks_hold_all_spellings_and_nothing_else(name: str, alphabet: bytes, data: st.DataObject) -> None:
-    """Dead ends included: of `abc` alone, spelled a|bc, no text begins with ab."""
+    """Without dead ends: if `abc` is the only text, spelled a|bc, no text begins with ab."""
     backend = tokenizer(alphabet, data.draw(merges()), PRE_TOKENIZERS[name])
     v = vocabulary(backend)
     texts = data.draw(st.lists(st.text("ab1' ", min_size=1, max_size=7), min_size=1, max_size=5, unique=True))
@@ -108,7 +108,7 @@ UNFINISHED = [("Ã", "©"), ("Ġ", "Ã"), ("a", "Ã"), ("Ãł", "x")][:3]
 
 
 def test_tokens_that_end_within_characters() -> None:
-    """é is C3 A9, and some tokens hold C3 alone: what they may follow depends on a character that is not there yet."""
+    """é is C3 A9, and some tokens contain only C3: what they may follow depends on an unfinished character."""
     backend = tokenizer(b"a \xc3\xa9\xa0", [("Ġ", "Ã"), ("a", "Ã"), ("©", "a"), ("Ġ", "Ġ")], levels(CL100K))
     v = vocabulary(backend)
     ids = [t for t in range(v.token_count) if v.is_text(t)]
@@ -132,7 +132,7 @@ def test_texts_that_are_tokens_of_their_own() -> None:
     assert_is_tree(guide, [v.encode(text) for text in ("a<ab>b", "<ab", "<aba")])
 
 
-# The text of a special token cannot be written: of each constraint, the texts that do not hold it.
+# The text of a special token cannot be written, so only texts without it count.
 FORCED = {
     "nothing but it": ("</s>", []),
     "one character may differ": ("x[<J]/s>y", ["xJ/s>y"]),
@@ -164,7 +164,7 @@ LETTERS = ["é", "à", "ß", "İ", "€", "…", "中", "文", "🙂", "🙃", "
 @pytest.mark.parametrize("pattern", [CL100K, O200K], ids=["cl100k", "o200k"])
 @pytest.mark.parametrize("seed", range(6))
 def test_characters_of_several_tokens(pattern: str, seed: int) -> None:
-    """Some have a token of their own, some one of their first bytes, which others then never begin with."""
+    """Some have their own token, some have one for their first bytes, with which others then never begin."""
     rng = random.Random(seed)
     characters = {byte: character for character, byte in gpt2_characters().items()}
     made: list[tuple[str, str]] = []
@@ -188,7 +188,7 @@ def test_characters_of_several_tokens(pattern: str, seed: int) -> None:
 
 
 def test_a_piece_that_is_a_token_is_that_token() -> None:
-    """abc is a token, though merges come to a|bc: it stands for a piece of its own, and within one it does not."""
+    """abc is a token, although merges give a|bc: it can be a whole piece, but not part of one."""
     merges = [("b", "c")]
     plain = vocabulary(tokenizer(b"abc ", merges, GPT2, extra=["abc"]))
     whole = vocabulary(tokenizer(b"abc ", merges, GPT2, extra=["abc"], whole=True))
@@ -203,7 +203,7 @@ def test_a_piece_that_is_a_token_is_that_token() -> None:
 
 
 def test_tokenizers_that_compose_characters() -> None:
-    """Soundness: what is allowed is given back."""
+    """Soundness: decoding and encoding restores the allowed tokens."""
     backend = tokenizer("aée\u0301ο ".encode(), [("Ã", "©")], GPT2, normalizer={"type": "NFC"})
     v = vocabulary(backend)
     assert v.is_canonical(v.encode("aé"))
@@ -234,7 +234,7 @@ REGEXES = [
 
 @pytest.mark.parametrize("pattern", REGEXES)
 def test_masks_of_endless_texts(pattern: str, small: Vocabulary) -> None:
-    """A token is allowed if and only if a text of the pattern, spelled by the tokenizer, begins so."""
+    """A token is allowed if and only if the tokenizer's spelling of some text begins with it."""
     import re
 
     matches = re.compile(pattern)
@@ -249,7 +249,7 @@ def test_masks_of_endless_texts(pattern: str, small: Vocabulary) -> None:
         found = {t for t in mask_of(matcher) if small.is_text(t)}
         expected = {one[len(start)] for one in wanted if one[: len(start)] == start and len(one) > len(start)}
         assert expected <= found, (start, expected - found)
-        for token in found - expected:  # a longer text: it must be found by writing on
+        for token in found - expected:  # a longer text: found by continuing
             assert _completes(guide, [*start, token], small), (start, token)
 
 
@@ -291,7 +291,7 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 def test_masks_agree_with_tokens_one_by_one(kind: str, name: str) -> None:
-    """Masks are proved by sets; accept_token looks at one token. A walk ends in what the tokenizer spells."""
+    """Masks are proved with sets; accept_token checks one token. A walk ends with the tokenizer's spelling."""
     v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
     guide = gr.compile(CONSTRAINTS[kind], v, canonical=True, cache=False)
     rng = random.Random(kind + name)
@@ -322,7 +322,7 @@ TYPED = b'ab1 ",:{}[]-.\\n\xc3\xa9'
 
 
 def texts_of(constraint: gr.Constraint, v: Vocabulary, rng: random.Random, count: int) -> list[bytes]:
-    """Random texts, byte by byte, of a guide that knows no spelling; then the shortest end."""
+    """Returns random texts, byte by byte, of a guide without canonical spelling; then the shortest end."""
     singles = [v.core.find(bytes([b])) for b in TYPED]
     guide = gr.compile(constraint, v, cache=False)
     texts = []
@@ -345,7 +345,7 @@ def texts_of(constraint: gr.Constraint, v: Vocabulary, rng: random.Random, count
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
 @pytest.mark.parametrize("kind", ALL_TEXTS)
 def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
-    """Whatever text the constraint has, the tokenizer's own tokens of it are in the masks, to the end."""
+    """For every text of the constraint, the masks contain the tokenizer's own tokens to the end."""
     v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
     guide = gr.compile(ALL_TEXTS[kind], v, canonical=True, cache=False)
     for text in texts_of(ALL_TEXTS[kind], v, random.Random(kind + name), 8):
@@ -394,7 +394,7 @@ def test_forced_tokens_are_canonical(small: Vocabulary) -> None:
 
 
 def test_a_constraint_without_a_spelling_is_refused(small: Vocabulary) -> None:
-    """A tokenizer that does not know a byte spells no text with it, and none of the bytes of half a character."""
+    """A tokenizer without a token for a byte spells no text with it, and no incomplete character."""
     v = vocabulary(tokenizer(b"ab<>", [], BYTES, added=["<a>"]))
     assert gr.compile(gr.choice(["<a>", "<b>"]), v, canonical=True).is_canonical
     whole = gr.compile(gr.choice(["b", "ab"]), v, canonical=True)

@@ -28,7 +28,7 @@ from guiderail.generation.healing import take_back
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
-ALPHABET = "ab1▁é."  # and 日 and U+0001 are no tokens
+ALPHABET = "ab1▁é."  # 日 and U+0001 are not tokens
 LENIENT = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -36,10 +36,10 @@ LENIENT = settings(
 
 @st.composite
 def merges(draw: st.DrawFn, most: int = 12, *, ways: bool = False) -> list[tuple[str, str]]:
-    """Merges of tokens that are there.
+    """Merges of existing tokens.
 
     Args:
-        ways: several may make one token, and come in any order, as in converted models.
+        ways: several may make one token, in any order, as in converted models.
     """
     tokens = list(ALPHABET)
     made: list[tuple[str, str]] = []
@@ -54,7 +54,7 @@ def merges(draw: st.DrawFn, most: int = 12, *, ways: bool = False) -> list[tuple
 
 
 def assert_agrees(v: Vocabulary, ids: Iterable[int], most: int = 4, samples: int = 400) -> None:
-    """All sequences of these tokens are canonical where the tokenizer says so; of many, some are tried."""
+    """Checks all sequences of these tokens, or a sample of many, against the tokenizer."""
     some = sorted(ids)
     rng = random.Random(len(some))
     for length in range(1, most + 1):
@@ -66,7 +66,7 @@ def assert_agrees(v: Vocabulary, ids: Iterable[int], most: int = 4, samples: int
 
 
 def own(v: Vocabulary, text: str) -> set[int]:
-    """The tokens of these bytes."""
+    """Returns the tokens of these bytes."""
     found = {
         t for t in range(v.token_count) if v.is_text(t) and v.token_bytes(t) in [bytes([b]) for b in text.encode()]
     }
@@ -75,7 +75,7 @@ def own(v: Vocabulary, text: str) -> set[int]:
 
 
 def usual(v: Vocabulary) -> set[int]:
-    """All but the tokens of bytes, and some of those: of characters that are tokens, and of others."""
+    """Returns all tokens that are not bytes, and some byte tokens: of characters with a token, and of others."""
     several = {t for t in range(v.token_count) if v.is_text(t)} - set(range(2, 258))
     return several | own(v, "aé日\x01 ")
 
@@ -103,7 +103,7 @@ def test_masks_hold_all_spellings_and_nothing_else(style: str, data: st.DataObje
 
 
 def test_bytes_spell_only_what_is_no_token() -> None:
-    """<0x61> is never an a; of 日, three tokens are, and é is one token, and not two."""
+    """<0x61> never spells a; three byte tokens spell 日; é is one token, not two."""
     v = vocabulary(character_tokenizer("llama 2", "aé", [("a", "a")]))
     bytes_of = {text: [v.core.find(bytes([b])) for b in text.encode()] for text in "é日"}
     a, twin = v.encode("a")[0], v.core.find(b"a")
@@ -134,7 +134,7 @@ LINES = ["\n", "\n\n", "\n\n\n\n", "<td>", "<t", "d>b"]
 
 @pytest.mark.parametrize("style", ["gemma", "never", "first", "llama 2"])
 def test_texts_that_are_tokens_of_their_own(style: str) -> None:
-    """Gemma's line breaks: of the texts at one place the longest counts, and the one that begins first."""
+    """Gemma's line breaks: the text that begins first counts, and of several the longest."""
     merges = [("a", "b"), ("\n", "\n"), ("\n\n", "\n"), ("<", "t"), ("d", ">"), ("▁", "a")]
     v = vocabulary(character_tokenizer(style, "ab<td>▁\n", merges, added=LINES))
     ids = {t for t in range(v.token_count) if v.is_text(t) and t >= 258} | own(v, "\na")
@@ -145,7 +145,7 @@ def test_texts_that_are_tokens_of_their_own(style: str) -> None:
             itertools.product(some, repeat=length) if length < 3 else (rng.choices(some, k=length) for _ in range(900))
         )
         for tokens in every:
-            # after a line break the tokenizer would join the first one
+            # the tokenizer would join it to a preceding line break
             if style in ("first", "llama 2") and v.token_bytes(tokens[0])[:1] == b"\n":
                 continue
             assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
@@ -201,7 +201,7 @@ def test_nothing_canonical_is_excluded(kind: str, style: str) -> None:
     held = 0
     for text in texts_of(CONSTRAINTS[kind], bytewise, random.Random(kind + style), 12):
         tokens = spelled(v, text.decode())
-        if tokens is None:  # ▁, say, which would come back as a space
+        if tokens is None:  # for example ▁, which would become a space
             continue
         held += 1
         matcher = guide.matcher()
@@ -242,7 +242,7 @@ def test_a_merge_that_makes_the_token_of_a_byte_is_refused() -> None:
 
 
 def test_the_end_of_a_prompt_is_spelled_with_what_follows() -> None:
-    """Of tokens with the same bytes, the one that the tokenizer makes is required."""
+    """Of tokens with the same bytes, only the one that the tokenizer produces is allowed."""
     v = vocabulary(character_tokenizer("llama 2", "abc▁:/", [("a", "b"), (":", "/"), (":/", "/"), ("▁", "ab")]))
     prompt = v.encode("ab:")
     kept, prefix = take_back([1, *prompt], v)

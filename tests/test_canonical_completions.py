@@ -1,4 +1,4 @@
-"""Canonical spelling where a text has far to go: a token is allowed if and only if a completion follows it."""
+"""Canonical spelling with distant ends: a token is allowed if and only if it has a completion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n
 
 
 def random_merges(letters: str, count: int, longest: int, rng: random.Random) -> list[tuple[str, str]]:
-    """Merges of tokens that are there, each text by one, some of them worth more than those of their parts."""
+    """Merges of existing tokens, one for each text; some precede those of their parts."""
     tokens, made = list(letters), []
     while len(made) < count:
         left, right = rng.choice(tokens), rng.choice(tokens)
@@ -64,7 +64,7 @@ def test_masks_of_bounded_texts_are_those_of_all_spellings(kind: str, seed: int)
 
 @pytest.fixture(scope="module")
 def large() -> Vocabulary:
-    """More tokens may follow each other than a search looks at: all pairs of letters are tokens, and most triples."""
+    """More tokens than a search examines may follow each other: all pairs of letters are tokens, and most triples."""
     rng = random.Random(3)
     letters = string.ascii_lowercase
     pairs = ["".join(pair) for pair in itertools.product(letters, repeat=2)]
@@ -75,7 +75,7 @@ def large() -> Vocabulary:
 
 
 def completes(guide: gr.Guide, token: int) -> bool:
-    """Is there an end after this token, and do the tokens up to it spell a text?"""
+    """Returns whether an end follows this token such that all tokens spell a text."""
     v, matcher = guide.vocabulary, guide.matcher()
     assert matcher.accept_token(token)
     while not matcher.is_accepting():
@@ -131,7 +131,7 @@ def test_long_texts_are_accepted_as_they_are_spelled(kind: str, large: Vocabular
 
 
 def test_masks_that_come_again_are_the_same(large: Vocabulary) -> None:
-    """Of matchers that take turns, after a rollback and in a second text: as a guide that knows nothing makes them."""
+    """Masks of matchers that take turns, after a rollback and in a second text, equal those of a new guide."""
     pattern = gr.regex('("[a-z]{3,9}", ?){2,}')
     rng = random.Random(11)
     texts = ["".join(f'"{"".join(rng.choices("abcxyz", k=5))}",{" " * (i % 2)}' for i in range(4)) for _ in range(3)]

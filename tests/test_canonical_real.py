@@ -1,6 +1,6 @@
-"""Sampled tokens of real tokenizers: each text is spelled by its own tokenizer as the tokens that were drawn.
+"""Sampled tokens of real tokenizers: the tokenizer spells each text with the tokens that were drawn.
 
-``make test-canonical`` draws a million of them under each; here they are a few thousand.
+``make test-canonical`` draws a million tokens for each; here it is a few thousand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from canonical_support import character_tokenizer
 from conftest import _package_file
 from guiderail import Vocabulary
 
-_models: list[Any] = []  # a vocabulary does not keep the model whose tokenizer it asks
+_models: list[Any] = []  # a vocabulary does not keep its tokenizer's model alive
 TOKENS = int(os.environ.get("GUIDERAIL_CANONICAL_TOKENS", "400"))
 O200K = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -56,7 +56,7 @@ def _mistral_v1(request: pytest.FixtureRequest) -> Vocabulary:
 
 
 def _mistral_as_json(request: pytest.FixtureRequest) -> Vocabulary:
-    """A tokenizer.json as transformers writes it of Mistral: of two pieces that are one, its score ranks."""
+    """Writes a tokenizer.json for Mistral like transformers: the score of the joined piece ranks each merge."""
     sentencepiece, _ = pytest.importorskip("sentencepiece"), pytest.importorskip("tokenizers")
     path = _package_file("mistral_common", "data/tokenizer.model.v1")
     model = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -90,20 +90,20 @@ def real(request: pytest.FixtureRequest) -> Vocabulary:
 
 
 def test_what_is_drawn_is_spelled_so(real: Vocabulary) -> None:
-    """Tokens that may come, one after the other, up to where the text may end."""
+    """Draws allowed tokens, one by one, until the text may end."""
     rng = random.Random(7)
     drawn = 0
     while drawn < TOKENS:
         tokens: list[int] = []
         for _ in range(40):
             words = np.array(real.spelling.restrict(tokens), np.uint32)
-            if not words.any():  # within a character that no token finishes
+            if not words.any():  # inside a character that no token finishes
                 break
             token = _draw(words, rng)
             if not real.is_text(token):
                 break
             tokens.append(token)
-        while not real.is_canonical(tokens):  # within a character, say
+        while not real.is_canonical(tokens):  # for example inside a character
             tokens.pop()
         drawn += len(tokens)
         text = b"".join(map(real.token_bytes, tokens)).decode()
@@ -132,7 +132,7 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
 
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 def test_what_masks_allow_is_spelled_so(kind: str, real: Vocabulary) -> None:
-    """Tokens drawn under masks, then a short end; and the masks hold the tokenizer's own tokens of each text."""
+    """Tokens drawn under masks, then a short end; the masks also contain the tokenizer's own tokens of each text."""
     guide = gr.compile(CONSTRAINTS[kind], real, canonical=True)
     rng = random.Random(kind)
     mask = gr.allocate_token_bitmask(1, real.size)
@@ -159,7 +159,7 @@ def test_what_masks_allow_is_spelled_so(kind: str, real: Vocabulary) -> None:
 
 
 def _draw(words: np.ndarray[Any, Any], rng: random.Random) -> int:
-    """An allowed token: of all alike, or among those of some word of the mask, which favours rare kinds."""
+    """Draws an allowed token: uniformly, or from a random word of the mask, which favours rare kinds."""
     for _ in range(64):
         token = rng.randrange(32 * len(words))
         if int(words[token >> 5]) >> (token & 31) & 1:

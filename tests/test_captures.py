@@ -1,4 +1,4 @@
-"""What captured rules are in a finished text."""
+"""The captures of rules in a finished text."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_captures_of_a_generation() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["k", "key"]), st.integers(0, 999)), max_size=5), st.integers(0, 2))
 def test_captures_agree_with_groups(pairs: list[tuple[str, int]], spaces: int) -> None:
-    """Of a text in which a regular expression finds the same."""
+    """A regular expression finds the same in the text."""
     grammar = gr.grammar(
         'start: pair*\npair: name "=" value ";"\nname[capture]: /[a-z]+/\nvalue[capture]: /[0-9]+/\n%ignore " "',
         syntax="lark",

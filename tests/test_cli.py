@@ -1,4 +1,4 @@
-"""The command line, as a user runs it: in a process of its own."""
+"""The command line, as a user runs it: in its own process."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_errors_name_options_as_they_are_typed(options, says):
     assert says in message and not re.search(r"[a-z]_[a-z]|None|True|False", message)
     formats = "there is no format 'nope'; there are hermes; pass a file as pathlib.Path(…)"
     assert in_words_of(command, formats, "bad-option").endswith("there are hermes")
-    quoted = "there is no property max_tokens"  # a text of the user is left alone
+    quoted = "there is no property max_tokens"  # a user's text is not changed
     assert in_words_of(command, quoted, "invalid-schema") == quoted
 
 

@@ -1,4 +1,4 @@
-"""The command line's kinds of constraints beyond patterns and JSON: XML Schema and tool calls."""
+"""Kinds of constraints on the command line other than patterns and JSON: XML Schema and tool calls."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_closed_schemas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--xsd", XSD, "--tools", "[]"], "--xsd and --tools were given"),
         (["--regex", "a", "--root", "x"], "--root belongs to --xsd"),
@@ -104,11 +104,11 @@ def test_closed_schemas(tmp_path: Path) -> None:
         (["--tools", json.dumps([WEATHER]), "--tool-format", "hermes", "--layout", "wide"], "layout"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(arguments: list[str], said: str) -> None:
+def test_what_does_not_fit_is_refused(arguments: list[str], message: str) -> None:
     if "--xsd" in arguments:
         pytest.importorskip("xmlschema")
     done = run("match", *arguments, "x")
-    assert isinstance(done.exception, GuiderailError) and said in str(done.exception), done.exception
+    assert isinstance(done.exception, GuiderailError) and message in str(done.exception), done.exception
 
 
 @needs_demo

@@ -1,4 +1,4 @@
-"""Schemas and types on the command line, and what ``check`` finds, each finding by an example."""
+"""Schemas and types on the command line, and the findings of ``check``, each with an example."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SMALL = {"type": "integer", "minimum": 0, "maximum": 9}
 
 
 def found(schema, kind, **options):
-    """(place, message, remedy) of all findings of a kind."""
+    """Returns (place, message, remedy) of all findings of a kind."""
     check = check_schema(schema, **options)
     assert check.status == "ok", check.problem
     return [(one.place, one.message, one.remedy) for one in check.findings if one.kind == kind]

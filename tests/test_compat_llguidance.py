@@ -1,4 +1,4 @@
-"""``guiderail.compat.llguidance`` beside the library itself: the same calls, the same answers."""
+"""``guiderail.compat.llguidance`` against the library itself: the same calls, the same answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIR = {
     "required": ["a", "b"],
 }
 
-# how the grammar is made, its arguments, texts (whole ones, beginnings and others)
+# the grammar's function, its arguments, texts (whole ones, prefixes and others)
 GRAMMARS: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
     ("grammar_from_json_schema", (PAIR,), {}, ['{"a":1,"b":"x"}', '{ "a" : 1 ,\n "b" : "x" }', '{"b":""}', ' {"a":1}']),
     ("grammar_from_json_schema", (json.dumps(PAIR),), {}, ['{"a":1,"b":"x","c":[null]}', '{"a": 1']),
@@ -256,13 +256,13 @@ def test_bad_grammars_raise_nothing(theirs: Any, text: str) -> None:
 
 def test_what_cannot_be_kept_to_is_refused() -> None:
     tokenizer = ours.LLTokenizer("byte")
-    for options, said in [
+    for options, message in [
         ({"nonsense": 1}, "unknown field 'nonsense'"),
         ({"whitespace_pattern": "("}, "group"),
         ({"json_allowed_escapes": "n"}, "json_allowed_escapes"),
     ]:
         text = ours.LLMatcher.grammar_from_json_schema({}, overrides=options)
-        assert said in ours.LLMatcher(tokenizer, text, log_level=0).get_error()
+        assert message in ours.LLMatcher(tokenizer, text, log_level=0).get_error()
     limited = '{"grammars": [{"lark_grammar": "start: /a+/"}], "max_tokens": 3}'
     assert "max_tokens" in ours.LLMatcher(tokenizer, limited, log_level=0).get_error()
     loop = {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "lark_grammar": "start: @b"}]}
@@ -329,8 +329,8 @@ def test_sources(theirs: Any) -> None:
 
 def test_the_interpreter(theirs: Any) -> None:
     def told(interpreter: Any, token: int | None) -> Any:
-        mask, said = interpreter.compute_mask()
-        progress = json.loads(said)
+        mask, reply = interpreter.compute_mask()
+        progress = json.loads(reply)
         for one in progress["progress"]:
             one.pop("stats", None)
         allowed = None if mask is None else [i for i, bias in enumerate(mask) if bias]

@@ -1,4 +1,4 @@
-"""What XGrammar's own tests ask of it, asked of ``guiderail.compat``; see ``compat_peers.py``."""
+"""The calls of XGrammar's own tests, made to ``guiderail.compat``; see ``compat_peers.py``."""
 
 from __future__ import annotations
 

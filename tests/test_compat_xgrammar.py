@@ -1,4 +1,4 @@
-"""``guiderail.compat.xgrammar`` beside the library itself: the same calls, the same answers."""
+"""``guiderail.compat.xgrammar`` against the library itself: the same calls, the same answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TAG = {
     },
 }
 
-# way to compile, its arguments, texts that are tried (whole texts, beginnings and others)
+# the function that compiles, its arguments, texts to try (whole texts, prefixes and others)
 CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
     (
         "compile_json_schema",
@@ -95,7 +95,7 @@ def test_texts_and_masks(theirs: Any, case: tuple[str, tuple[Any, ...], dict[str
             assert answers[0] == answers[1], (text, character)
         assert mine.is_completed() == other.is_completed()
     if case[0] == "compile_structural_tag":
-        return  # where a text may end, XGrammar allows tokens that begin a trigger and then cannot go on
+        return  # where a text may end, XGrammar allows tokens that begin a trigger but cannot continue
     for text in case[3]:
         mine, other = ours.GrammarMatcher(grammars[0]), theirs.GrammarMatcher(grammars[1])
         masks = [library.allocate_token_bitmask(1, len(TOKENS)) for library in (ours, theirs)]

@@ -1,4 +1,4 @@
-"""Constraints as values, and what each of them matches, against Python and the slow meaning in ``oracle.py``."""
+"""Constraints as values, and what they match, against Python and the slow implementation in ``oracle.py``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_substring_of(texts: list[str], other: str, rng: random.Random) -> None:
         try:
             expected = any(data.decode() in t for t in texts)
         except UnicodeDecodeError:
-            expected = False  # no piece of a character
+            expected = False  # not part of a character
         assert constraint.matches(data) == expected
 
 
@@ -88,7 +88,7 @@ def test_text_until(stop: str, texts: list[str]) -> None:
 def test_separated_by(item: str, separator: str, low: int, more: int | None, trailing: bool) -> None:
     high = None if more is None else low + more
     constraint = gr.regex(item).separated_by(separator, low, high, trailing=trailing)
-    # told by Python's re: every number of items written out
+    # compared with Python's re: every number of items written out
     most = 6 if high is None else high
     counts = [
         f"(?:{item})" + f"(?:{separator})(?:{item})" * (n - 1) + (f"(?:{separator})?" if trailing else "")

@@ -1,4 +1,4 @@
-"""Prompts that are messages, and generations that are awaited."""
+"""Prompts of messages, and awaited generations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANY = gr.regex("[a-z]{1,9}")
 
 
 class Listener(ToyModel):
-    """Keeps what it is asked."""
+    """A model that records its prompts."""
 
     def __init__(self):
         super().__init__("okay")
@@ -56,7 +56,7 @@ def test_messages_are_put_by_the_template_of_the_model():
         "<|user|>system: Be brief.\n<|user|>user: Hi <|end|>\n<|user|>assistant: Hello!\n<|user|>user: Bye.\n"
         "<|assistant|>"
     )
-    assert heard.count(258) == 0  # what a user wrote is no special token
+    assert heard.count(258) == 0  # a user's text is not a special token
     model.heard.clear()
     assert "".join(gr.stream(model, TALK, ANY)) == "okay" and model.heard == [heard]
 
@@ -132,7 +132,7 @@ def test_the_embedded_model_reads_a_conversation():
         {"role": "user", "content": "What is my name?"},
     ]
     assert gr.generate(None, talk, gr.choice(["Ada", "Grace", "Linus"])) == "Grace"
-    for one in (HELLO, [{"role": "system", "content": "Be brief."}, *HELLO]):  # both ways to the same tokens
+    for one in (HELLO, [{"role": "system", "content": "Be brief."}, *HELLO]):  # both give the same tokens
         system = one[0]["content"] if len(one) == 2 else None
         assert ChatTemplate(model).encode(one, None) == model.encode("hello", chat=True, system=system)
 
@@ -167,7 +167,7 @@ def test_errors_and_warnings_reach_who_awaits():
 
 
 class Slow(Toy):
-    """Takes no step before it is let."""
+    """A model that waits for permission before each step."""
 
     def __init__(self):
         super().__init__(favourite=0)

@@ -1,4 +1,4 @@
-"""Expressions of the core: their meaning against the slow one in ``oracle.py``, their normal forms, rules, limits."""
+"""Expressions of the core: their meaning compared with ``oracle.py``, their normal forms, rules, limits."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def expressions() -> st.SearchStrategy[Make]:
 
 
 def scoped() -> st.SearchStrategy[Make]:
-    """Scopes with look-arounds: before, between and behind what reads."""
+    """Scopes with look-arounds: before, between and after other parts."""
 
     def sequence(p: tuple[list[Make], bool]) -> Make:
         parts, starred = p
@@ -164,7 +164,7 @@ class Made(gr.Constraint):
 
 
 def raw_expressions() -> st.SearchStrategy[Make]:
-    """Bytes that are no characters, and counts longer than any token, beside texts."""
+    """Bytes that are not characters, and counts longer than any token, next to texts."""
     raw = st.sampled_from([b"\xd3", b"c\xd3", b"\xc3", b"\x80\xbf", b"\xff", b"a\xff", b"abc"])
     some = st.one_of(leaves(), raw.map(lambda s: lambda b: b.byte_class(s)), raw.map(lambda s: lambda b: b.literal(s)))
     loops = st.tuples(some, st.integers(0, 2), st.sampled_from([-1, 3, 35, 80])).map(
@@ -292,7 +292,7 @@ def test_counters_are_never_unrolled() -> None:
 
 @pytest.mark.parametrize("data", [b"\xc3\xbf", b"\xff", b"\xbf", b"a\x98\x80b", "é€😀".encode(), b'\x00\x1f"\\\x7f'])
 def test_every_state_can_be_shown(data: bytes) -> None:
-    """The rest of a literal after some of its bytes need not be UTF-8."""
+    """The rest of a literal need not be UTF-8."""
     b = _core.Builder()
     program = b.finish(b.repeat(b.literal(b"a" + data + b"z"), 0, 9))
     state = program.root
@@ -386,7 +386,7 @@ def test_rules_mean_what_the_oracle_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_masks_of_rules_by_brute_force(name: str) -> None:
-    """Every token against every derivative, at all states that some tokens lead to."""
+    """Every token against every derivative, in all reachable states."""
     make, alphabet = GRAMMARS[name]
     tokens = ["".join(p).encode() for n in (1, 2, 3) for p in itertools.product(alphabet, repeat=n)]
     vocabulary = plain(tokens)
@@ -520,7 +520,7 @@ def test_max_nodes_is_a_limit() -> None:
 
 
 def test_raw_bytes_are_no_text() -> None:
-    """Single bytes may lie outside UTF-8; an intersection with text leaves none of them."""
+    """Single bytes may be outside UTF-8; an intersection with text excludes them."""
     b = _core.Builder()
     text = b.repeat(b.char_class(ANY), 0, 5)
     assert b.is_empty(b.intersection([b.byte_class(b"\xff"), text]))

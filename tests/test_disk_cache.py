@@ -1,4 +1,4 @@
-"""Grammars kept on disk: the same constraint comes back, and nothing stale, broken or foreign ever does."""
+"""Grammars cached on disk: the same constraint is restored, and never a stale, broken or foreign one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ LETTERS = gr.Vocabulary(
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory in use, for grammars however fast they are read."""
+    """A cache directory, even for grammars that are read fast."""
     monkeypatch.setattr(module, "_WORTH_KEEPING", 0.0)
     monkeypatch.delenv(disk_cache.VARIABLE, raising=False)
     gr.set_cache_dir(tmp_path / "cache")
@@ -117,7 +117,7 @@ def test_the_same_comes_back(cache: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_masks_are_equal(cache: Path, name: str) -> None:
-    """Side by side along every good sample: all masks."""
+    """All masks along every good sample."""
     fresh, vocabulary = made(name), LETTERS
     one = gr.compile(fresh, vocabulary, cache=False)
     other_constraint = made(name)
@@ -297,7 +297,7 @@ def test_a_limit_met_in_an_entry_is_no_damage(cache: Path) -> None:
 
 
 def test_a_key_covers_the_files_that_read(tmp_path: Path) -> None:
-    """The core, the reader itself, what reads it, and Lark: an entry of another version is never found."""
+    """The core, the reader itself, its own reader, and Lark: an entry of another version is never found."""
     read = set(disk_cache._readers())
     for one in (_core.__file__, module.__file__, disk_cache.__file__, constraint_module.__file__, lark.__file__):
         assert Path(str(one)) in read, one
@@ -338,7 +338,7 @@ def test_a_directory_that_cannot_be_written_changes_nothing(cache: Path, monkeyp
     monkeypatch.setattr(disk_cache.os, "replace", full)
     constraint = made("lark")
     assert constraint.matches("a=1;")
-    assert entries(cache) == []  # nothing half written is left
+    assert entries(cache) == []  # no partial file remains
 
 
 def test_how_it_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_how_it_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             assert disk_cache.cache_dir() == (None if where is None else Path(where))
         gr.set_cache_dir(tmp_path / "chosen")
         assert disk_cache.cache_dir() == tmp_path / "chosen"
-        gr.set_cache_dir(False)  # goes before the environment
+        gr.set_cache_dir(False)  # overrides the environment
         assert disk_cache.cache_dir() is None
         gr.set_cache_dir(True)
         assert disk_cache.cache_dir() == tmp_path / "xdg/guiderail"
@@ -373,7 +373,7 @@ def test_the_longest_unused_go_first(cache: Path, monkeypatch: pytest.MonkeyPatc
     for number in range(3):
         store.store(number, b"%d" % number)
         os.utime(store._path(number), (1000 + number,) * 2)
-    assert store.load(0) == b"0"  # used now, so that 1 is the longest unused
+    assert store.load(0) == b"0"  # used now, so 1 is the least recently used
     store.store(3, b"3")
     assert [store.load(number) for number in range(4)] == [b"0", None, b"2", b"3"]
     monkeypatch.setattr(disk_cache, "MAX_BYTES", 950)
@@ -385,7 +385,7 @@ def test_the_longest_unused_go_first(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_processes_share_a_directory(cache: Path) -> None:
-    """Two processes that start together: both right, one entry; the third finds it."""
+    """Two processes start together: both are right and make one entry, which a third finds."""
     code = (
         "import sys, guiderail as gr\n"
         "from guiderail.frontends.grammar import constraint\n"

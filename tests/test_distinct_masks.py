@@ -1,4 +1,4 @@
-"""Masks in lists of distinct values, token by token: each against its own derivative, on random schemas and texts."""
+"""Masks in lists of distinct values: each token against its own derivative, on random schemas and texts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_token_by_its_own_derivative(seed: int) -> None:
                 mask = mask_of(matcher)
                 state = program.derivative(program.root, text)
                 allowed = [t for t, token in enumerate(tokens) if program.derivative(state, token)]
-            except gr.LimitError:  # which values are left is a search
+            except gr.LimitError:  # finding the remaining values is a search
                 break
             assert [t for t in range(len(tokens)) if mask[t]] == allowed, (schema, text)
             if not allowed:

@@ -1,4 +1,4 @@
-"""Draws from the model's own distribution: against the truth by enumeration, on toy models and the embedded one."""
+"""Draws from the model's own distribution, against enumeration, on toy models and the embedded one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_demo = pytest.mark.skipif(
     reason="the demo extra is not installed",
 )
 
-CONSTRAINTS = [  # a pattern, and how many tokens
+CONSTRAINTS = [  # a pattern, and its number of tokens
     ("[abc]{1,3}", 5),
     ("(hello|a+b)", 4),
     ("(ab|c)*b", 5),
@@ -144,7 +144,7 @@ def test_weighted_estimates_lie_within_their_intervals(pattern, limit, particles
         inside += draw.mass.low * (1 - 1e-6) <= mass <= draw.mass.high * (1 + 1e-6)
         mean = draw.mean(first)
         within += mean.low - 1e-6 <= wanted <= mean.high + 1e-6
-    least = 34 if particles > 100 else 31  # 95 % of 40 are 38; few particles know their error less well
+    least = 34 if particles > 100 else 31  # 95 % of 40 are 38; few particles estimate their error less well
     assert inside >= 34 and within >= least, (inside, within)
 
 
@@ -184,7 +184,7 @@ def test_a_reader_tells_what_the_model_says(model, rows):
 
 
 class Stubborn(Toy):
-    """Says "a" with nearly all its probability, at every step, and never ends."""
+    """A model that gives "a" nearly all probability at every step, and never ends."""
 
     def score(self, row):
         scores = np.full(self.logits_size, -40, np.float32)
@@ -295,7 +295,7 @@ def test_the_embedded_models_own_distribution(embedded, name, record_property):
             embedded, [prompt], constraint, seed=seed, distribution="weighted", particles=64, **options
         )
         inside += one.draw.mass.low <= mass <= one.draw.mass.high
-    assert inside >= 0.88 * runs, inside  # 95 % are expected; fewer than 88 of 100 are met once in 1,000 times
+    assert inside >= 0.88 * runs, inside  # 95 % are expected; fewer than 88 of 100 has a probability of 1 in 1,000
     found = {"mass": mass, "KL(masked)": divergence(expected, masked), "chi²": statistic, "inside": inside}
     record_property(name, found)
     print(name, len(expected), found, "passes", sum(one.draw.passes for one in drawn))

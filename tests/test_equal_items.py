@@ -176,7 +176,7 @@ def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
     try:
         constraint = gr.json_schema(schema)
         made = program(schema)
-    except gr.LimitError:  # items are counted and compared at once: multiplied out
+    except gr.LimitError:  # items are counted and compared together: multiplied out
         return
     except gr.CompileError as error:
         assert error.code in ("unsatisfiable-schema", "unsatisfiable")
@@ -202,10 +202,10 @@ def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
             break
         try:
             end = made.shortest(state, 200)  # every state can be completed
-        except gr.LimitError:  # which values are left is a search
+        except gr.LimitError:  # finding the remaining values is a search
             break
         if end is not None:
-            with suppress(OverflowError):  # a number of very many digits
+            with suppress(OverflowError):  # a number with very many digits
                 assert validator.is_valid(parse((text + end).decode())), text + end
         token = rng.choice(allowed)
         assert matcher.accept_token(token)

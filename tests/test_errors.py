@@ -83,7 +83,7 @@ def test_codes_of_the_core_have_their_class(code: str) -> None:
 
 
 def test_the_list_of_codes_is_complete() -> None:
-    """Reads the sources of the core, where they are at hand: every code there is in the table above."""
+    """Reads the sources of the core, if available: every code in them is in the table above."""
     core = Path(__file__).parent.parent / "core"
     if not core.is_dir():
         pytest.skip("the sources of the core are not here")
@@ -112,7 +112,7 @@ def test_value_errors_where_a_value_is_at_fault() -> None:
 
 
 def caret(source: str, span: tuple[int, int]) -> tuple[str, str, str]:
-    """The place, the line shown, and what the carets mark of it."""
+    """Returns the location, the line shown, and its marked part."""
     text = gr.PatternError("wrong", code="x", source=source, span=span).render()
     first, place, line, marks = text.split("\n")
     assert first == "wrong [x]"

@@ -1,4 +1,4 @@
-"""Explanations: what may come next, in words and in examples that are true."""
+"""Explanations: what may come next, in words and valid examples."""
 
 from __future__ import annotations
 

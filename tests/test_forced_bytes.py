@@ -8,7 +8,7 @@ from guiderail import _core
 
 
 def test_forced_bytes_look_at_what_ways_share_once():
-    """n_0 = "a"? token, n_k = (n_{k-1} "b" | n_{k-1} "c") and so on: 2^60 ways, 60 expressions."""
+    """n_0 = "a"? token, n_k = (n_{k-1} "b" | n_{k-1} "c") and so on: 2^60 readings, 60 expressions."""
     b = _core.Builder()
     rules = [b.rule(f"r{i}") for i in range(60)]
     special = b.token(["<x>"])

@@ -226,7 +226,7 @@ def test_leap_seconds_at_every_offset(accepts):
 
 
 def test_international_names_against_idna(accepts):
-    """Random labels of many scripts: what is accepted, ``idna`` accepts; what is refused, it refuses, up to lengths."""
+    """Random labels of many scripts: ``idna`` agrees with every verdict, except for lengths."""
     idna = pytest.importorskip("idna")
     pools = [
         [*range(0x61, 0x7B), 0x2D, 0x30, 0xB7, 0xE9, 0xDF],
@@ -261,14 +261,14 @@ def test_international_names_against_idna(accepts):
             name += "." + word(3)
         expected = valid(name)
         counts[expected] += 1
-        marked = any(unicodedata.combining(c) not in (0, 9) for c in name)  # left out by the narrow side
+        marked = any(unicodedata.combining(c) not in (0, 9) for c in name)  # excluded by the narrow side
         if not marked or not expected:
             assert accepts("idn-hostname", name) == expected, ascii(name)
     assert min(counts.values()) > 500
 
 
 def test_punycode_of_accepted_labels_fits(accepts):
-    """Labels at the very lengths that are accepted, of characters far apart: the worst for Punycode."""
+    """Labels of the maximum lengths, with characters far apart: the worst case for Punycode."""
     idna = pytest.importorskip("idna")
     rng = random.Random(3)
     tried = 0
@@ -290,7 +290,7 @@ def test_punycode_of_accepted_labels_fits(accepts):
 
 
 def test_patterns_against_the_parser(accepts):
-    """Mutated patterns: whatever is accepted as a ``regex`` is read with the flag u."""
+    """Mutated patterns: whatever is accepted as a ``regex`` can be read with the flag u."""
     seeds = [r"^[a-z0-9-_.]{1,63}$", r"^(\d{4})-(\d{2})$", r"(?<n>a)\k<n>", r"[\x00-\xff]+?", r"(?:a|b)*\1{2,3}",
     r"(a)\1",
              r"[\u00c0-\u017f]", r"^(?!x)\p{Lu}$", r"a{10,12}"]  # fmt: skip
@@ -338,7 +338,7 @@ def test_patterns_against_the_parser(accepts):
 
 
 def test_random_patterns_of_the_format_are_read():
-    """Texts found by walking through the format at random: the parser reads them all."""
+    """The parser reads all texts of random walks through the format."""
     builder = _core.Builder()
     program = builder.finish(FormatTexts("regex")._lower(builder))
     rng = random.Random(5)
@@ -358,7 +358,7 @@ def test_random_patterns_of_the_format_are_read():
         text += program.shortest(state, 400) or b""
         try:
             regex(text.decode(), dialect="ecma", flags="u")
-        except PatternError as error:  # our own parser refuses more than the language does
+        except PatternError as error:  # our own parser rejects more than the language does
             assert error.code in ("regex-backreference", "regex-empty-lookaround-loop"), text
         lengths.append(len(text))
     assert sum(lengths) > 20_000

@@ -1,4 +1,4 @@
-"""What fuzzers found, each fault by its name. `docs/testing.md` says how they run."""
+"""Faults that fuzzers found. `docs/testing.md` says how to run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SET = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
 
 
 def walk(constraint: gr.Constraint, text: bytes, vocabulary: gr.Vocabulary = BYTES) -> bool:
-    """Reads ``text`` byte by byte, holding each mask against ``accept_token``; whether it is a match."""
+    """Reads ``text`` byte by byte, and compares each mask with ``accept_token``; returns whether it is a match."""
     matcher = gr.compile(constraint, vocabulary, cache=False).matcher()
     for byte in text:
         mask = mask_of(matcher)
@@ -43,8 +43,8 @@ def walk(constraint: gr.Constraint, text: bytes, vocabulary: gr.Vocabulary = BYT
     ],
 )
 def test_keys_that_cannot_be_forgotten(constraint: gr.Constraint, text: bytes, matches: bool) -> None:
-    """Under a complement and inside a string, the texts of keys and items stay: looking for a form without them never
-    ended, and took the process along."""
+    """Under a complement and inside a string, the texts of keys and items stay. The search for a form without them
+    never ended, and killed the process."""
     assert walk(constraint, text) == matches
 
 
@@ -99,7 +99,7 @@ AMBIGUOUS = {"a": ["a d", "xxy", "b x b"], "b": ["d a xy"], "d": ["xy", "x"]}
 
 
 def derives(text: str, rules: dict[str, list[str]], start: str) -> bool:
-    """Whether the rules derive the text: where each of them may end from each place, to the least fixed point."""
+    """Returns whether the rules derive the text: the ends of each rule from each position, to the least fixed point."""
     ends: dict[tuple[str, int], set[int]] = {(rule, i): set() for rule in rules for i in range(len(text) + 1)}
     grew = True
     while grew:
@@ -122,8 +122,8 @@ def derives(text: str, rules: dict[str, list[str]], start: str) -> bool:
 
 @pytest.mark.parametrize("seed", [1, 4, 5])
 def test_a_memo_emptied_while_it_is_filled(seed: int) -> None:
-    """What a list of tails unites to is remembered by a number, given anew when the memo is emptied. It was emptied
-    while such a list was united, and the old number stood for another list then: wrong texts were accepted."""
+    """The union of a list of tails is cached under a number, and numbers restart when the memo is cleared. The memo was
+    cleared during such a union, so the old number referred to another list: wrong texts were accepted."""
 
     def spelled(alternative: str) -> str:
         return " ".join(part if part in AMBIGUOUS else f'"{part}"' for part in alternative.split())
@@ -131,7 +131,7 @@ def test_a_memo_emptied_while_it_is_filled(seed: int) -> None:
     rules = [f"{name} ::= {' | '.join(map(spelled, some))}" for name, some in AMBIGUOUS.items()]
     constraint = gr.grammar("\n".join([*rules, f"# {seed}"]), "gbnf", start="a")
     core, rng, texts = constraint.program().core, random.Random(seed), []
-    for _ in range(30):  # a search for an end makes many lists
+    for _ in range(30):  # each search for an end makes many lists
         state, read = core.root, b""
         for _ in range(rng.randrange(20)):
             read += bytes([rng.choice(core.first_bytes(state))])
@@ -146,8 +146,8 @@ def test_a_memo_emptied_while_it_is_filled(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5, 12))
 def test_emptiness_asked_before_the_classes_of_bytes_are_known(seed: int) -> None:
-    """What ``is_empty`` met on its way was kept by classes of bytes that later literals divide: texts inside JSON
-    strings were read as others."""
+    """``is_empty`` cached derivatives by byte classes that later literals divided: texts inside JSON strings were read
+    as different ones."""
 
     def accepted(ask: bool) -> list[str]:
         rng, b = random.Random(seed), _core.Builder(100_000, 10_000)
@@ -182,7 +182,7 @@ def test_an_escape_that_is_begun_in_a_text_of_rules() -> None:
 
 @pytest.mark.parametrize(("a", "b", "turns"), [("1,2", "1,1", "2,2"), ("2,3", "1,1", "1,3"), ("1,3", "1,2", "3,3")])
 def test_choices_of_repeated_elements_in_turns(a: str, b: str, turns: str) -> None:
-    """``(a{1,2} | b){2,2}`` reads ``aa`` and ``ab``, as all validators say: no turn need take as much as it can."""
+    """``(a{1,2} | b){2,2}`` reads ``aa`` and ``ab``, as in all validators: iterations are not greedy."""
     xmlschema = pytest.importorskip("xmlschema")
 
     def occurs(counts: str) -> str:
@@ -202,7 +202,7 @@ def test_choices_of_repeated_elements_in_turns(a: str, b: str, turns: str) -> No
 
 @dataclass(frozen=True)
 class Items(gr.Constraint):
-    """Digits one after the other, as items of a list without separators: all different, or two that are equal."""
+    """Digits as items of a list without separators: all different, or two equal."""
 
     twice: bool
     wrapped: bool
@@ -218,7 +218,7 @@ class Items(gr.Constraint):
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_items_without_a_separator(twice: bool, wrapped: bool) -> None:
-    """A repetition with its body in front is a repetition again: reading it went in circles."""
+    """A repetition after its own body is a repetition again: reading it never ended."""
     constraint = Items(twice, wrapped)
     for length in range(1, 5):
         for text in map("".join, itertools.product("123" + "." * wrapped, repeat=length)):

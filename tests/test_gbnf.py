@@ -14,7 +14,7 @@ def gbnf(text: str, start: str | None = None) -> gr.GrammarConstraint:
     return gr.grammar(text, "gbnf", start=start)
 
 
-# The example grammars of llama.cpp are of these shapes.
+# The example grammars of llama.cpp have these shapes.
 JSON = r"""
 root   ::= object
 value  ::= object | array | string | number | ("true" | "false" | "null") ws
@@ -97,7 +97,7 @@ JAPANESE = "root ::= jp-char+\njp-char ::= hiragana | [ァ-ヿ] | [、-〾]\nhir
         ("root ::= ()", [""], ["a"]),
         ("root ::=", [""], ["a"]),
         ('root ::= a_b check-mate A1\na_b ::= "1"\ncheck-mate ::= "2"\nA1 ::= "3"', ["123"], ["1"]),
-        ('root ::= -kv --a-b\n-kv ::= "1"\n--a-b ::= "2"', ["12"], ["1", "-12"]),  # as llama.cpp's own templates
+        ('root ::= -kv --a-b\n-kv ::= "1"\n--a-b ::= "2"', ["12"], ["1", "-12"]),  # as in llama.cpp's own templates
         ('root ::= a.b\na ::= "1"\nb ::= "2"', ["1x2", "1\n2"], ["12"]),  # any character in between
         ('root ::= a.b\na.b ::= "1"', ["1"], ["a1b"]),  # a name, as in XGrammar
         ('root ::= "a"\n  "b"\n  | "c"\n', ["ab", "c"], ["a"]),  # lines as in XGrammar
@@ -114,7 +114,7 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "said"),
+    ("text", "at", "expected"),
     [
         ('root = "a"', "=", "expected ::="),
         ('root ::= "a', '"a', "never closed"),
@@ -142,12 +142,12 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
         ("", "", "no rule"),
     ],
 )
-def test_syntax_errors_say_where_and_what(text: str, at: str, said: str) -> None:
+def test_syntax_errors_say_where_and_what(text: str, at: str, expected: str) -> None:
     with pytest.raises(gr.PatternError) as caught:
         gbnf(text)
     error = caught.value
     assert error.code == "grammar-syntax"
-    assert said in error.message
+    assert expected in error.message
     assert error.source == text and error.span is not None
     assert text[error.span[0] :].startswith(at)
 
@@ -198,7 +198,7 @@ def test_tokens() -> None:
         matcher = gr.compile(gbnf(text), vocabulary).matcher()
         assert mask_of(matcher)[:5].tolist() == [False, False, True, False, False]
         assert matcher.accept_token(2)
-        other = "!" in text  # any token but that one, special ones too
+        other = "!" in text  # any other token, including special ones
         assert mask_of(matcher)[:5].tolist() == [True, True, other, True, False]
         assert matcher.accept_token(0) and matcher.accept_token(3)
         assert mask_of(matcher)[:5].tolist() == [True, True, False, False, True]
@@ -226,7 +226,7 @@ def test_one_token_that_is_not_another() -> None:
     assert mask_of(matcher)[:5].tolist() == [False, False, True, False, False]
     assert matcher.accept_token(2)
     assert mask_of(matcher)[:5].tolist() == [True, True, True, True, False]
-    assert matcher.accept_token(0)  # the text "a", and not the token 0
+    assert matcher.accept_token(0)  # the text "a", not the token 0
     assert mask_of(matcher)[:5].tolist() == [True, False, False, False, False]
 
 
@@ -278,7 +278,7 @@ def test_what_xgrammar_writes(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("root ::= Token()", "one or more tokens"),
         ("root ::= Token(-1)", "an argument of Token"),
@@ -303,8 +303,8 @@ def test_what_xgrammar_writes(name: str) -> None:
         ('root[] ::= "a"', "an attribute"),
     ],
 )
-def test_functions_say_what_is_wrong(text: str, said: str) -> None:
-    with pytest.raises(gr.PatternError, match=re.escape(said)) as caught:
+def test_functions_say_what_is_wrong(text: str, message: str) -> None:
+    with pytest.raises(gr.PatternError, match=re.escape(message)) as caught:
         gbnf(text)
     assert caught.value.code == "grammar-syntax"
 
@@ -317,7 +317,7 @@ def test_bounds_need_regular_rules() -> None:
 
 
 def test_tokens_of_functions() -> None:
-    """Tags that are tokens, tokens that are excluded, and a bound in tokens."""
+    """Tags that are tokens, excluded tokens, and a bound in tokens."""
     vocabulary = gr.Vocabulary(
         [b"a", b"b", b"ab", b"<t>", b"<u>", b"<eos>"],
         special_tokens={"<t>": 3, "<u>": 4, "<eos>": 5},
@@ -340,7 +340,7 @@ def test_tokens_of_functions() -> None:
 
 def test_what_xgrammar_prints_is_read_back() -> None:
     xgrammar = pytest.importorskip("xgrammar")
-    not_there = ("tags up to a stop", "names")  # of XGrammar's earlier versions, and of llama.cpp
+    not_there = ("tags up to a stop", "names")  # absent from earlier versions of XGrammar, and from llama.cpp
     some = [case for name, case in FUNCTIONS.items() if name not in not_there]
     for text, good, bad in ((JSON, ['{"a": [1]}'], ['{"a": 01}']), *some):
         printed = str(xgrammar.Grammar.from_ebnf(text.replace("::= |", '::= "" |')))
@@ -356,7 +356,7 @@ def test_tokens_that_the_vocabulary_does_not_have() -> None:
 
 
 def test_xgrammar_agrees() -> None:
-    """The grammars above mean the same to XGrammar, where it reads them."""
+    """XGrammar gives the grammars above the same meaning, if it reads them."""
     xgrammar = pytest.importorskip("xgrammar")
     for text, good, bad in ((JSON, ['{"a": [1]}'], ['{"a": 01}']), (ARITHMETIC, ["1+2= 4\n"], ["1+=2\n"])):
         info = xgrammar.TokenizerInfo([chr(i) for i in range(128)] + ["</s>"], stop_token_ids=[128])

@@ -1,4 +1,4 @@
-"""generate, stream, generations and sampling, on a toy model whose every logit is known."""
+"""generate, stream, generations and sampling, on a toy model with known logits."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Toy:
 
 
 def reference(model, prompt, constraint, count):
-    """Greedy decoding, one mask and one forward pass a token."""
+    """Greedy decoding, with one mask and one forward pass per token."""
     matcher = gr.compile(constraint, VOCABULARY).matcher()
     row, out = model.encode(prompt, chat=True), []
     while not matcher.is_complete() and len(out) < count:
@@ -147,7 +147,7 @@ def test_forced_text_is_fed_in_portions_that_fit(room, some):
             for i in asked:
                 assert rows[i]
             logits = super().feed(rows)
-            logits[[i for i in range(self.batch) if i not in asked]] = np.nan  # nobody may look at these
+            logits[[i for i in range(self.batch) if i not in asked]] = np.nan  # nothing may use these
             return logits
 
     class Portioned(Toy):
@@ -223,7 +223,7 @@ def test_every_text_is_complete_within_max_tokens(jump, temperature):
         run = stream(Toy(favourite=0), "x", regex(pattern), **options)
         assert "".join(run) == run.text and re.fullmatch(pattern, run.text) and len(run.tokens) <= limit
     if temperature == 0:
-        assert texts[0] == "a" * 7 + "hello"  # the model's favourite for as long as there is room
+        assert texts[0] == "a" * 7 + "hello"  # the model's favourite while there is room
 
 
 def test_what_max_tokens_cannot_hold_is_told_at_once():

@@ -1,4 +1,4 @@
-"""Stop texts, several texts of a prompt, penalties and log-probabilities, on toy models whose every logit is known."""
+"""Stop texts, several texts per prompt, penalties and log-probabilities, on toy models with known logits."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_logprobs_are_those_of_the_allowed_tokens(temperature, penalty):
             best = sorted(allowed, key=lambda t: -logs[t])[:3]
             assert [t for t, _ in one.top] == best
             assert [value for _, value in one.top] == pytest.approx([logs[t] for t in best], abs=1e-5)
-        else:  # the text was forced, though not its spelling
+        else:  # the text was forced, but not its spelling
             assert one.logprob == 0
         assert matcher.accept_token(one.token)
         row.append(one.token)
@@ -137,7 +137,7 @@ def test_logprobs_of_a_stop_token_and_of_none():
 
 
 def test_the_budget_does_not_change_logprobs():
-    """They are those of the constraint: a token that the budget imposed shows how little the model liked it."""
+    """They are those of the constraint: a token forced by the budget keeps its low probability."""
     (got,) = gr.generations(
         Toy(favourite=0), ["x"], gr.regex("a*hello"), max_tokens=3, on_incomplete="finish", logprobs=1
     )

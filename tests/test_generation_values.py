@@ -56,7 +56,7 @@ class Session:
 
 
 class Scribe:
-    """A model that writes a script, one for each prompt ("0", "1" …), wherever its mask allows."""
+    """A model that writes a script for each prompt ("0", "1" …), wherever its mask allows."""
 
     name, vocabulary, context_length, max_batch = "scribe", VOCABULARY, 10_000, None
 
@@ -405,7 +405,7 @@ def test_a_constraint_knows_how_its_text_is_read():
 
 
 class Reader(Scribe):
-    """A scribe that keeps what it was asked."""
+    """A scribe that records its prompts."""
 
     def encode(self, prompt, *, chat, system=None):
         self.prompts = [*getattr(self, "prompts", []), prompt]

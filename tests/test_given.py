@@ -1,4 +1,4 @@
-"""What may be given for a constraint, and in which order and layout a model writes, wherever it is given."""
+"""Everything that is accepted as a constraint, and the order and layout in which a model then writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VOCABULARY = plain([bytes([i]) for i in range(256)])
 
 
 def takes(source: Any, texts: tuple[str, ...] = (DECLARED, OTHER)) -> list[bool]:
-    """Which of the texts can be written: by default members in the declared order, and in another."""
+    """Returns which of the texts can be written: by default, members in the declared and in another order."""
     guide = source if isinstance(source, gr.Guide) else gr.compile(source, VOCABULARY)
     found = []
     for text in texts:
@@ -87,8 +87,8 @@ def test_the_layout_that_a_model_writes(given: Any, layouts: str) -> None:
     texts = (DECLARED, COMPACT, MIXED)
     assert takes(as_constraint(given), texts) == written
     assert takes(as_guides(given, VOCABULARY)[0], texts) == written
-    said = written if layouts == "compact" else [True, True, True]
-    assert takes(given, texts) == said  # what is compiled as it stands judges
+    expected = written if layouts == "compact" else [True, True, True]
+    assert takes(given, texts) == expected  # a compiled constraint is used as it is
 
 
 def test_content_beside_tool_calls_is_written_like_any_other() -> None:
@@ -134,7 +134,7 @@ def test_what_is_read_may_have_any_order() -> None:
     assert takes(schema) == [True, True] and schema.matches(OTHER)
     assert takes(gr.json_schema(SIZE, property_order="declared")) == [True, False]
     other = ~gr.json_schema(SIZE)
-    assert written_by_model(other) is other  # an order must let nothing in
+    assert written_by_model(other) is other  # an order must add no texts
 
 
 def test_what_is_written_is_remembered() -> None:

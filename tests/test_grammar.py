@@ -1,4 +1,4 @@
-"""gr.grammar: arguments, production rules, composition, reports; the notations have tests of their own."""
+"""gr.grammar: arguments, production rules, composition, reports. The notations have separate tests."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_rules_that_double_stay_small() -> None:
 
 
 def test_random_texts_are_read_or_refused() -> None:
-    """Nothing but our own errors, whatever the text."""
+    """Only our own errors, for any text."""
     rng = random.Random(11)
     pieces = ["root", "::=", "=", ";", "|", '"a"', "'b'", "[a-z]", "[^", "]", "(", ")", "*", "+", "{2,3}", "{", "}"]
     pieces += ["-", ",", "#x41", "/*", "*/", "(*", "*)", "?", "<t>", "!<t>*", "\\", ".", "~", "1"]

@@ -1,4 +1,4 @@
-"""Keywords in any case are written in one, and what is written is what matches."""
+"""Keywords that match in any case are written in one case, and what is written matches."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_has_no_keywords_is_written_as_it_is() -> None:
 
 
 def in_case(statement: str, case: str) -> str:
-    """A statement with its words in another case, quoted texts as they are."""
+    """Returns a statement with its words in another case; quoted texts do not change."""
     change = {"upper": str.upper, "lower": str.lower, "title": str.title}[case]
     parts = re.split(r"""('[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\])""", statement)
     return "".join(part if i % 2 else change(part) for i, part in enumerate(parts))
@@ -119,7 +119,7 @@ def test_sql_is_written_in_one_case() -> None:
 
 
 def test_a_mask_leads_to_no_odd_case() -> None:
-    """Byte by byte, what may come in capitals is what a statement in capitals needs."""
+    """Byte by byte, capitals may come exactly where a statement in capitals needs them."""
     vocabulary = plain([bytes([i]) for i in range(256)])
     matcher = gr.compile(grammars.sql().as_written(), vocabulary).matcher()
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)

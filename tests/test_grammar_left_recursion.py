@@ -1,4 +1,4 @@
-"""Left recursion, ambiguity, empty rules: the language is what a recogniser and Lark's Earley parser say it is."""
+"""Left recursion, ambiguity, empty rules: a recogniser and Lark's Earley parser agree on the language."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_random_grammars_of_letters_agree_with_earley() -> None:
 
 
 def test_masks_are_those_of_brute_force() -> None:
-    """A token is allowed where some text that begins so is in the language; languages of short texts, all of them."""
+    """A token is allowed if the language has a text with this prefix. The languages have only short texts."""
     tokens = ["a", "b", "ab", "ba", "aa", "bbb", "aba", "c"]
     vocabulary = plain([t.encode() for t in tokens])
     checked = 0
@@ -97,7 +97,7 @@ def test_masks_are_those_of_brute_force() -> None:
         try:
             constraint = gbnf(as_gbnf(rules)) & gr.regex("[ab]{0,6}")
             guide = gr.compile(constraint, vocabulary)
-        except gr.CompileError as error:  # rules cannot be intersected: then the grammar's own texts are taken
+        except gr.CompileError as error:  # rules cannot be intersected: use the grammar's own texts
             assert error.code in ("not-regular", "unsatisfiable", "grammar-unproductive")
             continue
         language = {word for word in texts("ab", 6) if recognises(rules, "A", word)}
@@ -118,7 +118,7 @@ def test_masks_are_those_of_brute_force() -> None:
 
 
 def test_masks_of_recursive_grammars() -> None:
-    """The same where the language is not regular: what can follow is found by trying all short completions."""
+    """The same for languages that are not regular: all short completions are tried."""
     tokens = ["(", ")", "()", "((", "))", "+", "n+", "n", ")+(", "x"]
     vocabulary = plain([t.encode() for t in tokens])
     text = 'A ::= A "+" A | "(" A ")" | "n" | A A?'
@@ -137,7 +137,7 @@ def test_masks_of_recursive_grammars() -> None:
 
 
 def matched(text: str) -> bool:
-    """Of the grammar above, by reduction."""
+    """Returns whether the grammar above matches, by reduction."""
     last = None
     while text != last:
         last = text

@@ -1,4 +1,4 @@
-"""The ready grammars: texts of each language and texts that are none, the languages' own parsers, random walks."""
+"""The ready-made grammars: valid and invalid texts, the languages' own parsers, random walks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from language_parsers import CASES, REFUSED_STATEMENTS, STATEMENTS, prepares, ta
 GOOD = [(name, text) for name, cases in CASES.items() for text in cases["good"]]
 BAD = [(name, text) for name, cases in CASES.items() for text in cases["bad"]]
 
-WIDER = {  # what the languages have and the grammars leave out, or what the reader is lax about
+WIDER = {  # parts of the languages that the grammars leave out, or where the reader is lax
     "arithmetic": {"a", "()"},
     "c": {"double;", "struct { };", "void f(void) { case: ; }", "int main() { return 0 }", "int x = 0x1e+3;"},
     "regex": {"(?P<n>a)(?P<n>b)", "(?<=a|bc)d", "\\1"},
@@ -70,7 +70,7 @@ def test_sqlite_refuses_it_too() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_json_as_python_reads_it(seed: int) -> None:
-    """Documents and their mutations: accepted exactly where ``json.loads`` accepts them."""
+    """Documents and their mutations: accepted if and only if ``json.loads`` accepts them."""
     rng, constraint = random.Random(seed), grammars.json()
 
     def value(depth: int) -> Any:
@@ -94,10 +94,10 @@ def test_json_as_python_reads_it(seed: int) -> None:
 
 # -- random walks --------------------------------------------------------------------------------------------------
 def walk(constraint: gr.Constraint, rng: random.Random, limit: int, *, shortest: bool = False) -> bytes | None:
-    """Random bytes that the constraint allows; from ``limit`` on those that lead to an end. None: it found none.
+    """Returns random bytes that the constraint allows; after ``limit``, those that lead to an end. None: no end found.
 
     Args:
-        shortest: from there on, the shortest of all ends.
+        shortest: from there on, take the shortest end.
     """
     program = constraint.program().core
     state, out = program.root, bytearray()
@@ -122,7 +122,7 @@ def choose(program: Any, state: int, allowed: bytes, out: bytearray, ending: boo
     def after(byte: int) -> int:
         return int(program.derivative(state, bytes([byte])))
 
-    if 1 in allowed and (ending or rng.random() < 0.3):  # within quotes or a comment
+    if 1 in allowed and (ending or rng.random() < 0.3):  # inside quotes or a comment
         ends = [x for x in allowed if x in b"`'\"]\n" and len(program.first_bytes(after(x))) < len(allowed)]
         return rng.choice(ends or [x for x in allowed if x in b"*/"] or list(allowed))
     if ending:
@@ -144,7 +144,7 @@ def choose(program: Any, state: int, allowed: bytes, out: bytearray, ending: boo
     return rng.choice(rng.choice(groups)) if groups else rng.choice(calm)
 
 
-WALKED: dict[str, Callable[[], gr.Constraint]] = {  # Python has tests of its own
+WALKED: dict[str, Callable[[], gr.Constraint]] = {  # Python has separate tests
     **{name: (lambda name=name: grammars.ready_grammar(name)) for name in CASES if name not in ("xml", "c", "python")},
     "c": grammars.c,
     "xml": lambda: grammars.xml(elements=["a", "ab", "b-c"], attributes=["x", "y", "z"]),
@@ -164,7 +164,7 @@ def test_random_walks_are_read(name: str) -> None:
 
 @pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="older ones know less")
 def test_random_walks_prepare() -> None:
-    """200 random statements; SQLite refuses them for unknown names only."""
+    """200 random statements; SQLite rejects them only for unknown names."""
     constraint, finished, wrong = grammars.sql(), 0, []
     for seed in range(1000):
         rng = random.Random(seed)
@@ -182,7 +182,7 @@ def test_random_walks_prepare() -> None:
 @pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="older ones know less")
 @pytest.mark.parametrize("kind", ["select", "insert", "update", "create_table"])
 def test_random_words_prepare(kind: str) -> None:
-    """Statements made of words, deeper than bytes lead; names are used once."""
+    """Statements of random words, which nest deeper than those of bytes; names are used once."""
     words = (
         "SELECT FROM WHERE GROUP BY ORDER LIMIT OFFSET AS WITH RECURSIVE UNION ALL VALUES DISTINCT JOIN LEFT NATURAL ON"
     )
@@ -204,7 +204,7 @@ def test_random_words_prepare(kind: str) -> None:
             if program.is_nullable(state) and (step >= 40 or rng.random() < 0.05):
                 finished += 1
                 error = prepares(out)
-                assert not error or error.startswith("duplicate"), out  # names that keywords are, taken twice
+                assert not error or error.startswith("duplicate"), out  # keywords used as names, twice
                 break
             short = [")", "1", "name", "END", *pieces] if step >= 40 else rng.sample(pieces, len(pieces))
             for piece in short:
@@ -221,7 +221,7 @@ def test_random_words_prepare(kind: str) -> None:
 
 @pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 39), reason="older ones know less")
 def test_random_tokens_prepare(smollm2: gr.Vocabulary) -> None:
-    """200 random walks through the masks of a real vocabulary: SQLite refuses them for unknown names only."""
+    """200 random walks through the masks of a real vocabulary: SQLite rejects them only for unknown names."""
     guide = gr.compile(grammars.sql(), smollm2)
     bitmask = gr.allocate_token_bitmask(1, smollm2.size)
     texts = [smollm2.token_bytes(token) for token in range(smollm2.size)]
@@ -287,7 +287,7 @@ def test_elements_of_xml() -> None:
     constraint = grammars.xml(elements=["a", "ab"])
     assert constraint.matches("<a><ab x='1'/><a></a>text</a>")
     assert not constraint.matches("<a></ab>") and not constraint.matches("<b/>") and not constraint.matches("<abc/>")
-    assert grammars.xml().matches("<a></b>")  # as documented: without names, ends do not agree with starts
+    assert grammars.xml().matches("<a></b>")  # as documented: without names, end tags need not match start tags
     attributes = grammars.xml(elements="a", attributes=["x", "y", "z"])
     assert attributes.matches("<a x='1' z=\"2\"/>") and attributes.matches("<a/>")
     assert not attributes.matches("<a z='' x=''/>") and not attributes.matches("<a x='' x=''/>")
@@ -305,7 +305,7 @@ def test_statements_of_sql() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "message"),
     [
         ("cobol", {}, "there is no ready grammar 'cobol'; there are json,"),
         ("json", {"depth": 1}, "has no option 'depth'; it has max_depth"),
@@ -321,8 +321,8 @@ def test_statements_of_sql() -> None:
         ("xml", {"attributes": ["x", "x"]}, "attributes lists a name twice"),
     ],
 )
-def test_wrong_options(name: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(gr.CompileError, match=re.escape(said)) as caught:
+def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(gr.CompileError, match=re.escape(message)) as caught:
         grammars.ready_grammar(name, **options)
     assert caught.value.code == "bad-option"
 
@@ -337,14 +337,14 @@ def test_each_grammar_has_a_function_and_a_file() -> None:
     assert set(CASES) | {"sql"} == set(library.READY)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("regex", "python")])  # ambiguous: no LALR
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("regex", "python")])  # ambiguous: not LALR
 def test_lark_reads_the_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lark = pytest.importorskip("lark")
-    monkeypatch.setattr(sys.modules["lark.lexer"], "has_interegular", False)  # it would look for collisions
+    monkeypatch.setattr(sys.modules["lark.lexer"], "has_interegular", False)  # it would search for collisions
     text = (Path(library.__file__).parent / library.READY[name].file).read_text(encoding="utf-8")
     parser = lark.Lark(text, parser="lalr", lexer="contextual")
     for good in CASES[name]["good"]:
-        assert parser.parse(good.strip() if name == "xml" else good).data == "start"  # there, states are merged
+        assert parser.parse(good.strip() if name == "xml" else good).data == "start"  # LALR merges states there
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ A: /\\x00/
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "output"),
     [
         (["sql", "SELECT 1", "DELETE FROM t"], 0, "match     SELECT 1"),
         (["markdown-table", "|a|"], 1, "the text ends too early"),
@@ -383,7 +383,7 @@ A: /\\x00/
         (["cobol", "x"], 2, "--grammar must be a file that ends with .lark, .gbnf or .ebnf, or one of json,"),
     ],
 )
-def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, said: str) -> None:
+def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, output: str) -> None:
     (tmp_path / "sums.gbnf").write_text('root ::= [0-9] ("+" [0-9])*\n')
     (tmp_path / "sums.lark").write_text('start: N ("+" N)*\nN: /[0-9]/\n')
     given = [argument.replace("{tmp}", str(tmp_path)) for argument in arguments]
@@ -394,7 +394,7 @@ def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, 
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == status
-    assert said in done.stdout + done.stderr
+    assert output in done.stdout + done.stderr
 
 
 def test_a_grammar_becomes_the_same_in_every_process() -> None:

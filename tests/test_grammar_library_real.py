@@ -1,4 +1,4 @@
-"""The ready grammars on real text, whole or mutated, beside the languages' own parsers."""
+"""The ready-made grammars on real text, whole or mutated, against the languages' own parsers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def any_json(rng: random.Random, depth: int) -> Any:
 
 
 def test_thousands_of_json_documents() -> None:
-    """3,000 documents are accepted, and 21,000 mutants are exactly where ``json.loads`` accepts them."""
+    """3,000 documents are accepted; of 21,000 mutants, exactly those that ``json.loads`` accepts."""
     rng, constraint, broken = random.Random(3), grammars.json(), 0
     for _ in range(3000):
         text = json.dumps(any_json(rng, 4), ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 1, "\t"]))
@@ -62,7 +62,7 @@ def test_json_files() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 10_000 + "]" * 10_000, '{"a":' * 10_000 + "1" + "}" * 10_000])
 def test_deep_json(text: str, smollm2: gr.Vocabulary) -> None:
-    """10,000 deep: it ends as it should, and a token costs there what it costs near the top."""
+    """10,000 levels deep: the end is right, and a token costs the same as near the top."""
     assert grammars.json().matches(text)
     assert not grammars.json().matches(text[:-1])
     assert not grammars.json().matches(text + text[-1])
@@ -77,7 +77,7 @@ def test_deep_json(text: str, smollm2: gr.Vocabulary) -> None:
             assert matcher.accept_token(bytes_[character.encode()])
         times.append(time.perf_counter() - began)
     assert matcher.is_accepting()
-    assert sorted(times)[len(times) // 2] < 0.1  # of 500 tokens, each with its mask
+    assert sorted(times)[len(times) // 2] < 0.1  # for 500 tokens, each with its mask
     assert min(times[len(times) // 2 - 3 : len(times) // 2 + 3]) < 20 * sorted(times)[len(times) // 4]
 
 
@@ -112,7 +112,7 @@ def tables_of_the_documentation() -> list[str]:
 
 
 def names_of(text: str) -> tuple[list[str], list[str]]:
-    """The elements and the attributes of a document."""
+    """Returns the elements and the attributes of a document."""
     tags = re.findall(r"<[A-Za-z][^>]*>", text)
     attributes = re.findall(r"\s([A-Za-z][\w.:-]*)\s*=", " ".join(tags))
     return list(dict.fromkeys(re.findall(r"<([A-Za-z][\w.:-]*)", text))), list(dict.fromkeys(attributes))
@@ -121,7 +121,7 @@ def names_of(text: str) -> tuple[list[str], list[str]]:
 def judged(
     name: str, constraint: gr.Constraint, texts: list[str], rounds: int, others: str
 ) -> tuple[int, int, list[str]]:
-    """Counts the mutants that both take and that neither does; lists those that only the language's parser takes."""
+    """Counts the mutants that both accept or both reject; lists those that only the language's parser accepts."""
     rng, both, neither, missing = random.Random(5), 0, 0, []
     for text in texts:
         assert constraint.matches(text), text
@@ -143,11 +143,11 @@ OTHERS = {
     "c": "{}()[];,*&+-=<>\"'/0xa \n",
     "regex": "()[]{}|*+?^$.\\-,0a",
 }
-# What the languages have and the grammars leave out.
+# Parts of the languages that the grammars leave out.
 LEFT_OUT = {
     "arithmetic": r"(?<![\d.])e|\b0+[0-9]|(?<!\d)\.|\.(?!\d)|[\d)]\s*\(|\(\s*\)",
     "csv": r"(?!)",
-    "graphql": r"\{[\s,\ufeff]*\}",  # graphql-core takes it where it stands alone
+    "graphql": r"\{[\s,\ufeff]*\}",  # graphql-core accepts it if it stands alone
     "c": r"",
     "regex": r"",
 }
@@ -172,7 +172,7 @@ def test_tables_of_the_documentation() -> None:
         constraint = grammars.markdown_table(columns=columns)
         both, neither, missing = judged("markdown_table", constraint, [table], 10, "|-:\\ \na")
         assert both > 5
-        # Those with another number of columns are no tables of these.
+        # Rows with another number of columns do not belong to these tables.
         assert [text for text in missing if len(re.findall(r"(?<!\\)\|", text.split("\n")[0])) == columns + 1] == []
         broken += neither
     assert broken > 100
@@ -180,7 +180,7 @@ def test_tables_of_the_documentation() -> None:
 
 @pytest.mark.parametrize("text", real("xml"), ids=lambda text: text[:12])
 def test_real_xml_and_its_mutants(text: str) -> None:
-    """Whatever is accepted expat and libxml2 take, and mutants that they take lack only names that were not given."""
+    """expat and libxml2 read every accepted text. Mutants that only they accept have names that were not given."""
     etree = pytest.importorskip("lxml.etree")
     elements, attributes = names_of(text)
     constraint = grammars.xml(elements=elements, attributes=attributes)
@@ -198,7 +198,7 @@ def test_real_xml_and_its_mutants(text: str) -> None:
         if constraint.matches(mutant):
             try:
                 etree.fromstring(mutant.encode())
-            except etree.XMLSyntaxError as error:  # of names of namespaces, XML 1.0 knows nothing
+            except etree.XMLSyntaxError as error:  # XML 1.0 has no namespaces
                 assert str(error).startswith("xmlns:") and "not a valid URI" in str(error), mutant
 
 
@@ -215,7 +215,7 @@ def test_mutants_of_sql() -> None:
 
 
 def test_patterns_of_the_standard_library() -> None:
-    """Those without named groups and verbose layout, nearly all."""
+    """Nearly all: those without named groups and verbose mode."""
     found = set()
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(file.read_bytes())):
@@ -247,7 +247,7 @@ def test_llguidance_takes_the_statements_in_its_dialect() -> None:
 
 
 def test_generate_on_the_command_line(smollm2_path: Path) -> None:
-    """The model of the vocabulary's file writes a statement; where it has too few tokens, the command says so."""
+    """The model of the vocabulary's file writes a statement; if it has too few tokens, the command says so."""
     pytest.importorskip("xllamacpp")
     program = f"import sys; sys.path.append({str(ROOT / 'src')!r}); from guiderail.cli import main; main()"
     prompt = "Answer in SQL: how many rows are in the table people?"

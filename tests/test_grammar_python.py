@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the gra
 FEATURES = json.loads((Path(__file__).parent / "data" / "python_features.json").read_text(encoding="utf-8"))
 _PIECES = re.compile(r"[ \t]+|\n[ \t]*|\w+|'[^'\n]*'|\"[^\"\n]*\"|[^\w\s]")
 FUEL = 3000
-# of the texts: whether they can still be finished takes more than FUEL to find out; may only shrink
+# texts for which FUEL does not suffice to decide whether they can be finished; may only shrink
 MOST_UNDECIDED = 0.1
 
 
@@ -29,7 +29,7 @@ def program() -> _core.Program:
 
 
 def accepts(program: _core.Program, text: str) -> bool | None:
-    """None: not decided."""
+    """Returns whether the text is accepted; None: not decided."""
     why = refusal(program, text)
     return None if why is not None and why.endswith(": fuel") else why is None
 
@@ -42,13 +42,13 @@ def test_agrees_with_the_parser(program: _core.Program) -> None:
 
 
 def test_left_out_on_purpose(program: _core.Program) -> None:
-    """Texts that Python takes and the grammar does not: a list that may only shrink."""
+    """Texts that Python accepts but the grammar rejects: a list that may only shrink."""
     assert all(map(parses, FEATURES["narrower"]))
     assert [text for text in FEATURES["narrower"] if accepts(program, text)] == []
 
 
 def test_nothing_more_than_the_parser(program: _core.Program) -> None:
-    """Features with a piece left out, put in, replaced or exchanged: what is accepted still parses."""
+    """Features with a piece removed, added, replaced or swapped: accepted texts still parse."""
     choose = random.Random(1)
     whole = [_PIECES.findall(text) for text in FEATURES["same"] if "\n" not in text and parses(text)]
     pool = [piece for pieces in whole for piece in pieces]

@@ -1,6 +1,6 @@
 """The standard library under Python's grammar, token by token: a sample against the file of exceptions.
 
-All of it is walked by ``python tests/python_corpus.py``, which writes that file.
+``python tests/python_corpus.py`` walks all of it, and writes that file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytest.importorskip("lark", reason="Lark reads the grammar")
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the grammar is that of Python 3.11")
 
 LEAST_ACCEPTED = 0.995
-EVERY = int(os.environ.get("GUIDERAIL_PYTHON_MODULES_EVERY", "60"))  # one of so many modules; 1: all of them
+EVERY = int(os.environ.get("GUIDERAIL_PYTHON_MODULES_EVERY", "60"))  # one of this many modules; 1: all of them
 LONGEST = 60_000  # characters
 MASKS_EVERY = 150
 EXCEPTIONS = load_exceptions()
@@ -51,7 +51,7 @@ def test_modules_are_accepted_token_by_token(guide: _core.Guide, deepseek: gr.Vo
 
 
 def test_exceptions_are_still_refused(guide: _core.Guide, deepseek: gr.Vocabulary) -> None:
-    """What is accepted by now has to leave the list; a library of another patch release may have mended it."""
+    """Accepted modules must leave the list; another patch release may have changed them."""
     if ".".join(map(str, sys.version_info[:3])) != EXCEPTIONS["python"]:
         pytest.skip(f"the list is that of Python {EXCEPTIONS['python']}")
     listed = dict(modules(lambda path: path.name in {Path(name).name for name in EXCEPTIONS["refused"]}))

@@ -1,11 +1,10 @@
-"""Random walks through the masks of Python's grammar: whatever they write, ``ast.parse`` takes it.
+"""Random walks through the masks of Python's grammar: ``ast.parse`` accepts whatever they write.
 
-A walk continues at random for 200 tokens of a real vocabulary, and then ends at the first possible place.
-There are three kinds, in turn: any allowed token alike; any first byte alike, so that no kind of token drowns the
-others; and tokens as often as they occur in Python, which gets further than comments and strings. Because hardly any
-text comes to an end by chance, the choice from the 200th token on prefers what closes: quotes where nearly every token
-is allowed (the text is inside a string or a comment), else brackets, else what ends statements; one in five is still
-any token.
+A walk continues at random for 200 tokens of a real vocabulary, and then ends at the first possible place. Three kinds
+take turns: all allowed tokens are equally likely; all first bytes are equally likely, so that no kind of token drowns
+the others; and tokens are as frequent as in Python, which leads beyond comments and strings. Hardly any text ends by
+chance, so from the 200th token on, the choice prefers tokens that close something: quotes where nearly every token is
+allowed (inside a string or a comment), else brackets, else ends of statements. One in five is still any token.
 
 ``GUIDERAIL_PYTHON_WALKS=300`` makes 300 of them; by default there are a few.
 """
@@ -33,16 +32,16 @@ pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the gra
 
 FEATURES = json.loads((Path(__file__).parent / "data" / "python_features.json").read_text(encoding="utf-8"))
 WALKS = int(os.environ.get("GUIDERAIL_PYTHON_WALKS", "30"))
-SHARES = 6  # tests that the walks are shared out to, so that they run side by side
+SHARES = 6  # tests that share the walks, so that they can run in parallel
 TOKENS = 200
-MOST_TOKENS = 5000  # a walk that is not at an end by then has failed
+MOST_TOKENS = 5000  # a walk without an end by then has failed
 BRACKETS = (")", "]", "}")
 QUOTES = ("'", '"', "'''", '"""', "\n", "}")
 STATEMENTS = ("\n", "a", "1", " pass", ":", " in", " else", "=")
 
 
 class Walker:
-    """Walks under one vocabulary; the guide is shared and keeps what it learns."""
+    """Walks with one vocabulary; they share the guide and its caches."""
 
     def __init__(self, vocabulary: gr.Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -57,7 +56,7 @@ class Walker:
         ]
 
     def walk(self, seed: int) -> tuple[bytes, bool]:
-        """The text, and whether it came to an end."""
+        """Returns the text, and whether it ended."""
         chance, kind = np.random.default_rng(seed), seed % 3
         matcher = _core.Matcher(self.guide)
         bits = gr.allocate_token_bitmask(1, self.vocabulary.size)
@@ -90,7 +89,7 @@ class Walker:
         return int(chance.choice(ids))
 
     def ending(self, allowed: NDArray[np.bool_], ids: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Tokens that lead to an end."""
+        """Returns the tokens that lead to an end."""
         quotes, brackets, statements = (group[allowed[group]] for group in self.groups)
         if len(ids) > self.vocabulary.size // 2 and len(quotes):
             return quotes
@@ -119,7 +118,7 @@ def test_walks_parse(walker: Walker, share: int) -> None:
 
 
 def test_walks_meet_all_of_the_language(walker: Walker) -> None:
-    """That the walks are worth something: statements, brackets, strings and indentation all occur in them."""
+    """The walks are meaningful: they contain statements, brackets, strings and indentation."""
     kinds: set[str] = set()
     for seed in random.Random(0).sample(range(2, 3 * WALKS, 3), min(10, WALKS)):
         data, _ = walker.walk(seed)

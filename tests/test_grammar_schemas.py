@@ -1,4 +1,4 @@
-"""JSON Schemas within grammars: their options, and how a model writes them."""
+"""JSON Schemas inside grammars: their options, and how a model writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphQL for a service: what the grammar writes is valid for the schema, as graphql-core judges."""
+"""GraphQL for a service: graphql-core accepts whatever the grammar writes."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_random_texts_of_random_services_are_valid(sdl: str, seed: int) -> None:
 
 
 def test_masks_of_a_real_vocabulary(smollm2: gr.Vocabulary) -> None:
-    """Each token of a mask leads on."""
+    """Each token of a mask has a continuation."""
     query = grammars.graphql(schema=SCHEMA)
     guide, program = gr.compile(query, smollm2), query.program().core
     bitmask = gr.allocate_token_bitmask(1, smollm2.size)
@@ -173,9 +173,9 @@ def test_forms_of_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     query = grammars.graphql(schema=SDL)
     assert grammars.graphql(schema=SCHEMA) == query == grammars.ready_grammar("graphql", schema=SCHEMA)
     assert pickle.loads(pickle.dumps(query)) == query and repr(query).startswith("grammars.graphql(schema=<")
-    said = graphql.introspection_from_schema(SCHEMA, input_value_deprecation=True)
+    introspection = graphql.introspection_from_schema(SCHEMA, input_value_deprecation=True)
     monkeypatch.setitem(sys.modules, "graphql", None)
-    for form in (said, {"data": said}, json.loads(json.dumps(said["__schema"]))):
+    for form in (introspection, {"data": introspection}, json.loads(json.dumps(introspection["__schema"]))):
         assert grammars.graphql(schema=form).matches(TAKEN[0])
     with pytest.raises(gr.CompileError) as caught:
         grammars.graphql(schema=SDL)
@@ -188,7 +188,7 @@ def test_operations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "code", "said"),
+    ("schema", "options", "code", "message"),
     [
         ("type Query {", {}, "query-schema", "Syntax Error"),
         ("type Query { a: Nope }", {}, "query-schema", "Nope"),
@@ -202,8 +202,8 @@ def test_operations() -> None:
         (None, {"operations": ["query"]}, "bad-option", "need a schema"),
     ],
 )
-def test_errors(schema: Any, options: dict[str, Any], code: str, said: str) -> None:
-    with pytest.raises(gr.GuiderailError, match=said) as caught:
+def test_errors(schema: Any, options: dict[str, Any], code: str, message: str) -> None:
+    with pytest.raises(gr.GuiderailError, match=message) as caught:
         grammars.graphql(schema=schema, **options)
     assert caught.value.code == code
 

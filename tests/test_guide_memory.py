@@ -1,4 +1,4 @@
-"""A guide that serves for long: what texts leave behind is bounded, and no text notices a renewal."""
+"""A guide in long use: what texts leave behind is bounded, and a renewal affects no text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guiderail.matching import guide as guide_module
 EOS = 256
 BYTES = gr.Vocabulary([bytes([b]) for b in range(256)] + [None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
 KEYED = gr.json_schema({"type": "object", "additionalProperties": {"type": "integer"}})
-# Other states that a text leaves behind, and other parts that a fresh program must bring along.
+# Different states that a text leaves behind, and different parts that a fresh program must copy.
 LEAVING = {
     "keys": KEYED,
     "names and keys": gr.json_schema(
@@ -46,7 +46,7 @@ def random_object(rng: random.Random) -> bytes:
 
 
 def walk(matcher: gr.Matcher, rng: random.Random, steps: int) -> list[tuple[bytes, int]]:
-    """Random tokens and the masks they were chosen from."""
+    """Yields random tokens and the masks from which they were chosen."""
     seen = []
     for _ in range(steps):
         mask = mask_of(matcher)
@@ -94,7 +94,7 @@ def test_thousands_of_texts_stay_within_the_limit() -> None:
 
 
 def test_a_guide_grows_without_a_limit() -> None:
-    """What is kept from growing above does grow: else the tests here would show nothing."""
+    """Without a limit, the guide does grow: otherwise the tests above would show nothing."""
     sizes = []
     for limit in (0, MIB):
         guide = gr.compile(KEYED, BYTES, cache=False, max_memory=limit)
@@ -144,7 +144,7 @@ def test_a_fresh_program_is_the_compiled_one(name: str) -> None:
     age(guide)
     nodes = guide.core.program.node_count()
     assert guide.core.root == guide.core.program.root == compiled.core.root
-    assert nodes <= compiled.core.program.node_count() + 200  # a matcher was made, and nothing read
+    assert nodes <= compiled.core.program.node_count() + 200  # only a matcher was made
     assert guide.dump() == compiled.dump()
     assert guide.core.program.symbols() == compiled.core.program.symbols()
     for seed in range(20, 24):
@@ -230,7 +230,7 @@ def test_threads_that_make_matchers_while_the_guide_is_renewed() -> None:
         rng = random.Random(thread)
         barrier.wait()
         found = []
-        held = guide.matcher()  # in mid-text while others renew
+        held = guide.matcher()  # in the middle of a text while others renew
         assert held.accept_string('{"held": 1')
         for _ in range(60):
             seed = rng.randrange(24)
@@ -287,7 +287,7 @@ def test_guides_that_grow_after_they_were_cached_make_room(monkeypatch: pytest.M
     monkeypatch.setattr(guide_module, "_CACHED_BYTES", large.memory_size_bytes() - 1)
     for _ in range(guide_module._CHECK_AFTER):  # hits only
         assert gr.compile(KEYED, BYTES, max_memory=0) is large
-    assert gr.compile(gr.regex("[ab]"), BYTES) is not small  # the longest unused went
+    assert gr.compile(gr.regex("[ab]"), BYTES) is not small  # the least recently used one was dropped
     for _ in range(guide_module._CHECK_AFTER):
         gr.compile(gr.regex("[ab]"), BYTES)
     assert gr.compile(KEYED, BYTES, max_memory=0) is not large  # the other one was used last

@@ -1,4 +1,4 @@
-"""``heal=True``: the end of a prompt is taken back and required as the beginning of what is written."""
+"""``heal=True``: the end of the prompt is removed, and the text must begin with it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ID = {text: i for i, text in enumerate(TOKENS)}
         ([b" ", b"a", b"b", b"b"], [b" ", b"a", b"b", b"b"], b""),
         ([b"a"], [b"a"], b""),  # the first token stays: a model must read something
         ([b"lo"], [b"lo"], b""),
-        ([b" ", b"a", b""], [b" ", b"a", b""], b""),  # behind a special token there is nothing to take back
-        ([b" ", "€".encode()[:1]], [b" ", "€".encode()[:1]], b""),  # within a character
+        ([b" ", b"a", b""], [b" ", b"a", b""], b""),  # nothing to remove after a special token
+        ([b" ", "€".encode()[:1]], [b" ", "€".encode()[:1]], b""),  # inside a character
     ],
 )
 def test_what_is_taken_back(prompt: list[bytes], kept: list[bytes], prefix: bytes) -> None:

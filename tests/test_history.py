@@ -1,4 +1,4 @@
-"""The steps of a matcher, shared by its forks, held against lists that are copied."""
+"""The steps of a matcher, shared by its forks, against copied lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUIDE = gr.compile(gr.regex("[abc]*"), VOCABULARY)
 
 @dataclass
 class Copied:
-    """What a matcher should be: each with a list of its own."""
+    """The model of a matcher: each has its own list."""
 
     matcher: gr.Matcher
     steps: list[tuple[int, int]] = field(default_factory=list)  # (state before, token)
@@ -110,7 +110,7 @@ def test_a_thousand_forks_of_a_long_text() -> None:
 
 
 def test_forks_that_end_leave_nothing_behind() -> None:
-    """Drafts: each step a fork reads ahead, and ends."""
+    """Drafts: at each step, a fork reads ahead and ends."""
     matcher = GUIDE.matcher()
     for _ in range(20_000):
         draft = matcher.fork()
@@ -130,7 +130,7 @@ def test_forks_that_end_leave_nothing_behind() -> None:
 
 
 def test_a_long_history_is_freed_without_recursion() -> None:
-    """A chain of blocks of one step each: every fork continues from where another one did."""
+    """A chain of blocks of one step each: every fork continues from another fork."""
     matcher = GUIDE.matcher()
     for _ in range(200_000):
         first, second = matcher.fork(), matcher.fork()

@@ -17,7 +17,7 @@ from guiderail import _core
 PLAIN = ["from", "where", "join", "l", "r"]
 MARKS = [",", ".", "(", ")", "=", "*"]
 COLUMN, TABLE = range(2)
-ABOVE = 2  # variables of a binding, at most
+ABOVE = 2  # maximum variables of a binding
 NAMES = ["a", "ab", "abc", "b", "ba", "id", "fro", "fromx", '"a b"', '"a"', "wher", "lr", "x"]
 
 Tables = dict[str, tuple[str, ...]]
@@ -40,7 +40,7 @@ class Maker:
 
     def __init__(self, b: _core.Builder, tables: Tables, written_out: bool) -> None:
         self.b, self.tables, self.written_out = b, tables, written_out
-        self.values: list[int] = []  # of the variables around what is being made
+        self.values: list[int] = []  # of the variables in scope
         texts = {name: b.literal(name.encode()) for name in [*PLAIN, *MARKS]}
         word = b.repeat(b.char_class(_core.CharSet([(ord("a"), ord("z"))])), 1, -1)
         self.terminals: list[tuple[int, int, list[int], int | None]] = [(word, 0, [], None)]
@@ -83,7 +83,7 @@ class Maker:
         return self.b.repeat(self.seq(*parts), 0, 1)
 
     def name(self, variable: int, relation: int) -> int:
-        """An identifier of a relation to the value of a variable. A longer word is none."""
+        """An identifier of a relation to the value of a variable. A longer word is not an identifier."""
         b = self.b
         long = b.concat([b.terminal(self.lexer, 0), b.never(self.lexer)])
         if not self.written_out:
@@ -117,7 +117,7 @@ def some(m: Maker) -> int:
 
 
 def nested(m: Maker) -> int:
-    """A query in brackets within a query, and so on: names mean those of the nearest one."""
+    """Nested queries in brackets: names refer to the innermost one."""
     rule = m.b.rule("query")
 
     def query() -> int:
@@ -129,7 +129,7 @@ def nested(m: Maker) -> int:
 
 
 def joined(m: Maker) -> int:
-    """Two variables, and beside them the form with one."""
+    """Two variables, or the form with one."""
 
     def two() -> int:
         column = m.alt(m.seq("l", ".", m.name(0, COLUMN)), m.seq("r", ".", m.name(1, COLUMN)))
@@ -200,7 +200,7 @@ def test_masks_are_those_of_the_grammars_written_out(body: str, ending: str) -> 
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_fresh_arena_gives_the_same_masks(body: str) -> None:
-    """A guide that has outgrown its memory starts new texts on a copy, which knows no values but the first ones."""
+    """A guide that has outgrown its memory starts new texts on a copy, which has only the initial values."""
     vocabulary = plain(TOKENS)
     tables = (("a", ("id", "ab")), ("ab", ("id", "x")), ("b", ('"a b"', "abc")))
     grammar = Grammar(tables, BODIES[body], written_out=False)
@@ -219,7 +219,7 @@ def test_a_fresh_arena_gives_the_same_masks(body: str) -> None:
                 break
 
 
-# -- what is no such lexer -----------------------------------------------------------------------------------------
+# -- invalid lexers ------------------------------------------------------------------------------------------------
 def made(
     identifiers: Any = ((0, [0]), (0, [1])),
     placeholders: Any = ((1, 0, 0),),

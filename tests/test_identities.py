@@ -1,4 +1,4 @@
-"""What expressions are known by between constraints: masks are shared by it, so nobody may aim two at one identity."""
+"""Identities of expressions across constraints. They share masks, so no one may craft two with the same identity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def vocabulary() -> gr.Vocabulary:
 
 
 def murmur(text: bytes) -> int:
-    """``std::hash`` of libstdc++: its seed is known and every step has an inverse."""
+    """``std::hash`` of libstdc++: its seed is public, and every step is invertible."""
     multiplier = 0xC6A4A7935BD1E995
     mixed = 0xC70F6907 ^ (len(text) * multiplier & MASK64)
     whole = len(text) & ~7
@@ -57,7 +57,7 @@ def murmur(text: bytes) -> int:
     return mixed ^ mixed >> 47
 
 
-# Names and others with the same ``std::hash``, found by running it backwards.
+# Names, and others with the same ``std::hash``, found by inverting it.
 COLLIDING = [("name", "valuR9LJT7qC2EIL"), ("name", "ufUZu34y_L u_bJh"), ("id", "xvznSEvDRbdorxIC")]
 
 
@@ -259,5 +259,5 @@ def test_the_keys_of_a_process_change_identities_and_no_mask() -> None:
 
 @pytest.mark.parametrize("bits", [0, 0b101])
 def test_what_a_bucket_holds_is_compared_in_full(bits: int) -> None:
-    """Tables use almost nothing of their hashes: nearly every lookup meets something else first."""
+    """Tables use only a few bits of their hashes: nearly every lookup meets another entry first."""
     assert digest_with(bits)[0] == digest_with(0xFFFFFFFF)[0]

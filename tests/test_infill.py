@@ -1,4 +1,4 @@
-"""Texts between two given ones, against the definition: ``before + t + after`` is a text of the constraint."""
+"""Texts between two given ones, by definition: the constraint matches ``before + t + after``."""
 
 from __future__ import annotations
 

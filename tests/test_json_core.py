@@ -1,6 +1,6 @@
-"""The core's JSON: strings by their spelling, objects as automata over members, lists of distinct values.
+"""The core's JSON: spellings of strings, objects as automata over members, lists of distinct values.
 
-Texts against a plain predicate on the value that `json.loads` reads; masks against the derivative of every token.
+Texts are compared with a plain predicate on the value from `json.loads`, masks with the derivative of every token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANY = _core.CharSet([(0, 0x10FFFF)])
 
 
 class Json:
-    """Builds JSON by hand, as a front end does."""
+    """Builds JSON expressions like a front end."""
 
     def __init__(self, escapes: int) -> None:
         b = self.b = _core.Builder()
@@ -62,7 +62,7 @@ class Json:
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object as it was written, duplicate keys and order included."""
+    """An object as written, with duplicate keys and order."""
 
 
 def is_number(v: Any) -> bool:
@@ -243,7 +243,7 @@ def random_value(rng: random.Random, depth: int = 0) -> Any:
 
 
 def write(v: Any, rng: random.Random, spelled: bool) -> str:
-    """JSON text; ``spelled``: some characters as escapes that nobody needs."""
+    """Returns JSON text; ``spelled``: some characters as unnecessary escapes."""
     if isinstance(v, Pairs):
         inside = [write(k, rng, spelled) + ":" + rng.choice(["", " "]) + write(x, rng, spelled) for k, x in v]
         return "{" + rng.choice([",", ", "]).join(inside) + "}"
@@ -278,7 +278,7 @@ def test_texts(name: str, escapes: int) -> None:
         read = json.loads(text, object_pairs_hook=Pairs)
         assert accepts(program, text) == predicate(read), text
         good += predicate(read)
-    # what the program itself writes is right, and there is enough of it
+    # the program itself writes valid texts, and enough of them
     texts = {text for _ in range(12 if name == "obligations" else 100) if (text := _walk(program, rng)) is not None}
     assert texts
     for text in texts:
@@ -287,7 +287,7 @@ def test_texts(name: str, escapes: int) -> None:
 
 
 def _walk(program: Any, rng: random.Random) -> str | None:
-    """A random text of the program, brought to an end by a shortest completion (None: found none within the fuel)."""
+    """Returns a random text of the program with a shortest completion (None: none found within the fuel)."""
     state, out = program.root, b""
     for _ in range(rng.randint(0, 40)):
         choices = program.first_bytes(state)
@@ -331,7 +331,7 @@ def test_masks(name: str, escapes: int) -> None:
         j = Json(escapes)
         matcher = _core.Matcher(_core.Guide(j.b.finish(make(j)), vocabulary.core, {}))
         j = Json(escapes)
-        slow = j.b.finish(make(j))  # its own program: nothing shared
+        slow = j.b.finish(make(j))  # a separate program: nothing is shared
         state = slow.root
         for _ in range(12):
             matcher.fill_next_token_bitmask(bitmask, 0)

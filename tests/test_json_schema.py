@@ -1,4 +1,4 @@
-"""gr.json_schema: dialects, options, references, errors, reports. What keywords mean is held to the official suite."""
+"""gr.json_schema: dialects, options, references, errors, reports. The official suite tests the keywords."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fault(schema: Any, **options: Any) -> gr.GuiderailError:
     return caught.value
 
 
-# -- what is taken --------------------------------------------------------------------------------------------------
+# -- inputs ---------------------------------------------------------------------------------------------------------
 def test_a_schema_may_be_given_in_many_ways(tmp_path: Path) -> None:
     path = tmp_path / "person.json"
     path.write_text(json.dumps(PERSON))
@@ -103,7 +103,7 @@ def test_schema_decides_the_dialect() -> None:
     schema = {"minimum": 1, "exclusiveMinimum": True, "type": "integer"}
     draft4 = {**schema, "$schema": "http://json-schema.org/draft-04/schema#"}
     assert texts(draft4, "1", "2") == [False, True]
-    assert texts(schema, "1", "2") == [False, True]  # unambiguous without $schema too
+    assert texts(schema, "1", "2") == [False, True]  # unambiguous even without $schema
     assert texts({"const": 1}, "1", "2", dialect="draft-04") == [True, True]  # not yet a keyword
     assert texts({"const": 1}, "1", "2") == [True, False]
 
@@ -297,7 +297,7 @@ def test_patterns_beyond_automata() -> None:
 def test_two_equal_items_can_be_asked_for() -> None:
     assert texts({"not": {"uniqueItems": True}}, "[1, 1]", "[1]", '"x"') == [True, False, False]
     schema = {"oneOf": [{"uniqueItems": True, "type": "array"}, {"type": "string"}]}
-    assert texts(schema, "[1, 1]", "[1]", '"x"') == [False, True, True]  # nothing to negate: no value is both
+    assert texts(schema, "[1, 1]", "[1]", '"x"') == [False, True, True]  # no value is both: nothing to negate
 
 
 def test_the_limit_names_the_place() -> None:
@@ -490,7 +490,7 @@ def test_report() -> None:
 
 # -- complements of wide objects --------------------------------------------------------------------------------------
 def test_many_overlapping_branches_stay_few_alternatives() -> None:
-    """Seven branches, each with a required member of its own and five optional ones: 7^6 cells by De Morgan alone."""
+    """Seven branches, each with its own required member and five optional ones: De Morgan alone gives 7^6 cells."""
     branches = [
         {
             "type": "object",
@@ -516,7 +516,7 @@ def test_names_that_no_text_can_spell() -> None:
     assert texts({"enum": ["\ud800", "a"]}, '"a"') == [True]
 
 
-DIGITS = [  # keywords, numbers that they allow, numbers that they do not
+DIGITS = [  # keywords, valid numbers, invalid numbers
     ({"type": "integer", "minDigits": 2}, ["0", "10", "-12", "1000"], ["1", "-9"]),
     ({"type": "integer", "minDigits": 2, "maxDigits": 3}, ["0", "-10", "999"], ["9", "1000", "-1000"]),
     ({"type": "integer", "maxDigits": 1}, ["0", "-9", "9"], ["10"]),

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 import guiderail as gr
 import schema_generator
 
-# What a schema may be refused for: it has no value, or its meaning is beyond a limit.
+# Permitted reasons for an error: the schema has no value, or it exceeds a limit.
 REFUSALS = {"unsatisfiable-schema", "schema-branches", "number-states", "fuel"}
 
 
@@ -70,7 +70,7 @@ def test_complements_and_combinations(seed: int) -> None:
 
 
 def test_emptiness_is_exact_on_random_schemas() -> None:
-    """A schema that is called empty has no valid value among many tried."""
+    """If a schema is reported as empty, none of many tried values is valid."""
     rng = random.Random(7)
     empty = 0
     for _ in range(600):

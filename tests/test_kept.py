@@ -1,4 +1,4 @@
-"""What is kept for whoever asks again is bounded in bytes, whatever users write."""
+"""Caches are bounded in bytes, whatever users write."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_the_longest_unused_go_first() -> None:
     known.put("f", 5, 1000)
     assert known.get("b") is None and known.get("a") == 0 and known.get("f") == 5
     assert known.put("a", 9, 1000) == 0  # the first one stays
-    known.put("g", 6, 6 * 500)  # as heavy as several
+    known.put("g", 6, 6 * 500)  # as large as several others
     assert known.bytes <= known.most_bytes and known.get("g") == 6
     before = len(known)
-    known.put("h", 7, 10_000)  # too heavy for all of it: nothing is dropped for it
+    known.put("h", 7, 10_000)  # larger than the whole cache: nothing is dropped for it
     assert known.get("h") is None and len(known) == before
     known.clear()
     assert len(known) == 0 and known.bytes == 0
@@ -34,7 +34,7 @@ def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error(
 
     @kept(10_000, lambda text, n: len(text))
     def made(text: str, n: int) -> str | None:
-        """Makes."""
+        """Makes a value."""
         calls.append((text, n))
         if n < 0:
             raise ValueError("negative")
@@ -44,7 +44,7 @@ def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error(
     for _ in range(2):
         with pytest.raises(ValueError, match="negative"):
             made("a", -1)
-    assert calls == [("a", 2), ("a", 0), ("a", -1), ("a", -1)] and made.__doc__ == "Makes."
+    assert calls == [("a", 2), ("a", 0), ("a", -1), ("a", -1)] and made.__doc__ == "Makes a value."
     clear_kept()
     assert made("a", 2) == "aa" and len(calls) == 5
 

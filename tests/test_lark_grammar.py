@@ -1,4 +1,4 @@
-"""Grammars in Lark's notation: held to Lark's own LALR parser with its contextual lexer, and to the slow oracle."""
+"""Grammars in Lark's notation, against Lark's own LALR parser with its contextual lexer, and the slow oracle."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_examples_of_lark_agree_with_lark(name: str) -> None:
     assert min(seen.values()) > 20, "mutations should be accepted and refused"
 
 
-# -- features: grammar, accepted, refused; each verdict is Lark's too ------------------------------------------------
+# -- features: grammar, accepted, rejected; Lark agrees with each verdict --------------------------------------------
 FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
     "alternatives": ('start: "a" | "b" "c"', ["a", "bc"], ["", "b", "ab"]),
     "optional": ('start: "a"? ["b"]', ["", "a", "b", "ab"], ["ba"]),
@@ -168,7 +168,7 @@ def test_features(name: str) -> None:
 
 
 def test_masks_of_guarded_terminals() -> None:
-    """Against all texts of up to ten characters, which the lexer's plain meaning and Lark accept or not."""
+    """Compared with all texts of up to ten characters, judged by the slow lexer and by Lark."""
     text = 'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s'
     tree, constraint, parser = read(text).grammar, ours(text), lark.Lark(text, parser="lalr")
     texts = ["".join(letters) for n in range(11) for letters in itertools.product('"()', repeat=n)]
@@ -182,7 +182,7 @@ def test_masks_of_guarded_terminals() -> None:
     guide = gr.compile(constraint, vocabulary)
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
     for sample in texts[: 3**4]:
-        if sample.count("(") > 1:  # could need more characters
+        if sample.count("(") > 1:  # may need more characters
             continue
         matcher = guide.matcher()
         if sample and not matcher.accept_string(sample):
@@ -263,8 +263,8 @@ SHORT = ["".join(letters) for n in range(6) for letters in itertools.product("ab
 
 
 def test_random_grammars_agree_with_lark() -> None:
-    """Lark accepts nothing that we refuse. Where it refuses what we accept, its LALR states, which it merges, let a
-    terminal compete that cannot come there; seldom."""
+    """Lark accepts nothing that we reject. It rarely rejects what we accept: then its merged LALR states let a terminal
+    compete that cannot come there."""
     random_ = random.Random(3)
     compared = wider = 0
     while compared < 80:
@@ -289,7 +289,7 @@ def test_random_grammars_agree_with_lark() -> None:
 
 
 def test_what_the_first_match_is() -> None:
-    """The verdicts on random patterns, and the language of first matches, against ``re``."""
+    """Verdicts on random patterns, and the language of first matches, against ``re``."""
     random_ = random.Random(5)
     texts = SHORT[:121]
     kinds = set()
@@ -386,7 +386,7 @@ VOCABULARY = [
 
 
 def test_the_walk_of_willard_and_louf() -> None:
-    """Reading "def foo(): pass": "de" may become DEF or NAME, "def f" is not a finished NAME."""
+    """Reads "def foo(): pass": "de" may become DEF or NAME, "def f" is not a finished NAME."""
     guide = gr.compile(ours(FUNCTION), plain([token.encode() for token in VOCABULARY]), cache=False)
     matcher = guide.matcher()
     names = {"d", "e", "f", "de", "def", "ef", "foo", "x", "pass", "pa", "ss"}
@@ -545,7 +545,7 @@ def test_errors_of_options() -> None:
 
 
 def test_every_one_of_many_terminals_is_read_by_itself() -> None:
-    names = [f"w{i:03}" for i in range(600)]  # with more than 254 terminals, a terminal is two symbols
+    names = [f"w{i:03}" for i in range(600)]  # with more than 254 terminals, each terminal is two symbols
     rules = "start: " + " | ".join(f'{name.upper()} ":" {name.upper()}' for name in names)
     terminals = "".join(f'{name.upper()}: "{name}"\n' for name in names)
     grammar = gr.grammar(f'{rules}\n{terminals}%ignore " "\n', syntax="lark")

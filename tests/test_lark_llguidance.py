@@ -1,4 +1,4 @@
-"""What llguidance adds to Lark's notation. How its tables agree: tests/peers."""
+"""llguidance's additions to Lark's notation. tests/peers compares its tables."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_errors_of_nested_grammars(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["substring_words", "substring_chars"])
 def test_parts_of_a_long_text_with_its_words_as_tokens(kind: str) -> None:
-    """As a lexeme such a part can nearly everywhere go on as the next one could begin: no mask needs much for that."""
+    """As a lexeme, such a part can continue nearly everywhere as the next one could begin. Masks stay cheap."""
     rng = random.Random(1)
     words = [f"w{rng.randrange(3000)}" for _ in range(24_000)]
     text = " ".join(words)[:120_000]
@@ -166,7 +166,7 @@ def test_parts_of_a_long_text_with_its_words_as_tokens(kind: str) -> None:
     after = text[start : start + 20]
     for token in rng.sample(range(len(tokens)), 60):
         fork = matcher.fork()
-        said = fork.accept_token(token)
-        assert said == bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
+        accepted = fork.accept_token(token)
+        assert accepted == bool(int(bitmask[0, token // 32]) >> (token % 32) & 1)
         if kind == "substring_chars":
-            assert said == (after.encode() + tokens[token] in text.encode())
+            assert accepted == (after.encode() + tokens[token] in text.encode())

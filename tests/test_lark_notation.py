@@ -1,4 +1,4 @@
-"""The quicker parser of Lark's notation: the trees of Lark's own parser, or none."""
+"""The fast parser of Lark's notation: the same trees as Lark's own parser, or none."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def agrees(text: str) -> bool:
-    """Whether the text was read at all; fails where it was not read as by Lark."""
+    """Returns whether the text was read; fails if the result differs from Lark's."""
     try:
         ours = notation._tree(text, LARK)
     except notation._Unusual:
@@ -88,7 +88,7 @@ def test_every_form_is_read_as_by_lark() -> None:
 
 
 def mutants(texts: list[str], seed: int, count: int) -> Iterator[str]:
-    """Texts of grammars with one to three pieces taken out, put in or exchanged."""
+    """Yields texts of grammars with one to three pieces removed, added or swapped."""
     rng = random.Random(seed)
     for _ in range(count):
         text = rng.choice(texts)

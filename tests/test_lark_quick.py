@@ -1,4 +1,4 @@
-"""Grammars read in one pass: what Lark makes of them, with what is around it, or nothing."""
+"""Grammars read in one pass: the same result as Lark with its surroundings, or none."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def by_lark_alone(text: str, start: str = "start", indenter: Any = None) -> read
 
 
 def agrees(text: str, indenter: Any = None) -> bool:
-    """Whether the text was read at all; fails where it was not read as by Lark."""
+    """Returns whether the text was read; fails if the result differs from Lark's."""
     if quick(text) is None:
         return False
     ours = outcome(lambda text: reading.read(text, indenter=indenter), text)
@@ -117,7 +117,7 @@ def test_escapes_are_read_as_by_lark() -> None:
     def attempt(read: Any, text: str) -> str | None:
         try:
             return str(read(text))
-        except Exception:  # of any kind: Lark's are many
+        except Exception:  # Lark raises many kinds
             return None
 
     for _ in range(20_000):

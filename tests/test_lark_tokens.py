@@ -1,4 +1,4 @@
-"""Tokens in llguidance's Lark: bounds on their number, and tokens as units, seen in masks."""
+"""Tokens in llguidance's Lark: bounds on their number, and tokens as units, in masks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def vocabulary() -> gr.Vocabulary:
 
 
 def ids(*tokens: str | int) -> list[int]:
-    """A word or special token by its text, each other text by its bytes."""
+    """Returns token ids: words and special tokens by their texts, other texts by their bytes."""
     found: list[int] = []
     for token in tokens:
         if isinstance(token, int):
@@ -36,7 +36,7 @@ def ids(*tokens: str | int) -> list[int]:
 
 
 def after(text: str, *tokens: str | int) -> set[int]:
-    """The mask after these tokens, each of which it allows."""
+    """Returns the mask after these tokens; checks that each is allowed."""
     matcher = gr.compile(gr.grammar(text, syntax="lark"), vocabulary()).matcher()
     bitmask = gr.allocate_token_bitmask(1, vocabulary().size)
     for token in ids(*tokens):
@@ -51,11 +51,11 @@ COUNTED = 'start: "N:" name "H:" rest\nname[max_tokens=3]: /.*/\nrest[max_tokens
 def test_a_count_of_tokens_ends_a_text() -> None:
     assert len(after(COUNTED, "N:", "ab", "ab")) > 100
     assert after(COUNTED, "N:", "ab", "ab", "abc") == set(ids("H"))
-    assert set(ids("ab", "H")) <= after(COUNTED, "N:", "ab")  # a text may end before
+    assert set(ids("ab", "H")) <= after(COUNTED, "N:", "ab")  # a text may end earlier
 
 
 def test_when_the_count_is_spent_a_text_goes_on_to_its_next_end() -> None:
-    """Instead of being cut off: that is what llguidance does."""
+    """It is not cut off, as in llguidance."""
     spent = after(COUNTED, "N:", "ab", "H:", '"', "abc")
     assert set(ids('"')) <= spent
     assert STOP not in spent

@@ -1,4 +1,4 @@
-"""Alternatives of objects that are read side by side, against their normal form and against `jsonschema`."""
+"""Alternatives of objects that are read in parallel, against their normal form and `jsonschema`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = schema_generator.NAMES
 
 
 def program(schema: Any, cells: int | None = None, **options: Any) -> _core.Program:
-    """A schema compiled with at most so many cells in a normal form; 0: none that is a product."""
+    """Compiles a schema with at most this many cells in a normal form; 0: no products."""
     with pytest.MonkeyPatch.context() as patch:
         if cells is not None:
             patch.setattr(algebra, "MOST_CELLS", cells)
@@ -40,12 +40,12 @@ def takes(made: _core.Program, text: str) -> bool:
 
 
 def kinds(count: int, **more: Any) -> list[dict[str, Any]]:
-    """Alternatives that an optional name tells apart."""
+    """Alternatives that an optional name distinguishes."""
     return [{"properties": {"kind": {"const": f"k{i}"}, f"x{i}": {"type": "integer"}}, **more} for i in range(count)]
 
 
 def builders(count: int) -> list[dict[str, Any]]:
-    """Alternatives whose closed options share some names and not others, once under a key and once in a map."""
+    """Alternatives whose closed options share only some names, once under a key and once in a map."""
 
     def options(i: int) -> dict[str, Any]:
         names = {f"o{j}": {"type": "string"} for j in range(2 * count) if i >> (j % 4) & 1 or j % 5 == i % 5}
@@ -128,7 +128,7 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
         },
         [{f"a{i}": 0 for i in range(10)}, {f"b{i}": 0 for i in range(10)}, {}, {f"a{i}": 0 for i in range(9)}],
     ),
-    "no type": (  # so that all alternatives share whatever is no object
+    "no type": (  # so all alternatives share the values that are not objects
         {"oneOf": [{**kind, "required": ["kind"]} for kind in kinds(40)]},
         [{"kind": "k7"}, {"kind": "k7", "x7": ""}, 1, "k7", [], {}],
     ),
@@ -296,7 +296,7 @@ PIECES = ["{", "}", '"', ":", ",", '"a"', '"b"', "a", "b", "c", "x", '"a":', '"x
 def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
     try:
         _same_as_the_normal_form(schema, seed, ordered)
-    except gr.LimitError:  # unevaluatedProperties over nested conditions: refused, and nothing said that is wrong
+    except gr.LimitError:  # unevaluatedProperties over nested conditions: refused, without a wrong answer
         event("a limit was met")
 
 

@@ -1,6 +1,6 @@
-"""The core's folders are layers: an ``#include`` points down only. Python's modules import each other in no circle.
+"""The core's folders are layers: an ``#include`` only points down. Python's modules have no import cycles.
 
-What Python's floors are is held by ``import-linter`` (``make lint``), with the contracts in ``pyproject.toml``.
+``import-linter`` (``make lint``) checks Python's layers, with the contracts in ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ MODULES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for pa
 
 
 def imports(node: ast.AST, late: bool) -> Iterator[str]:
-    """Modules of the package that are imported; those for type checkers aside.
+    """Returns the imported modules of the package, except those for type checkers.
 
     Args:
-        late: those that are imported inside functions, too.
+        late: include imports inside functions.
     """
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         return
@@ -118,11 +118,11 @@ def test_modules_import_each_other_in_no_circle(late: bool) -> None:
 
 # -- functions ---------------------------------------------------------------------------------------------------------
 MOST_LINES, MOST_PARAMETERS = 80, 7
-TOO_MANY_PARAMETERS = {("guiderail.matching.kernels.triton_bitmask", "_apply_kernel")}  # a kernel takes numbers only
+TOO_MANY_PARAMETERS = {("guiderail.matching.kernels.triton_bitmask", "_apply_kernel")}  # a kernel takes only numbers
 
 
 def test_functions_are_short_and_take_few_parameters() -> None:
-    """Docstrings aside, and parameters that only a keyword can give: a call names them, so that many read well.
+    """Docstrings and keyword-only parameters do not count: calls name the latter, so many of them are readable.
 
     Commands are functions whose parameters and docstring are their help.
     """
@@ -132,8 +132,8 @@ def test_functions_are_short_and_take_few_parameters() -> None:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or module.startswith("guiderail.cli"):
                 continue
             first = node.body[0]
-            said = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+            docstring = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
             given = [one for one in node.args.posonlyargs + node.args.args if one.arg not in ("self", "cls")]
-            if (node.end_lineno or 0) - node.lineno + 1 - said > MOST_LINES or len(given) > MOST_PARAMETERS:
+            if (node.end_lineno or 0) - node.lineno + 1 - docstring > MOST_LINES or len(given) > MOST_PARAMETERS:
                 found.add((module, node.name))
     assert found == TOO_MANY_PARAMETERS

@@ -1,4 +1,4 @@
-"""Numbers that the core reads as they come, against automata made in advance and against exact arithmetic."""
+"""Numbers that the core reads lazily, against automata made in advance and exact arithmetic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ between = Numbers.between
 
 
 def lowered(numbers: Numbers, spelling: NumberSpelling, lazily: bool) -> tuple[_core.Program, bool]:
-    """The program, and whether any of it is read lazily."""
+    """Returns the program, and whether any part of it is lazy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number_spelling, "MAX_MODULUS", 0 if lazily else 10**9)
         plan = Spelling(numbers, spelling).build()
@@ -84,7 +84,7 @@ def test_reads_what_the_automaton_reads(numbers: Numbers, spelling: NumberSpelli
 
 # -- large divisors, by arithmetic -----------------------------------------------------------------------------------
 def completes(text: str, step: Fraction, gaps: list[Fraction], low: Fraction, high: Fraction) -> bool:
-    """Whether some plain decimal that begins so is a multiple of the step and of no gap, within the bounds."""
+    """Returns whether a plain decimal with this prefix is a multiple of the step, but of no gap, within the bounds."""
     digits = text.lstrip("-")
     sign = -1 if text.startswith("-") else 1
     scale = max(q.denominator.bit_length() for q in (step, *gaps))  # decimals at most
@@ -103,7 +103,7 @@ def completes(text: str, step: Fraction, gaps: list[Fraction], low: Fraction, hi
             inside = start <= abs(value) < start + size and value != 0 and (value < 0) == (sign < 0)
             inside = inside or (
                 value == start == 0 and low <= 0 <= high and (sign > 0 or step.denominator > 1)
-            )  # -0 is no integer
+            )  # -0 is not an integer
             fits = len(fraction) <= scale or Fraction(digits) == abs(value)
             if inside and fits and all((value / n).denominator != 1 for n in gaps) and low <= value <= high:
                 return True
@@ -194,7 +194,7 @@ def test_masks_and_derivatives_agree(numbers: Numbers) -> None:
 
 
 def test_identities_are_those_of_the_language() -> None:
-    """The same numbers have one identity in every arena, other numbers another."""
+    """Equal sets of numbers have one identity in every arena, different sets have different ones."""
 
     def identity(numbers: Numbers, text: bytes = b"") -> object:
         program, _ = lowered(numbers, NumberSpelling(exponents=False), True)

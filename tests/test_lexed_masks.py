@@ -1,4 +1,4 @@
-"""Masks of lexed grammars, alone and within other constraints: each token's bit is what accepting it says."""
+"""Masks of lexed grammars, alone and inside other constraints: each bit says whether the token is accepted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def constraints() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", list(constraints()))
 def test_masks_say_what_can_be_accepted(name: str) -> None:
-    vocabulary = plain([*PIECES, b"if", b"a+b"])  # two are spelled alike
+    vocabulary = plain([*PIECES, b"if", b"a+b"])  # two have the same text
     guide = gr.compile(constraints()[name], vocabulary, cache=False)
     for seed in range(25):
         rng = random.Random(seed)

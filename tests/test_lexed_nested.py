@@ -1,4 +1,4 @@
-"""Languages within a Lark grammar, lazy rules, special tokens after texts: against the slow lexer, and walked."""
+"""Languages inside a Lark grammar, lazy rules, special tokens after texts: against the slow lexer, and by walks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def texts(alphabet: str, most: int) -> list[str]:
     return ["".join(p) for n in range(most + 1) for p in itertools.product(alphabet, repeat=n)]
 
 
-# -- tables: what is in and what is not -------------------------------------------------------------------------------
+# -- tables: accepted and rejected texts ------------------------------------------------------------------------------
 CASES: dict[str, tuple[Any, list[str], list[str]]] = {
     "a Lark grammar": (lambda: lark("start: @s", s=lark("start: /b+/ /Q/?")), ["b", "bbQ"], ["", "Q", "bQQ"]),
     "what is ignored within is not ignored outside": (
@@ -202,7 +202,7 @@ def test_random_grammars_against_the_slow_lexer(depth: int) -> None:
 
 
 def ends(core: Any, state: int) -> bool:
-    """Whether a text leads from a state to an end; true, too, where it is too far to say."""
+    """Returns whether some text leads from a state to an end; also true if it is too far to decide."""
     seen, queue = {state}, [state]
     for here in queue:
         if core.is_nullable(here):
@@ -221,7 +221,7 @@ def ends(core: Any, state: int) -> bool:
 def test_every_state_has_an_end(depth: int) -> None:
     for seed, constraint in random_grammars(60, depth):
         core = constraint.program().core
-        if not ends(core, core.root):  # as /a+/ "a"
+        if not ends(core, core.root):  # such as /a+/ "a"
             assert not any(holds(constraint, text) for text in texts("ab(", 4)), seed
             continue
         queue: list[tuple[int, bytes]] = [(core.root, b"")]
@@ -246,7 +246,7 @@ def test_masks_of_random_grammars(depth: int) -> None:
 
 
 def walk(constraint: Any, vocabulary: gr.Vocabulary, seed: int, steps: int = 10) -> None:
-    """Masks against what is accepted, on texts at random; and forks and taking back change nothing."""
+    """Compares masks with accepted tokens on random texts; forks and rollbacks change nothing."""
     try:
         guide = gr.compile(constraint, vocabulary, cache=False)
     except gr.CompileError as error:
@@ -282,7 +282,7 @@ def test_masks_where_what_is_behind_may_go_on_like_a_lexeme(text: str, behind: s
         walk(lark("start: @s @t", s=lark(text), t=gr.regex(behind)), vocabulary, seed)
 
 
-# -- others than Lark within, special tokens --------------------------------------------------------------------------
+# -- nested constraints other than Lark, special tokens ---------------------------------------------------------------
 JSON = [b'{"', b'":', b'"', b'a"', b"a", b"t", b'{"t": 1', b"}", b'"}', b"1}", b", ", b',"', b"1", b"2", b"{", b"}}",
         b'1, "', b":", b" ", b"[", b"]", b"}]", b"<", b">", b"<{", b"}>", b"x", b"xx", b"x{", b"}x", b"n"]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What could hang, crash or eat memory: hostile patterns, huge inputs, small limits. Each ends, and soon."""
+"""Inputs that could hang, crash or exhaust memory: hostile patterns, huge inputs, small limits. Each ends soon."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORDS = [
     " number",
 ]
 VOCABULARY = plain([bytes([b]) for b in range(128)] + [w.encode() for w in WORDS])
-SOON = 5.0 * float(os.environ.get("GUIDERAIL_SLOWER", "1"))  # seconds of processor time, with room for slow machines
+SOON = 5.0 * float(os.environ.get("GUIDERAIL_SLOWER", "1"))  # seconds of CPU time, with a margin for slow machines
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def soon() -> Iterator[None]:
 
 
 def generate(guide: gr.Guide, steps: int = 40, seed: int = 1) -> str:
-    """A random walk along the masks."""
+    """Returns a random walk along the masks."""
     rng = random.Random(seed)
     matcher, text = guide.matcher(), b""
     for _ in range(steps):
@@ -95,7 +95,7 @@ def test_hostile_patterns(pattern: str, good: str, bad: str) -> None:
 
 
 def test_a_deterministic_automaton_would_explode() -> None:
-    """[01]*1[01]{20} has two million deterministic states; a text meets a few of them."""
+    """[01]*1[01]{20} has two million deterministic states; a text visits a few of them."""
     constraint = gr.regex("[01]*1[01]{20}")
     rng = random.Random(1)
     text = "".join(rng.choice("01") for _ in range(60))
@@ -130,7 +130,7 @@ def test_counters_take_little_memory(pattern: str) -> None:
     ids=["groups", "loops", "looks", "brackets", "alternatives", "optionals", "sequence"],
 )
 def test_deep_and_long_patterns_end(make: Callable[[], gr.Constraint]) -> None:
-    """They compile, or an error says why not: never a crash."""
+    """They compile, or an error gives the reason; they never crash."""
     try:
         constraint = make()
         generate(gr.compile(constraint, VOCABULARY, cache=False), 5)

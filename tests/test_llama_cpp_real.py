@@ -1,4 +1,4 @@
-"""llama-cpp-python itself, where it is installed: logits processor and model adapter on the embedded weights."""
+"""llama-cpp-python itself, if installed: logits processor and model adapter on the embedded weights."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_schema_sampled_and_streamed(llama: object) -> None:
 
 
 def test_drafts_that_are_rejected_leave_nothing_behind(llama: object) -> None:
-    """Prompt lookup: the library reads drafts, asks for masks behind each of them and goes back."""
+    """Prompt lookup: the library reads drafts, requests masks after each of them, and rolls back."""
     from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
     from guiderail.integrations.llama_cpp import logits_processor

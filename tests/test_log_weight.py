@@ -19,7 +19,7 @@ PADDING = 3
 
 
 def encode(text):
-    """The longest token that fits, again and again."""
+    """Encodes greedily with the longest token."""
     found = []
     while text:
         token = max(
@@ -73,7 +73,7 @@ class Toy:
 
     def score(self, row):
         scores = np.random.default_rng([len(row), *row]).normal(size=self.logits_size).astype(np.float32)
-        scores[VOCABULARY.size :] = 50  # columns of no token
+        scores[VOCABULARY.size :] = 50  # columns without a token
         return scores
 
     def encode(self, prompt, *, chat, system=None):
@@ -105,7 +105,7 @@ def allowed(matcher):
 
 
 def expected(model, prompt, constraint, result, temperature=1.0, penalties=(0.0, 0.0, 1.0), jump=False):
-    """The definition, step by step; a token that jumps forward weighs its own probability."""
+    """The definition, step by step; a forced token weighs its own probability."""
     matcher = gr.compile(constraint, VOCABULARY).matcher()
     tokens, total = [], 0.0
     ahead = []
@@ -144,7 +144,7 @@ def test_the_weight_is_what_the_masks_left(kind, options, pass_tokens):
         for prompt, got in zip(
             prompts, generations(model, prompts, constraint, max_tokens=12, jump_forward=jump, **options), strict=True
         ):
-            if got.log_weight is None:  # several forced tokens at once, of a session that does not tell
+            if got.log_weight is None:  # several forced tokens at once, in a session that does not report them
                 assert jump and kind is Session and got.forced_tokens
                 continue
             penalties = tuple(
@@ -164,7 +164,7 @@ def test_the_weight_is_what_the_masks_left(kind, options, pass_tokens):
 
 
 def of_texts(model, prompt, constraint, most):
-    """The probability of each token sequence of a constraint that ends within ``most`` tokens, by the model alone."""
+    """Returns the token sequences of a constraint within ``most`` tokens, with the model's own probabilities."""
     found = {}
 
     def walk(matcher, tokens, chance):

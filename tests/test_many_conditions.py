@@ -1,7 +1,7 @@
-"""Intersections of many conditions on characters beyond ASCII, which are read by whole characters.
+"""Intersections of many conditions on non-ASCII characters, which are read by whole characters.
 
-The mask of each place is held against ``validate`` of each token, and against what Python's ``re`` says of all short
-texts. The vocabularies have tokens that end inside characters.
+The mask of each place is compared with ``validate`` of each token, and with Python's ``re`` on all short texts. The
+vocabularies have tokens that end inside characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 import guiderail as gr
 from mask_walks import Walk, check_walk
 
-# Searched for in the text; with ! it must not be found.
+# The text must contain a match; with !, it must not.
 CONDITIONS = {
     "contexts": ["[éÿ€]", "!^b", "!b$", "!aa", "!é[₭€]", "!€(?![ab])", "!😀😀", "!^.?.?qq", "!ÿ[^ÿa]?ÿ", "!₭.*₭"],
     "pairs": ["!ab", "!bé", "!éÿ", "!ÿ€", "!€₭", "!₭😀", "!😀😁", "!😁q", "!qa", ".", "[^q]"],

@@ -1,4 +1,4 @@
-"""What heads contribute to masks is kept with the vocabulary: constraints met one after another must not mix it up."""
+"""The vocabulary caches prefix summaries of masks: constraints in sequence must not confuse them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to a mask, alone, gives the masks of the walk: on small random vocabularies, and on a real one."""
+"""Every mask strategy alone gives the masks of the walk, on small random vocabularies and on a real one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from core_support import PROPERTY, mask_of, plain
 from guiderail import _core
 
 NAMES = [row["name"] for row in _core.mask_strategies()]
-# What a strategy works on is made by another one.
+# Strategies whose input another one makes.
 NEEDS = {"character-index": ["self-loops", "class-loops", "free-loops"]}
 LARGE_ONLY = {"character-index"}  # vocabularies
 STEPS = 6
-WALK_WORK = 20_000_000  # the walk alone takes more steps than all strategies together
+WALK_WORK = 20_000_000  # the walk alone takes more steps than with all strategies
 
 Case = tuple[gr.Constraint, gr.Vocabulary]
 
@@ -53,7 +53,7 @@ def made() -> dict[str, int]:
 
 
 def walked(constraint: gr.Constraint, vocabulary: gr.Vocabulary, tokens: Sequence[int]) -> list[np.ndarray]:
-    """The masks along some tokens, by a guide that knows nothing yet."""
+    """Returns the masks along some tokens, from a new guide."""
     vocabulary.core.clear_cache()
     matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0, max_step_work=WALK_WORK).matcher()
     found = [mask_of(matcher)]
@@ -64,7 +64,7 @@ def walked(constraint: gr.Constraint, vocabulary: gr.Vocabulary, tokens: Sequenc
 
 
 def path(constraint: gr.Constraint, vocabulary: gr.Vocabulary, rng: random.Random, steps: int = STEPS) -> list[int]:
-    """Tokens that the walk allows, the longer ones rather."""
+    """Returns tokens that the walk allows, with a preference for long ones."""
     vocabulary.core.clear_cache()
     matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0, max_step_work=WALK_WORK).matcher()
     tokens: list[int] = []
@@ -103,7 +103,7 @@ def counted(seed: int) -> Case:
 
 
 def pieces(rng: random.Random, texts: Sequence[bytes]) -> gr.Vocabulary:
-    """All bytes, and parts of these texts and of two in a row."""
+    """A vocabulary of all bytes, and of parts of these texts and of adjacent pairs."""
     tokens = {bytes([b]) for b in range(256)}
     for _ in range(rng.choice([10, 40, 160])):
         text = b"".join(rng.choice(texts) for _ in range(rng.randint(1, 2)))
@@ -158,7 +158,7 @@ def lexed(seed: int) -> Case:
 
 
 def large(seed: int) -> Case:
-    """So many tokens that subtrees and classes have masks of their own."""
+    """A vocabulary large enough for subtrees and classes to have their own masks."""
     rng = random.Random(f"large {seed}")
     letters = "abcdefghijklmnopqrstuvwxyzABC0123 .é"
     tokens = {bytes([b]) for b in range(256)}
@@ -189,7 +189,7 @@ def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]
 
 
 def test_each_alone_gives_the_walks_masks() -> None:
-    """And each is reached by the generators."""
+    """The generators reach each strategy."""
     before = made()
     for number, schema in enumerate(STRINGS):
         rng = random.Random(number)
@@ -256,7 +256,7 @@ def test_counters_tell_what_was_kept() -> None:
         mask_of(matcher)
         assert matcher.accept_token(token)
     mask_of(matcher)
-    guide.core.program.memory_parts()  # counts them
+    guide.core.program.memory_parts()  # counts its parts
     rows = {row["name"]: row for row in _core.mask_strategies()}
     assert all(row["on"] and row["tried"] >= row["made"] for row in rows.values())
     assert rows["keys-as-strings"]["bytes"] > 0

@@ -12,7 +12,7 @@ from mask_walks import Walk, check, check_walk, searches
 
 SEEDS = 240
 
-# What a token may leave unfinished, where no character of the class that is counted may follow.
+# What a token may leave unfinished where no counted character may follow.
 STRINGS = [
     {"maxLength": 2, "pattern": "[\u1200-\u137f]$"},
     {"maxLength": 3, "pattern": "[a-z]*[\u4e00-\u9fff]$"},
@@ -69,7 +69,7 @@ def test_what_is_counted_may_begin_what_follows(after: str) -> None:
 
 
 def test_tokens_that_leave_a_class_inside_their_last_character() -> None:
-    """Further than any token that is made of the class alone."""
+    """Further than any token of the class's characters alone."""
     vocabulary = plain([b"a", b"\xc3", b"\xa9", b"\xaa", "aaaaé".encode(), "aaaaê".encode()])
     guide = gr.compile(gr.regex("[^é]{0,9}") & gr.regex("(a|[b-zê])*"), vocabulary, cache=False)
     matcher = guide.matcher()

@@ -1,5 +1,5 @@
-"""Masks on small random vocabularies: a bit is 1 if and only if the token is accepted, and that if and only if a text
-of the constraint begins so. The texts are enumerated, and told right from wrong, by Python alone."""
+"""Masks on small random vocabularies: a bit is 1 if and only if the token is accepted, which holds if and only if the
+constraint has a text with this prefix. Python alone enumerates and judges the texts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_bit_is_set_if_and_only_if_a_text_begins_so(case: Case, vocabulary: gr
 @settings(PROPERTY, max_examples=300)
 @given(cases())
 def test_matches_says_what_python_says(case: Case) -> None:
-    """Without any bound on the length, and without a vocabulary."""
+    """Without a bound on the length, and without a vocabulary."""
     rng = random.Random(repr(case))
     for _ in range(60):
         text = "".join(rng.choice(ALPHABET) for _ in range(rng.randrange(7)))
@@ -104,7 +104,7 @@ def unbounded_patterns() -> st.SearchStrategy[str]:
 class Positions:
     """A pattern as a non-deterministic automaton over characters, every repetition unrolled (Thompson 1968).
 
-    No state of it is dead, so a text begins a match if and only if it leads to some state.
+    It has no dead states, so a text is a prefix of a match if and only if it leads to some state.
     """
 
     LARGEST = 6000
@@ -184,7 +184,7 @@ class Positions:
             text, cut = data[: error.start].decode(), data[error.start :]
         if not cut:
             return bool(self.read(text))
-        # é and ₭ are others of the characters that the cut tokens begin
+        # the cut tokens may also become é and ₭
         return any(c.encode().startswith(cut) and bool(self.read(text + c)) for c in ALPHABET + "é₭")
 
 
@@ -245,7 +245,7 @@ def test_masks_of_counted_and_unbounded_patterns(pattern: str, seed: int) -> Non
 
 
 def test_states_that_share_masks_between_counters_stay_apart() -> None:
-    """The masks of (ab){n,m} after k turns differ only near the bounds: all of them, one guide, any order."""
+    """The masks of (ab){n,m} after k iterations differ only near the bounds: all of them, one guide, any order."""
     guide = gr.compile(gr.regex("(?:ab){3,40}"), LONG, cache=False)
     order = list(range(41))
     random.Random(5).shuffle(order)
@@ -302,7 +302,7 @@ def test_bytes_that_are_no_text_are_never_allowed() -> None:
         (b"\xe0", range(0xA0, 0xC0)),  # no overlong forms
         (b"\xed", range(0x80, 0xA0)),  # no surrogates
         (b"\xf0", range(0x90, 0xC0)),
-        (b"\xf4", range(0x80, 0x90)),  # nothing beyond U+10FFFF
+        (b"\xf4", range(0x80, 0x90)),  # none above U+10FFFF
         (b"\xf1\x80", range(0x80, 0xC0)),
     ]:
         matcher.reset()
@@ -313,7 +313,7 @@ def test_bytes_that_are_no_text_are_never_allowed() -> None:
 
 
 def test_masks_of_one_vocabulary_do_not_depend_on_what_came_before() -> None:
-    """Masks are shared between constraints through the vocabulary: a fresh one gives the same."""
+    """Constraints share masks through the vocabulary: a fresh vocabulary gives the same masks."""
     patterns = ["[ab]{2,9}z", "[ab]{2,8}z", "(?:ab){3,8}", "(?:ab){3,9}", ".*b", ".*ÿ", "[^a]*b", "(?=.*b).{3,9}"]
     shared = plain(LONG_TOKENS)
     for pattern in patterns * 2:
@@ -339,7 +339,7 @@ def test_a_program_serves_one_vocabulary() -> None:
 
 
 def test_tokens_that_leave_a_loop_beyond_its_longest_token() -> None:
-    """No token is made of the loop's characters alone, but one reads some of them on its way out."""
+    """No token consists of the loop's characters alone, but one begins with some of them."""
     constraint = (gr.text_until("a") + gr.literal("a").repeat()).limited_to(4)
     for tokens in ([b"a", b"ba"], [b"a", b"bbba"], [b"a", b"b", b"bba"], [b"a", b"bbbba"]):
         vocabulary = gr.Vocabulary(tokens, stop_token_ids=[])

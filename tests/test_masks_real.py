@@ -1,4 +1,4 @@
-"""Masks over real vocabularies, token by token: a byte-level one (Llama 3) and one of SentencePiece (Mistral)."""
+"""Masks over real vocabularies, token by token: a byte-level one (Llama 3) and a SentencePiece one (Mistral)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, words
 
-# Patterns that take every way through the mask builder: classes, counts, self-loops, look-arounds, choices.
+# Patterns that reach every part of the mask builder: classes, counts, self-loops, look-arounds, choices.
 PATTERNS = [
     r"\d{4}-\d{2}-\d{2}",
     r".*foo",
@@ -67,7 +67,7 @@ def test_every_token_by_its_own_derivative(
     texts = request.getfixturevalue("token_texts")(name)
     guide = gr.compile(constraint, vocabulary, cache=False)
     matcher = guide.matcher()
-    # derivatives of a program of its own: nothing that the guide remembers can hide a mistake
+    # derivatives of a separate program: no cache of the guide can hide a mistake
     program = constraint.program().core
     rng = random.Random(repr(constraint))
     read = b""
@@ -97,7 +97,7 @@ def test_every_token_by_its_own_derivative(
 
 @pytest.fixture(scope="module")
 def token_texts(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
-    """The tokens that are text, by their first byte."""
+    """Returns the text tokens by their first byte."""
     known: dict[str, dict[int, list[tuple[int, bytes]]]] = {}
 
     def of(name: str) -> dict[int, list[tuple[int, bytes]]]:

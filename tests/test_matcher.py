@@ -1,4 +1,4 @@
-"""Matchers: rollback is replay, forks are independent, refused calls change nothing, bad input is an error."""
+"""Matchers: rollback equals replay, forks are independent, failed calls change nothing, bad input is an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GUIDES = [gr.compile(c, VOCABULARY, cache=False) for c in CONSTRAINTS]
 @settings(PROPERTY, max_examples=150)
 @given(st.integers(0, len(GUIDES) - 1), st.randoms(use_true_random=False))
 def test_any_history_equals_its_replay(which: int, rng: random.Random) -> None:
-    """Accepts, strings, refusals, rollbacks, resets and forks, against a list of what should have been read."""
+    """Accepts, strings, rejections, rollbacks, resets and forks, against a list of what must have been read."""
     guide = GUIDES[which]
     matcher = guide.matcher()
     steps: list[int | str] = []
@@ -73,7 +73,7 @@ def test_any_history_equals_its_replay(which: int, rng: random.Random) -> None:
         elif action < 0.93:
             matcher.reset()
             steps = []
-        else:  # the fork goes its own way; the other stays
+        else:  # the fork continues; the other stays
             twin = matcher.fork()
             matcher.reset()
             matcher = twin
@@ -362,7 +362,7 @@ def test_a_bad_batch_breaks_nothing() -> None:
 
 # -- special tokens ---------------------------------------------------------------------------------
 def test_a_special_token_named_twice() -> None:
-    """By its text and by its id it is one token."""
+    """Its text and its id name one token."""
     constraint = gr.special_token("<think>") + "a" + gr.special_token(22, "<call>") + gr.special_token("<think>", 22)
     matcher = gr.compile(constraint, VOCABULARY).matcher()
     for allowed, token in (([22], 22), ([0, 18], 0), ([21, 22], 22), ([22], 22)):
@@ -417,11 +417,11 @@ def test_special_tokens_among_text() -> None:
         (gr.literal("hello"), "hello", ""),
         (gr.choice(["abcX", "abdY"]), "", "ab"),
         (gr.choice(["ÿ€x", "ÿ😀y"]), "", "ÿ"),
-        (gr.choice(["éa", "êa"]), "", ""),  # one byte is forced, but no character
+        (gr.choice(["éa", "êa"]), "", ""),  # one byte is forced, but not a character
         (gr.regex("a?bc"), "", ""),
         (gr.regex("a?bc"), "a", "bc"),
         (gr.literal("ab").optional() + "c", "", ""),
-        (gr.literal("ab").optional(), "", ""),  # the text may stop here
+        (gr.literal("ab").optional(), "", ""),  # the text may end here
         (gr.regex("x{3}y*"), "", "xxx"),
         (gr.regex("(?=x)[a-z]{2}"), "", "x"),
         (gr.regex("[xy]z") & ~gr.literal("xz"), "", "yz"),
@@ -465,7 +465,7 @@ FORCED_PARTS = [
 
 @pytest.mark.parametrize("name", ["llama3", "mistral", "deepseek"])
 def test_forced_tokens_are_what_the_tokenizer_writes(name: str, request: pytest.FixtureRequest) -> None:
-    """They can be accepted, and every finished text, encoded whole, begins with what was forced."""
+    """They can be accepted, and the encoding of every finished text begins with them."""
     vocabulary = request.getfixturevalue(name)
     assert vocabulary.can_encode
     rng = random.Random(11)
@@ -505,7 +505,7 @@ def test_forced_tokens_are_what_the_tokenizer_writes(name: str, request: pytest.
 
 @pytest.mark.parametrize("name", ["llama3", "mistral", "deepseek"])
 def test_forced_tokens_after_a_long_text(name: str, request: pytest.FixtureRequest) -> None:
-    """Spelled as in the whole text, also where its beginning was spelled in another way."""
+    """Spelled as in the whole text, even if its beginning was spelled differently."""
     vocabulary = request.getfixturevalue(name)
     text, rest = (
         "The report says, in many words, that rain is to be expected. Größe 5! " * 8 + "So",
@@ -527,7 +527,7 @@ def test_forced_tokens_after_a_long_text(name: str, request: pytest.FixtureReque
 
 
 def test_nothing_is_forced_where_the_tokenizer_would_read_a_special_token() -> None:
-    """A continuation that it does not spell as text leaves open how the forced text before it is spelled."""
+    """If it does not spell a continuation as text, the spelling of the forced text before it is undecided."""
     tokens = [b"\n", *(bytes([code]) for code in range(32, 127)), b"</s>", b"<|end|>"]
     ids = {token: i for i, token in enumerate(tokens)}
     calls: list[str] = []

@@ -1,4 +1,4 @@
-"""What guides and their vocabulary report is what the heap and the pages of the core grew by."""
+"""Guides and their vocabulary report exactly the growth of the core's heap and pages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_reported_is_what_was_taken(vocabulary: gr.Vocabulary) -> None:
     constraints = [gr.json_schema(schema) for schema in schemas]
     constraints += [gr.json_schema(schema, property_order="declared") for schema in schemas]
     constraints += [gr.grammar(GRAMMAR, "lark"), gr.regex(r"(?=.*1)(?!.*zz)(?:[a-z]{1,4}[0-9 ]{2,9}){3,40}")]
-    warm = [gr.compile(c, vocabulary, cache=False) for c in constraints]  # what Python keeps of them
+    warm = [gr.compile(c, vocabulary, cache=False) for c in constraints]  # warms Python's own caches
     for guide in warm:
         write_texts(guide, 2, rng)
     del warm, guide
@@ -81,7 +81,7 @@ def test_what_is_reported_is_what_was_taken(vocabulary: gr.Vocabulary) -> None:
     assert grown > 5 << 20
     assert 0.9 * grown < told < 1.1 * grown, (told, grown)
     parts = [sum(g.core.program.memory_parts().values()) for g in guides]
-    for guide, sum_of_parts in zip(guides, parts, strict=True):  # noted now and then while it grows
+    for guide, sum_of_parts in zip(guides, parts, strict=True):  # updated only now and then while it grows
         assert 0.8 * sum_of_parts < guide.memory_size_bytes() < 1.1 * sum_of_parts + 20_000
     del guides, guide
     gc.collect()
@@ -99,14 +99,14 @@ def test_masks_that_guides_share_are_counted_once(vocabulary: gr.Vocabulary) -> 
     second = gr.compile(constraint, vocabulary, cache=False)
     write_texts(second, 5, np.random.default_rng(5))
     assert vocabulary.core.memory_size_bytes() - before < 20_000
-    vocabulary.core.clear_cache()  # the guides still hold them
+    vocabulary.core.clear_cache()  # the guides still own them
     held = vocabulary.core.memory_size_bytes()
     del first, second
     assert vocabulary.core.memory_size_bytes() <= held
 
 
 def alone(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs a test in a process of its own: what other tests left in this one is not what it measures."""
+    """Runs a test in its own process, so that it does not measure what other tests left behind."""
 
     @functools.wraps(test)
     def call(*args: object, **kwargs: object) -> None:

@@ -1,4 +1,4 @@
-"""Models: the embedded one for real, a transformers one with random weights, and what they refuse."""
+"""Models: the real embedded one, a transformers one with random weights, and their errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_rows_that_are_not_asked_read_all_the_same(embedded):
 @needs_demo
 def test_the_logits_of_earlier_tokens(embedded):
     prompt = embedded.encode("one two three four five six seven " * 5, chat=False)
-    counts = [len(prompt), 0, 3]  # more than a decode call tells
+    counts = [len(prompt), 0, 3]  # more than a decode call returns
     with embedded.new_session(3, 64) as session, embedded.new_session(1, 64) as alone:
         told = session.feed_each([prompt, prompt[:4], prompt[:5]], counts)
         assert [len(one) for one in told] == counts
@@ -139,7 +139,7 @@ def test_a_prompt_longer_than_one_decode_call(embedded, monkeypatch):
     assert len(prompt) > 2 * 16
     with embedded.new_session(1, len(prompt)) as session:
         in_parts = session.feed([prompt])
-        # 4-bit weights and sums in another order: equal as distributions, not as numbers
+        # 4-bit weights and another order of summation: equal as distributions, not as numbers
         assert np.abs(probabilities(in_parts[0]) - probabilities(at_once[0])).sum() < 0.1
 
 
@@ -317,7 +317,7 @@ def tiny(kind: str):
 
 
 class Letters:
-    """The part of a tokenizer that encode uses."""
+    """The parts of a tokenizer that encode uses."""
 
     chat_template = None
 

@@ -1,4 +1,4 @@
-"""The adapter for llama-cpp-python, on a stand-in with the names of its interface that the adapter uses."""
+"""The adapter for llama-cpp-python, on a stand-in with the part of its interface that the adapter uses."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ Llama.__module__ = "llama_cpp.llama"
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
     def render(messages):
-        said = "".join(m["content"] for m in messages)
-        return types.SimpleNamespace(prompt=f"<s>{said}</s>")
+        text = "".join(m["content"] for m in messages)
+        return types.SimpleNamespace(prompt=f"<s>{text}</s>")
 
     package = types.ModuleType("llama_cpp")
     package.llama_get_logits_ith = lambda ctx, i: ctypes.cast(ctx.buffer, ctypes.POINTER(ctypes.c_float))
@@ -82,7 +82,7 @@ def library(monkeypatch):
 def make(**options) -> LlamaCppModel:
     model = load_model(Llama(**options))
     assert isinstance(model, LlamaCppModel) and model.name == "stand-in"
-    model.vocabulary = VOCABULARY  # the stand-in has no file to read it from
+    model.vocabulary = VOCABULARY  # the stand-in has no model file
     return model
 
 

@@ -86,7 +86,7 @@ SCHEMAS: list[Any] = [
 
 
 def python_value(text: str) -> Any:
-    """By ``ast``, calls as dicts."""
+    """Evaluates with ``ast``; calls become dicts."""
 
     def value(node: ast.expr) -> Any:
         if isinstance(node, ast.Call):
@@ -104,7 +104,7 @@ READERS = {"yaml": yaml.safe_load, "python": python_value}
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality that tells True from 1 and knows NaN."""
+    """Equality that distinguishes True from 1, and in which NaN equals NaN."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -135,7 +135,7 @@ def test_schemas_are_kept(schema: Any, notation: str) -> None:
         text = random_text(written, rng, steps)
         value = READERS[notation](text)
         assert same(value, plain(parse(text, notation))), text
-        assert "inf" in repr(value) or meant.accepts(value), text  # 1e999 is a number of JSON, and no float
+        assert "inf" in repr(value) or meant.accepts(value), text  # 1e999 is a JSON number, but not a float
 
 
 SCALARS: list[Any] = [
@@ -205,7 +205,7 @@ def test_values_can_be_written(value: Any) -> None:
     text = as_yaml(value)
     try:
         if not same(yaml.safe_load(text), value):
-            return  # a whole float, or a character that has to be escaped
+            return  # an integral float, or a character that must be escaped
     except yaml.YAMLError:
         return
     assert ANYTHING["yaml"].matches(text), text

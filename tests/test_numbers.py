@@ -28,14 +28,14 @@ JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 NORMALISED = re.compile(r"-?([1-9](\.[0-9]+)?|0(\.0+)?)[eE][+-]?[0-9]+")
-# What scientific notation is sure to take under a divisor.
+# Values that scientific notation certainly accepts with a divisor.
 TIDY = re.compile(r"-?([1-9](\.([0-9]*[1-9]|0))?|0(\.0+)?)[eE][+-]?[0-9]+")
 between = Numbers.between
 
 
 @lru_cache(maxsize=1)
 def short_texts() -> list[tuple[str, Fraction]]:
-    """All JSON numbers up to a length over the alphabet, with their values."""
+    """Returns all JSON numbers over the alphabet up to a length, with their values."""
     start = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]*)?)?")
     found, level = [], [""]
     for _ in range(LONGEST):
@@ -46,7 +46,7 @@ def short_texts() -> list[tuple[str, Fraction]]:
 
 
 class Texts:
-    """The expression of a set, run without a vocabulary."""
+    """Runs the expression of a set without a vocabulary."""
 
     def __init__(self, numbers: Numbers, spelling: NumberSpelling | None = None) -> None:
         builder = _core.Builder()
@@ -58,7 +58,7 @@ class Texts:
 
 
 def must_be_spelled(text: str, value: Fraction, numbers: Numbers, any_integers: bool) -> bool:
-    """Whether the documentation promises this text of a member."""
+    """Returns whether the documentation promises this text for a member."""
     for cell in numbers.cells():
         if cell.low is not None and (value < cell.low or (value == cell.low and not cell.low_closed)):
             continue
@@ -147,7 +147,7 @@ def test_texts(numbers: Numbers, any_integers: bool) -> None:
 @example(Numbers.ALL, 1, 0)
 @example(~Numbers.value(0), 2, 1)
 def test_caps_are_exact(numbers: Numbers, whole: int, fraction: int) -> None:
-    """Caps take away the texts that are too long and no others."""
+    """Caps remove the texts that are too long, and no others."""
     free = Texts(numbers)
     capped = Texts(numbers, NumberSpelling(max_integer_digits=whole, max_fraction_digits=fraction))
     alone = {c.low for c in numbers.cells() if c.low == c.high is not None}
@@ -212,7 +212,7 @@ FLOATS = st.one_of(
 @PROPERTY
 @given(st.one_of(FLOATS, st.integers(-(10**25), 10**25)), FLOATS, st.booleans(), st.integers(-2, 2))
 def test_floats_beside_bounds(bound: float, value: float, exclusive: bool, near: int) -> None:
-    """Every float and the neighbours of the bound itself, as json.dumps writes them."""
+    """Every float, and the neighbours of the bound itself, as json.dumps writes them."""
     numbers = between(None, bound) if exclusive else between(bound)
     texts, negated = Texts(numbers), Texts(~numbers)
     neighbour = float(bound)
@@ -249,7 +249,7 @@ def test_integers_in_ranges_with_divisors(step: int, value: int, low: int, width
 @PROPERTY
 @given(st.sampled_from(["1e-8", "0.01", "1e-4", "0.07", "2.5", "1.5e-5"]), FLOATS, st.integers(-(10**15), 10**15))
 def test_multiples(step: str, value: float, k: int) -> None:
-    """Members whose text json.dumps writes plainly, or with more decimals than it does plainly."""
+    """Members that json.dumps writes without an exponent, or with more decimals than that."""
     numbers = between(multiple_of=Decimal(step))
     texts = Texts(numbers)
     for v in (value, float(k * Decimal(step)), k):
@@ -366,7 +366,7 @@ def test_many_digits_without_recursion() -> None:
 
 
 def test_states_stay_few() -> None:
-    """Expressions after each text of a sample: what a generation can meet."""
+    """The expressions after each sample text: those that a generation can reach."""
 
     def states(numbers: Numbers) -> int:
         builder = _core.Builder()
@@ -468,7 +468,7 @@ def test_a_plan_can_be_played_again_and_by_many_threads_at_once() -> None:
 
 
 def assert_masks_agree(numbers: Numbers, tokens: list[bytes]) -> None:
-    """Along a walk of twelve tokens, each mask allows the tokens that have a derivative."""
+    """Along a walk of twelve tokens, each mask allows exactly the tokens with a derivative."""
     vocabulary = plain(tokens)
     builder = _core.Builder()
     program = builder.finish(lower_numbers(numbers, builder))
@@ -489,7 +489,7 @@ def assert_masks_agree(numbers: Numbers, tokens: list[bytes]) -> None:
 
 
 def test_masks_and_derivatives_agree() -> None:
-    """Under a vocabulary, through states that are rules."""
+    """With a vocabulary, through states that are rules."""
     tokens = [bytes([b]) for b in b"0123456789-+.eE"] + [b"%02d" % n for n in range(100)]
     tokens += [b"%03d" % n for n in range(0, 1000, 7)] + [b".0", b".5", b"e-", b"1.", b"-1", b"0.", b"00e1"]
     for numbers in [

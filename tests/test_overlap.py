@@ -1,4 +1,4 @@
-"""Masks that are filled while the model computes: the same texts, the same errors, and really meanwhile."""
+"""Masks that are filled while the model computes: the same texts, the same errors, and real overlap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AtLast:
 
 
 class Watched(_core.Filling):
-    """Notes what it is asked to fill, and whether it was waited for."""
+    """Records the requested rows, and whether it was waited for."""
 
     made: list[Watched] = []  # noqa: RUF012
 
@@ -53,7 +53,7 @@ class Watched(_core.Filling):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Every step's masks are filled while the model computes; all of these fillings."""
+    """Fills the masks of every step while the model computes; collects these fillings."""
     monkeypatch.setattr(Watched, "made", [])
     monkeypatch.setattr(_core, "Filling", Watched)
     overlap(monkeypatch, True)
@@ -65,7 +65,7 @@ def overlap(monkeypatch, always: bool) -> None:
 
 
 def fresh(patterns):
-    """Guides that know no mask, over a vocabulary that knows none."""
+    """Guides without cached masks, over a vocabulary without any."""
     vocabulary = gr.Vocabulary(TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS))
     model = Toy()
     model.vocabulary = vocabulary
@@ -91,20 +91,20 @@ def test_overlap_changes_nothing(jump, on_incomplete, temperature, monkeypatch):
             if always is not None:
                 overlap(patch, always)
             model, guides = fresh(PATTERNS)
-            for _ in range(2):  # without any mask, then with all that are needed
+            for _ in range(2):  # first without cached masks, then with all of them
                 model.feeds = []
                 results = generations(model, prompts, guides, **options)
                 seen.append((outcome(results), model.feeds))
             assert model.open == 0
     assert len({len(got.tokens) for got in results}) > 2  # they end at different times
-    assert all(one == seen[0] for one in seen[1:])  # the portions that the model is fed, too
+    assert all(one == seen[0] for one in seen[1:])  # including the portions that the model gets
 
 
 def test_rows_that_have_ended_or_are_forced_get_no_mask(watched):
     model, guides = fresh(["(a|b){1,2}", "hello|€{3}", "[ab]{9}", "hel"])
     results = generations(model, ["x"] * 4, guides, max_tokens=20)
     assert all(got.matched for got in results) and len(watched) > 2
-    assert set(watched[0].rows) == {0, 1, 2}  # nothing but one text is allowed in the last
+    assert set(watched[0].rows) == {0, 1, 2}  # the last row allows only one text
     assert watched[-1].rows == [2]
     for filling in watched:
         assert filling.waited and len(filling.rows) == len(filling.matchers)
@@ -120,7 +120,7 @@ class SlowSession(ToySession):
         (filling,) = self.model.fillings[-1:]
         until = time.monotonic() + 20
         while not filling.done() and time.monotonic() < until:
-            sum(range(1000))  # holds the GIL, as much as a thread of Python can
+            sum(range(1000))  # holds the GIL as long as a Python thread can
         self.model.met.append((filling.done(), filling.waited))
         return super().feed(rows)
 
@@ -163,7 +163,7 @@ def test_a_special_token_that_is_forced_needs_no_model():
     (got,) = generations(model, ["x"], constraint, max_tokens=9)
     assert 4 in got.tokens and got.matched and got.forced_tokens >= 1
     assert sum(len(rows) for feed in model.feeds[1:] for rows in feed) < len(got.tokens)
-    assert all(feed != [[4]] for feed in model.feeds)  # it goes in with the token before it
+    assert all(feed != [[4]] for feed in model.feeds)  # it is fed with the token before it
 
 
 # -- errors ----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ TOO_MUCH = regex("[abc]*a[abc]{6}") & regex("[abc]*b[abc]{4}c.*")
 
 
 def endless():
-    """A batch whose second row's first mask needs more states than it may have."""
+    """A batch in which the first mask of the second row needs more states than allowed."""
     rng = random.Random(2)
     tokens = [b"a", b"b", b"c", *sorted({bytes(rng.choices(b"abc", k=14)) for _ in range(60)}), b""]
     vocabulary = gr.Vocabulary(tokens, stop_token_ids=[len(tokens) - 1], size=len(tokens))
@@ -206,7 +206,7 @@ def test_an_error_of_a_mask_is_the_same_error(watched, monkeypatch):
     assert str(direct.value) == str(caught.value)
     with pytest.raises(LimitError):
         batch.rows[1].matcher.fill_next_token_bitmask(batch.bitmask, 1)  # and again: never a guess
-    batch.rows[0].matcher.fill_next_token_bitmask(batch.bitmask, 0)  # the other row is as good as before
+    batch.rows[0].matcher.fill_next_token_bitmask(batch.bitmask, 0)  # the other row still works
     assert batch.rows[0].matcher.accept_token(0)
 
 

@@ -1,5 +1,5 @@
-"""Arguments between tags, held against `jsonschema`: a set of arguments can be written, in some order, if and only if
-it is valid; or the schema is refused."""
+"""Arguments between tags, against `jsonschema`: a set of arguments can be written, in some order, if and only if it is
+valid; or the schema is rejected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arguments(most: int) -> Iterator[dict[str, Any]]:
 
 
 def readings(style: str, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the text of these arguments may mean: without types in the tags, a number may be a string as well."""
+    """Returns the possible meanings of these arguments' text: without types in the tags, a number may be a string."""
     if "{text}" in FORMS[style] or "{raw}" in FORMS[style] or "{type}" in FORMS[style]:
         yield given
         return
@@ -96,7 +96,7 @@ def test_keywords_of_objects(style: str) -> None:
             assert error.code in ("tool-parameters", "unsatisfiable-schema", "unsatisfiable"), (schema, error)
             continue
         if style == "minimax_m3_xml" and schema.get("additionalProperties", True) is True:
-            continue  # which writes no names but those of the schema
+            continue  # writes only names of the schema
         compared += 1
         for given in arguments(3):
             texts = ("".join(write(style, *one) for one in some) for some in permutations(given.items()))

@@ -16,7 +16,7 @@ from guiderail.support.partial_json import PartialJson
 NOTHING = object()
 
 
-# -- the reference: recursive, quadratic, and written only to be obviously right ---------------------------------
+# -- the reference: recursive, quadratic, and written to be clearly right ----------------------------------------
 def slow(text: str, growing: bool) -> object:
     """The largest sensible value of a prefix of a JSON text; NOTHING if there is none."""
     value, _, _ = slow_value(text, skip(text, 0), growing)
@@ -30,7 +30,7 @@ def skip(text: str, at: int) -> int:
 
 
 def slow_value(text: str, at: int, growing: bool) -> tuple[object, int, bool]:
-    """Value, where it ends, whether it is finished."""
+    """Returns the value, its end, and whether it is finished."""
     if at == len(text):
         return NOTHING, at, False
     if text[at] == '"':
@@ -39,7 +39,7 @@ def slow_value(text: str, at: int, growing: bool) -> tuple[object, int, bool]:
                 return json.loads(text[at : end + 1]), end + 1, True
             except json.JSONDecodeError:
                 continue
-        # unfinished: the longest part that is a string when closed here, and that no continuation can change
+        # unfinished: the longest part that is a valid string if closed here, and that no continuation can change
         if not growing:
             return NOTHING, len(text), False
         for end in range(len(text), at, -1):
@@ -106,7 +106,7 @@ LAYOUTS = st.fixed_dictionaries(
 
 
 def same(a: object, b: object) -> bool:
-    """Equal, with 1, 1.0 and True told apart."""
+    """Equality that distinguishes 1, 1.0 and True."""
     return repr(a) == repr(b)
 
 
@@ -149,7 +149,7 @@ def test_chunks_do_not_matter(value, layout, cuts, growing):
 
 
 def pointers(value: object, at: str = "") -> list[str]:
-    """Of a value and all that is in it; duplicate keys do not occur in json.dumps."""
+    """Yields pointers to a value and all values in it; json.dumps writes no duplicate keys."""
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = [at]
     for key, member in members:
@@ -272,10 +272,10 @@ def test_time_is_linear():
         best = 9.0
         for _ in range(3):
             reader = PartialJson()
-            started = time.process_time()  # not what other processes take
+            started = time.process_time()  # without the time of other processes
             for at in range(0, len(text), 4):
                 reader.feed(text[at : at + 4])
-                if not reader.open_string:  # the one thing that costs, and only as much as the string
+                if not reader.open_string:  # the only expensive part, proportional to the string
                     assert reader.value is not None or not reader.has_value
             best = min(best, time.process_time() - started)
         return best

@@ -1,4 +1,4 @@
-"""Ready patterns: tables of texts, and the standard library as an oracle."""
+"""Ready-made patterns: tables of texts, and the standard library as an oracle."""
 
 from __future__ import annotations
 

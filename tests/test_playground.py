@@ -1,4 +1,4 @@
-"""The playground in a real browser: every example, faults with their places, texts that validate, keys, phones.
+"""The playground in a real browser: every example, faults with their locations, texts that validate, keys, phones.
 
 It needs the folder that ``make playground`` builds.
 """
@@ -21,8 +21,8 @@ from browser import Browser, find_browser
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "build" / "playground"
-NOTHING = {"constraint": "", "text": "not yet"}  # what the page's record says before it has answered
-WAIT = 120  # seconds, on a machine that does other things, too
+NOTHING = {"constraint": "", "text": "not yet"}  # the page's record before the first answer
+WAIT = 120  # seconds, on a busy machine
 
 # fmt: off
 SCHEMAS: list[Any] = [
@@ -77,7 +77,7 @@ def opened(browser: Browser, **how: Any) -> None:
 
 
 def until(browser: Browser, code: str, seconds: float = WAIT) -> Any:
-    """The value of an expression in the page, as soon as it is true there."""
+    """Returns the value of an expression in the page as soon as it is true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = browser.run(code)
@@ -88,13 +88,13 @@ def until(browser: Browser, code: str, seconds: float = WAIT) -> Any:
 
 
 def ask(browser: Browser, question: str, **given: Any) -> Any:
-    """An answer of the engine, which the page's own module asks."""
+    """Queries the engine through the page's own module."""
     code = f"import('./ask.js').then(({{engine}}) => engine.ask({json.dumps(question)}, {json.dumps(given)}))"
     return browser.run(code)
 
 
 def typed(browser: Browser, field: str, text: str) -> None:
-    """Writes into a text field as a paste does; the page hears of it, and what it answered before is forgotten."""
+    """Pastes into a text field; the page gets the event, and earlier answers are dropped."""
     element = f"document.getElementById({json.dumps(field)})"
     browser.run(
         f"document.body.dataset.{'read' if field == 'constraint' else 'looked'} = {NOTHING[field]!r};"

@@ -1,4 +1,4 @@
-"""The playground's stand-in for the core: what the front ends build through it is what they build without it."""
+"""The playground's stand-in for the core: the front ends build the same expressions with it and without it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TABLE: list[tuple[str, Any, dict[str, Any], list[str]]] = [
 
 
 def described(real: Any, kind: str, source: Any, options: dict[str, Any], texts: list[str], link: Any = None) -> Any:
-    """What a constraint comes out as: masks and words, or its error. In either process, with either core."""
+    """Describes a constraint by its masks and explanations, or its error; in either process, with either core."""
     import guiderail as gr
     from guiderail.constraints.program import build_program
     from playground_core import masks
@@ -67,15 +67,15 @@ def described(real: Any, kind: str, source: Any, options: dict[str, Any], texts:
     try:
         made = make(source, **options)
         program: Any = build_program(made)
-        said = [str(made.explain(text)) for text in texts]
+        why = [str(made.explain(text)) for text in texts]
     except gr.GuiderailError as error:
         return {"error": str(error), "code": error.code}
-    return {"masks": masks(real, program if link is None else link.kept[program.handle], texts), "said": said}
+    return {"masks": masks(real, program if link is None else link.kept[program.handle], texts), "why": why}
 
 
 @pytest.fixture(scope="module")
 def through_bytes() -> list[Any]:
-    """The table as the stand-in answers it, in a process of its own."""
+    """The results with the stand-in, in a separate process."""
     lines = "".join(json.dumps(row) + "\n" for row in TABLE)
     command = [sys.executable, str(ROOT / "tests" / "playground_core.py")]
     made = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300)

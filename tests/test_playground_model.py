@@ -1,4 +1,4 @@
-"""The model in the playground: what it writes under schemas validates, and its tokens tell what was removed."""
+"""The model in the playground: its texts under schemas validate, and its tokens show what was removed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def write(page: Browser, prompt: str) -> str:
     page.run("delete document.getElementById('model').dataset.wrote")
     page.run("document.getElementById('write').click()")
     until(page, f"{WRITTEN} !== undefined || /stopped/.test(document.getElementById('model-says').textContent)", 600)
-    said = shown(page, "model-says")
-    assert "stopped" not in said, said
+    status = shown(page, "model-says")
+    assert "stopped" not in status, status
     text = page.run(WRITTEN)
     assert isinstance(text, str)
     return text

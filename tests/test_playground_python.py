@@ -1,4 +1,4 @@
-"""What the playground runs in the browser, run here: answers for the page, places in a schema, collections of rpds."""
+"""The playground's Python code, run here: answers for the page, locations in a schema, the collections of rpds."""
 
 from __future__ import annotations
 

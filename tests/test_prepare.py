@@ -1,4 +1,4 @@
-"""Masks made while compiling: the likely text that they follow, and that they are those made later."""
+"""Masks made while compiling: the likely text that they follow, and that they equal those made later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TREE = {
     },
     "$ref": "#/$defs/node",
 }
-CASES: list[tuple[Any, str]] = [  # a schema, and how a likely text begins
+CASES: list[tuple[Any, str]] = [  # a schema, and the beginning of a likely text
     ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}, '{"a": 0, "b": ""}'),
     ({"type": "object", "properties": {"a": {"type": "number", "minimum": -5}}}, '{"a": 0}'),
     ({"type": "object", "properties": {"l": {"type": "array", "items": {"enum": ["y", "x"]}}}}, '{"l": ["x"]}'),
@@ -73,7 +73,7 @@ def test_likely_text_is_made_in_bounded_time_and_depth() -> None:
 def test_likely_text_may_be_wrong_and_ends_where_nothing_is_known() -> None:
     assert likely(gr.regex("[0-9]{4}-[a-f]?x*") & gr.regex(".*")).startswith("0000-")
     assert likely(gr.regex("ab") + ~gr.literal("c") + gr.literal("d")).startswith("ab")
-    # What was declared need not be allowed together: the masks end there.
+    # Declared members need not be allowed together: the masks end there.
     schema = {"type": "object", "properties": {"a": {}, "b": {}}, "not": {"required": ["a", "b"]}}
     guide = gr.compile(gr.json_schema(schema), VOCABULARY, cache=False)
     assert not np.any(mask_of(guide.matcher())[list(b"[0n")])

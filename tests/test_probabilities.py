@@ -53,7 +53,7 @@ class Toy:
 
     def score(self, row):
         scores = 2 * np.random.default_rng([self.salt, *row]).normal(size=self.logits_size).astype(np.float32)
-        scores[VOCABULARY.size :] = 50  # padding columns: no tokens
+        scores[VOCABULARY.size :] = 50  # padding columns without tokens
         return scores
 
     def encode(self, prompt, *, chat, system=None):
@@ -74,7 +74,7 @@ def chances(model: Toy, row: list[int]) -> np.ndarray:
 
 
 def all_spellings(model: Toy, prompt: list[int], texts: list[str], ending: str) -> dict[str | None, float]:
-    """What every text has, and None has the rest: one token after the other, until nothing can change it."""
+    """Returns the probability of each text, with the rest under None: token by token, until nothing can change it."""
     wanted = {text.encode(): text for text in texts}
     found: dict[str | None, float] = dict.fromkeys([*texts, None], 0.0)
 
@@ -320,7 +320,7 @@ def test_branches_of_the_embedded_model(embedded):  # noqa: F811
     for some in (texts, texts[:5]):
         found = {index: logits.copy() for index, logits in branches.read(some)}
         assert sorted(found) == list(range(len(some)))
-        if some is texts:  # passes of 64 tokens or more are computed alike
+        if some is texts:  # passes of 64 tokens or more are computed in the same way
             for index, text in enumerate(some):
                 with embedded.new_session(1, 128) as session:
                     np.testing.assert_allclose(found[index], session.feed([[*prompt, *text]])[0], atol=1e-3)
@@ -340,7 +340,7 @@ def test_a_prompt_of_many_passes(embedded):  # noqa: F811
 
 
 class Steady:
-    """A model that computes each prefix by itself: llama.cpp's passes of other sizes differ by some percent."""
+    """A model that computes each prefix separately: llama.cpp's passes of different sizes differ by some percent."""
 
     def __init__(self, model):
         self.model, self.known = model, {}

@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: light imports, public names, versions, no trace of a machine."""
+"""Properties of the whole project: light imports, public names, versions, no trace of a machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VERSION = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text()
 
 
 def fresh(code: str) -> str:
-    """The output of a program in a fresh interpreter that finds guiderail where this one does."""
+    """Returns the output of a program in a fresh interpreter that imports the same guiderail."""
     path = str(Path(gr.__file__).parent.parent)
     code = f"import sys; sys.path.append({path!r})\n{code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -59,7 +59,7 @@ def test_import_is_light() -> None:
 
 
 def test_import_is_fast() -> None:
-    """The least of five, of the processor's time: others may be at work on this machine."""
+    """The least CPU time of five, because the machine may be busy."""
     code = "import time; t = time.process_time(); import guiderail; print(time.process_time() - t)"
     assert min(float(fresh(code)) for _ in range(5)) < 0.15
 
@@ -183,7 +183,7 @@ def test_scripts_can_be_run() -> None:
 
 
 def test_hints_name_what_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """guiderail is on no index, so no hint may ask an index for it."""
+    """guiderail is on no package index, so no hint may refer to one."""
     from guiderail.support.packages import install
 
     required = [

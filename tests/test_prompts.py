@@ -62,7 +62,7 @@ def test_a_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "prefix"),
     [
         ({"type": "integer"}, "integer"),
         ({"const": {"a": 1}}, '{"a": 1}'),
@@ -82,8 +82,8 @@ def test_a_type() -> None:
         ({"$ref": "#/$defs/x", "$defs": {"x": {"type": "boolean", "title": "ok?"}}}, "// ok?\ntrue | false"),
     ],
 )
-def test_forms(schema: dict[str, Any], said: str) -> None:
-    assert body(schema).startswith(said)
+def test_forms(schema: dict[str, Any], prefix: str) -> None:
+    assert body(schema).startswith(prefix)
     assert gr.prompt_of(gr.json_schema(schema)) == gr.prompt_of(schema)
 
 

@@ -1,4 +1,4 @@
-"""Python types: what the constraint lets through is always read back, and reads as what it says."""
+"""Python types: every allowed text can be read back as a value with the same meaning."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ UserId = NewType("UserId", int)
 Json = te.TypeAliasType("Json", "int | str | list[Json] | dict[str, Json] | None")
 ListOf = te.TypeAliasType("ListOf", "list[T]", type_params=(T,))
 
-# type, {text: value}, texts that are refused
+# type, {text: value}, rejected texts
 CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (int, {"1": 1, "-20": -20, "0": 0}, ["1.0", "1e2", "true", '"1"', "-0", "01"]),
     (float, {"1": 1.0, "1e-07": 1e-07, "1.5": 1.5, str(sys.float_info.max): sys.float_info.max}, ["1e999", '"1"']),
@@ -341,12 +341,12 @@ def test_whatever_is_let_through_is_read(kind: Any) -> None:
     for steps in (0, 2, 10, 40, 40, 120) * 3:
         text = random_text(constraint, rng, steps)
         constraint.read(text)
-        if len(text) < 300:  # jsonschema rounds numbers: only what it reads exactly is its business
+        if len(text) < 300:  # jsonschema rounds numbers: it judges only those that it reads exactly
             error = next(validator.iter_errors(json.loads(text)), None)
             assert error is None or isinstance(error.instance, int | float), f"{text}: {error}"
 
 
-# -- values of types, written by somebody else
+# -- values of types, written by other tools
 @settings(max_examples=60, deadline=None)
 @given(st.dates(), st.times(), st.datetimes(), st.uuids(), st.binary(max_size=8), st.ip_addresses())
 def test_what_other_writers_write_is_taken(
@@ -381,7 +381,7 @@ def test_dataclasses_written_by_json_are_taken(value: Node) -> None:
     import dataclasses
 
     text = json.dumps(dataclasses.asdict(value), ensure_ascii=False)
-    if "\ufeff" in text or not text.isprintable():  # json.dumps writes DEL and the like as they are, we too
+    if "\ufeff" in text or not text.isprintable():  # json.dumps writes DEL and the like unescaped, and so do we
         text = json.dumps(dataclasses.asdict(value))
         assert gr.python_type(Node).read(text) == value
         return
@@ -418,7 +418,7 @@ def test_reading_checks_everything() -> None:
         for text in good:
             gr.read(kind, text)
         for text in bad:
-            if text in ('{"y":2,"x":1}', "1.0", "-0", "1e2", "1e99", "[1,1]"):  # values, written in another way
+            if text in ('{"y":2,"x":1}', "1.0", "-0", "1e2", "1e99", "[1,1]"):  # values in another spelling
                 continue
             with pytest.raises(gr.ReadError):
                 gr.read(kind, text)

@@ -1,4 +1,4 @@
-"""Models of pydantic: whatever the constraint lets through, the model takes."""
+"""Pydantic models: the model accepts every allowed text."""
 
 from __future__ import annotations
 

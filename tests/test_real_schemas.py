@@ -1,6 +1,6 @@
-"""Schemas that people publish, with what other validators say of values: a sample of `benchmarks/real_schemas.py`.
+"""Published schemas, with other validators' verdicts on values: a sample of `benchmarks/real_schemas.py`.
 
-The sample holds schemas of GitHub's OpenAPI description (MIT), CycloneDX and AsyncAPI (both Apache-2.0).
+The sample has schemas of GitHub's OpenAPI description (MIT), CycloneDX and AsyncAPI (both Apache-2.0).
 """
 
 from __future__ import annotations

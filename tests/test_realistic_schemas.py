@@ -1,4 +1,4 @@
-"""Twenty realistic schemas: what is written under them, at random or by the embedded model, parses and validates."""
+"""Twenty realistic schemas: texts written at random or by the embedded model parse and validate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = Path(__file__).parents[1] / "benchmarks" / "realistic.py"
 _spec = importlib.util.spec_from_file_location("realistic", PATH)
 assert _spec is not None and _spec.loader is not None
 realistic = importlib.util.module_from_spec(_spec)
-sys.modules["realistic"] = realistic  # dataclasses look their module up
+sys.modules["realistic"] = realistic  # dataclasses look up their module
 _spec.loader.exec_module(realistic)
 
 SCHEMAS: dict[str, Any] = realistic.schemas()
@@ -34,7 +34,7 @@ def test_there_are_twenty() -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 @pytest.mark.parametrize("order", ["any", "declared"])
 def test_what_a_random_walk_writes_validates(name: str, order: str, smollm2: gr.Vocabulary) -> None:
-    """Some tokens drawn from the masks, longer ones preferred, then a way to the end."""
+    """Some tokens drawn from the masks, with a preference for long ones, then a completion."""
     constraint = gr.json_schema(SCHEMAS[name], property_order=order, **realistic.CAPS)
     guide = gr.compile(constraint, smollm2)
     bitmask = gr.allocate_token_bitmask(1, smollm2.size)

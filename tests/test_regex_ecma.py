@@ -1,4 +1,4 @@
-"""The ECMA dialect means what a JavaScript engine means (Node, if there) and refuses what it refuses."""
+"""The ECMA dialect agrees with a JavaScript engine (Node, if installed), including its syntax errors."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_generated_patterns_with_the_u_flag_match_as_in_javascript():
     for _ in range(1500):
         texts = ["".join(rnd.choice("ab1 😀😁kKsſSéÉ") for _ in range(rnd.randint(0, 4))) for _ in range(6)]
         pattern = generated(rnd, rnd.randint(1, 4), [*ATOMS[:12], *ASTRAL])
-        if r"\b" not in pattern.lower():  # beside surrogate pairs V8 sees halves of them
+        if r"\b" not in pattern.lower():  # next to surrogate pairs, V8 sees their halves
             cases.append((pattern, rnd.choice(["u", "iu", "su"]), texts))
     assert check(cases) > 3000
 
@@ -207,7 +207,7 @@ def test_sets_are_those_of_javascript(flags):
         )  # Unicode versions differ
 
 
-STRICT = [  # pattern, code with the u flag; all are fine without it
+STRICT = [  # pattern, code with the u flag; all are valid without it
     (r"\-", "regex-bad-escape"),
     (r"\c", "regex-bad-escape"),
     (r"\x4", "regex-bad-escape"),

@@ -1,5 +1,5 @@
-"""The Python dialect means what ``re`` means, with ``re.ASCII`` unless Unicode is asked for: on generated patterns, on
-errors, on every code point."""
+"""The Python dialect agrees with ``re``, with ``re.ASCII`` unless Unicode is requested: on generated patterns, errors,
+and every code point."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def oracle_of(constraint):
 
 
 def kinds(constraint):
-    """The kinds of nodes that lowering makes."""
+    """Returns the kinds of nodes that lowering makes."""
     builder = OracleBuilder()
     constraint._lower(builder)
     return {node[0] for node in builder.nodes}
 
 
 def both(constraint, text):
-    """Whether the text matches, by the oracle and by the core, which must agree."""
+    """Returns whether the text matches; checks that the oracle and the core agree."""
     expected = oracle_of(constraint).matches(text.encode())
     assert constraint.matches(text) == expected, (constraint, text, expected)
     return expected
@@ -73,7 +73,7 @@ def check_against_re(pattern, flags, mode, texts):
     try:
         compiled = re.compile(pattern, flags if flags & re.U else flags | re.A)
     except re.error:
-        return None  # a group whose flags clash, or such
+        return None  # for example a group with conflicting flags
     constraint = gr.regex(pattern, flags=flags, mode=mode)
     try:
         program = oracle_of(constraint)
@@ -83,7 +83,7 @@ def check_against_re(pattern, flags, mode, texts):
     for text in texts:
         if mode == "match":
             expected = compiled.fullmatch(text) is not None
-        else:  # not search(), which reads (?a:\S) wrongly when it looks for a first character
+        else:  # not search(), which misreads (?a:\S) when it looks for a first character
             expected = any(compiled.match(text, start) for start in range(len(text) + 1))
         assert program.matches(text.encode()) == expected, (pattern, flags, mode, text)
     return constraint
@@ -105,7 +105,7 @@ def test_generated_atomic_patterns_match_as_re_does(pattern, flags, mode, texts)
 @settings(RELAXED, max_examples=200)
 @given(st.data())
 def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
-    """Strings made to match, and their neighbours with one character less."""
+    """Strings made to match, and those with one character removed."""
     pattern = data.draw(patterns(atomic=False))
     constraint = gr.regex(pattern)
     try:
@@ -113,7 +113,7 @@ def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
     except PatternError:
         return
     if "scope" in kinds(constraint):
-        return  # the look-arounds of the core have tests of their own
+        return  # the look-arounds of the core have separate tests
     text = data.draw(
         st.from_regex(re.compile(pattern, re.A), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t))
     )
@@ -212,7 +212,7 @@ def test_errors_are_those_of_re(pattern, flags):
 
 @pytest.mark.parametrize("pattern", [r"a\z", r"a(?:\z|b)c?", r"(?=a\z)a|bb", r"a\z\n?"])
 def test_the_end_of_the_text_is_written_in_either_way(pattern):
-    """Python has ``\\z`` from 3.14 on."""
+    """Python has ``\\z`` since 3.14."""
     one, other = gr.regex(pattern), gr.regex(pattern.replace("z", "Z"))
     texts = ["", "a", "a\n", "ab", "abc", "ac", "bb", "aa"]
     assert [one.matches(text) for text in texts] == [other.matches(text) for text in texts]
@@ -308,7 +308,7 @@ SETS = [
 
 @pytest.mark.parametrize("pattern", SETS)
 def test_sets_are_those_of_re(pattern):
-    compiled = re.compile(pattern, 0 if pattern.startswith("(?u)") else re.A)  # findall reads (?u:[\s]) wrongly
+    compiled = re.compile(pattern, 0 if pattern.startswith("(?u)") else re.A)  # findall misreads (?u:[\s])
     assert chars_of(pattern) == {c for c in EVERY if compiled.fullmatch(chr(c))}
     if not pattern.startswith("(?a)"):
         compiled = re.compile(pattern)

@@ -1,4 +1,4 @@
-"""Draws under a budget have exactly the distribution of the mask with the budget, whatever cuts tokens off."""
+"""Draws within a budget have exactly the distribution of the mask with the budget, whatever else filters tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOGITS = np.log(CHANCES / CHANCES.sum()).astype(np.float32)
 DRAWS = 1200
 P_VALUE = {1: 15.1, 2: 18.4, 3: 21.1, 4: 23.5, 5: 25.7}  # of chi-square at 1 in 10,000, by degrees of freedom
 
-CONSTRAINTS = [  # pattern, tokens that the text may have
+CONSTRAINTS = [  # pattern, maximum tokens
     ("a|b|c(d{5})", 2),
     ("a|b|cdd|dcc|e", 2),
     ("(a|b)|c(a|b)|d(a|b){2}|e", 2),
@@ -110,7 +110,7 @@ def test_first_tokens(pattern, budget, sampling):
 
 
 def test_whole_texts():
-    """Each step is drawn from its own mask: the chance of a text is the product of those of its tokens."""
+    """Each step is drawn from its own mask: the probability of a text is the product of its tokens'."""
     pattern, budget = "(a|bb|ccc|dddd|eeeee){2}", 5
     sampling = Sampling(1.0, top_k=2)
     guide = gr.compile(gr.regex(pattern), VOCABULARY)

@@ -1,4 +1,4 @@
-"""Constraints as files: what is read back has the same masks and verdicts; what is damaged is refused."""
+"""Constraints as files: they are restored with the same masks and verdicts; damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<|end|>": 263}, stop_token_i
 
 
 def walk(constraint: gr.Constraint, text: bytes) -> list[np.ndarray]:
-    """The masks along a text, byte by byte, as far as it can be read."""
+    """Returns the masks along a text, byte by byte, as far as it can be read."""
     matcher = gr.compile(constraint, VOCABULARY, cache=False).matcher()
     masks = [mask_of(matcher)]
     for byte in text:
@@ -150,7 +150,7 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def checked(contents: bytes) -> bytes:
-    """A file of these contents whose checksum is right."""
+    """Returns a file of these contents with a valid checksum."""
     head = b"\x89RAIL\r\n\x1a\x01\0\0\0\x01\0\0\0" + len(contents).to_bytes(8, "little") + contents
     return head + zlib.crc32(head).to_bytes(4, "little")
 
@@ -167,7 +167,7 @@ def test_every_truncation_and_flipped_bit_is_refused() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_damaged_contents_with_a_right_checksum(name: str) -> None:
-    """An error of guiderail's, or another constraint; ``make fuzz-programs`` does this for long."""
+    """An error of guiderail's, or another constraint; ``make fuzz-programs`` does this at length."""
     rng = random.Random(name)
     contents = program_file(CASES[name])[24:-4]
     for _ in range(60 if len(contents) < 5000 else 6):

@@ -1,4 +1,4 @@
-"""Why no value satisfies a schema: smallest sets of keywords, worked out by hand, and bounds of the search."""
+"""Why no value satisfies a schema: minimal sets of keywords, derived by hand, and bounds of the search."""
 
 from __future__ import annotations
 

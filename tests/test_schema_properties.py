@@ -1,5 +1,5 @@
-"""Generated schemas: whatever is written under one validates, whatever validates can be written, and the masks say
-so at every token. The judge is the package ``jsonschema``."""
+"""Generated schemas: every text that can be written validates, every valid value can be written, and the masks agree
+at every token. The judge is the package ``jsonschema``."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LIMITS = {"schema-too-many-branches", "limit", "fuel", "nodes"}
 
 
 def guide_of(schema: Any, vocabulary: gr.Vocabulary = BY_BYTE, **options: Any) -> gr.Guide | None:
-    """None where the schema has no value at all; a schema beyond a limit is no example."""
+    """Returns a guide, or None if the schema has no value; skips a schema beyond a limit."""
     note(json.dumps(schema))
     try:
         return gr.compile(gr.json_schema(schema, **options), vocabulary, cache=False)
@@ -99,8 +99,8 @@ def guide_of(schema: Any, vocabulary: gr.Vocabulary = BY_BYTE, **options: Any) -
 
 @contextmanager
 def within_limits(schema: Any) -> Iterator[None]:
-    """Deciding whether different objects are left to write may take more than the fuel: where items must be unique, a
-    text that runs into that limit is no example. Anywhere else it is a fault."""
+    """Deciding whether distinct objects remain may exceed the fuel: if items must be unique, a text that reaches this
+    limit is skipped. Anywhere else the limit is a fault."""
     try:
         yield
     except gr.LimitError as error:
@@ -122,7 +122,7 @@ def has_integral_float(value: Any) -> bool:
 
 
 def walk(guide: gr.Guide, chance: random.Random, steps: int, known: list[bytes]) -> str:
-    """A text: some tokens at random out of the masks, then a way to the end."""
+    """Writes a text: some random tokens from the masks, then a completion."""
     matcher = guide.matcher()
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     read = b""
@@ -132,7 +132,7 @@ def walk(guide: gr.Guide, chance: random.Random, steps: int, known: list[bytes])
         allowed = [int(t) for t in np.flatnonzero(bits) if t not in guide.vocabulary.stop_token_ids]
         if not allowed:
             break
-        # single bytes are many; longer tokens are as likely together
+        # single bytes are many; all longer tokens together are equally likely
         long = [t for t in allowed if len(guide.vocabulary.token_bytes(t)) > 1]
         token = chance.choice(long if long and chance.random() < 0.5 else allowed)
         assert matcher.accept_token(token)
@@ -145,12 +145,12 @@ def walk(guide: gr.Guide, chance: random.Random, steps: int, known: list[bytes])
 
 
 def check_text(schema: Any, text: str, layout: str) -> Any:
-    """The value of a text that was written under a schema: it parses, validates and has the layout."""
+    """Returns the value of a text written under a schema; checks that it parses, validates and follows the layout."""
     note(text)
     try:
         value = parse(text)
     except OverflowError:
-        return None  # an unbounded number with an exponent beyond what is compared here
+        return None  # an unbounded number with too large an exponent to compare here
     assert judge(schema).is_valid(value), f"{text} is not valid"
     assert laid_out(text, layout), f"{text!r} is not {layout}"
     return value
@@ -187,7 +187,7 @@ def test_what_validates_can_be_written_and_nothing_else(schema: Any, some: list[
 @settings(PROPERTY, max_examples=150)
 @given(schemas(), st.lists(values(), min_size=6, max_size=16), st.integers(0, 10**6))
 def test_every_spelling_of_a_string(schema: Any, some: list[Any], seed: int) -> None:
-    """An escaped name is the name: it cannot smuggle in a property, nor write one twice."""
+    """An escaped name equals the name: it cannot add a forbidden property or repeat one."""
     guide = guide_of(schema, escapes="all", integers="any")
     valid = judge(schema).is_valid
     for value in [*some, {"a": 1}, {"a": 1, "ab": 2}, "ab", ["a", "b"], {'q"': "é"}]:
@@ -202,8 +202,8 @@ def test_every_spelling_of_a_string(schema: Any, some: list[Any], seed: int) -> 
 @settings(PROPERTY, max_examples=120)
 @given(schemas(), st.integers(0, 10**6))
 def test_a_bit_is_set_if_and_only_if_a_text_goes_on_so(schema: Any, seed: int) -> None:
-    """Every token that a mask has can be finished to a valid text; every token that begins a known valid text is
-    there; and ``accept_token`` agrees."""
+    """Every token of a mask can be completed to a valid text; every token that begins a known valid text is in it;
+    and ``accept_token`` agrees."""
     guide = guide_of(schema, VOCABULARY)
     valid = judge(schema).is_valid
     texts = [write(v) for v in UNIVERSE if not has_integral_float(v) and valid(v)]
@@ -284,7 +284,7 @@ def test_caps_bound_what_is_written_and_drop_nothing(schema: Any, caps: dict[str
         assume(False)
         raise
     if guide is None:
-        return  # a cap may leave nothing
+        return  # a cap may leave no text
     chance = random.Random(seed)
     for steps in (0, 3, 8, 16):
         with within_limits(schema):
@@ -298,12 +298,12 @@ def test_caps_bound_what_is_written_and_drop_nothing(schema: Any, caps: dict[str
 
 
 def _parts(value: Any) -> list[Any]:
-    """The value and all values in it."""
+    """Yields the value and all values in it."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [value, *(part for item in inner for part in _parts(item))]
 
 
-# -- instances that hypothesis-jsonschema makes for a schema --------------------------------------------------------
+# -- instances from hypothesis-jsonschema ---------------------------------------------------------------------------
 def _without_surrogates(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -313,7 +313,7 @@ def _without_surrogates(value: Any) -> bool:
 
 
 def instances() -> Any:
-    """hypothesis-jsonschema; its last release calls a method that later releases of hypothesis have replaced."""
+    """Patches hypothesis-jsonschema: its last release calls a method that later releases of hypothesis replaced."""
     made = pytest.importorskip("hypothesis_jsonschema")
     from hypothesis.internal.conjecture import utils
 
@@ -333,17 +333,16 @@ def instances() -> Any:
 @settings(PROPERTY, max_examples=150)
 @given(schemas(), st.data())
 def test_instances_made_for_a_schema_are_accepted(schema: Any, data: Any) -> None:
-    """hypothesis-jsonschema knows draft 7; keywords that it does not know are kept out, and the judge has the last
-    word."""
+    """hypothesis-jsonschema supports draft 7; other keywords are left out, and the judge has the last word."""
     made = instances()
     known = _draft7(schema)
-    assume("$ref" not in json.dumps(known))  # it resolves no recursion
+    assume("$ref" not in json.dumps(known))  # it cannot resolve recursion
     guide = guide_of(known, integers="any")
     strategy = made.from_schema(known)
     for _ in range(3):
         try:
             value = data.draw(strategy)
-        except (InvalidArgument, AssertionError):  # it does not see that a schema has no value
+        except (InvalidArgument, AssertionError):  # it does not detect schemas without values
             assume(False)
         if not _without_surrogates(value) or not judge(known).is_valid(value) or _beyond_floats(value):
             continue
@@ -351,7 +350,7 @@ def test_instances_made_for_a_schema_are_accepted(schema: Any, data: Any) -> Non
 
 
 def _beyond_floats(value: Any) -> bool:
-    """The judge divides floats, which past 2**53 are other numbers than the texts that are written for them."""
+    """The judge divides floats, which above 2**53 differ from the numbers in the texts."""
     return any(isinstance(part, float) and abs(part) >= 2**53 for part in _parts(value))
 
 
@@ -366,7 +365,7 @@ def _draft7(schema: Any) -> Any:
 
 
 def test_the_generated_schemas_and_values_meet() -> None:
-    """The strategies are worth their name: many schemas are satisfiable, and many divide the values."""
+    """The strategies are useful: many schemas are satisfiable, and many accept only some of the values."""
     found = {"divides": 0, "all": 0, "none": 0}
 
     @settings(PROPERTY, max_examples=200)

@@ -1,4 +1,4 @@
-"""The official JSON-Schema-Test-Suite, file by file, held to ``data/schema_suite_ratchet.json``."""
+"""The official JSON-Schema-Test-Suite, file by file, compared with ``data/schema_suite_ratchet.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILES = [(draft, file) for draft in DRAFTS for file in suite(draft)["files"]]
 
 @pytest.mark.parametrize(("draft", "file"), FILES, ids=[f"{draft}/{file}" for draft, file in FILES])
 def test_file_of_the_suite(draft: str, file: str) -> None:
-    """Fails on a wrong case that is not listed, on a listed one that is right or wrong in another way."""
+    """Fails for a wrong case that is not listed, and for a listed one that is right or wrong in another way."""
     expected = {key: verdict for key, (verdict, _) in listed(draft).items() if key.split(" | ")[0] == file}
     wrong = {r.key: f"{r.verdict} ({r.detail})" for r in results(draft, file) if r.verdict != "right"}
     new = {key: what for key, what in wrong.items() if key not in expected}
@@ -41,7 +41,7 @@ def test_the_list_gives_reasons_and_permits_no_false_accept() -> None:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_at_least_97_percent_are_right(draft: str) -> None:
-    """Of the required part; a refused schema counts all its instances."""
+    """Of the required part; a rejected schema counts for all its instances."""
     files = {name: cases for name, cases in suite(draft)["files"].items() if not name.startswith("optional/")}
     total = sum(len(case["tests"]) for cases in files.values() for case in cases)
     wrong = 0
@@ -54,7 +54,7 @@ def test_at_least_97_percent_are_right(draft: str) -> None:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_formats_can_be_left_as_annotations(draft: str) -> None:
-    """``format`` asserts by default; the required part of the suite wants it to annotate, and it can."""
+    """``format`` asserts by default. The required part of the suite needs it as an annotation, which is an option."""
     if "format" in suite(draft)["files"]:
         wrong = [r.key for r in results(draft, "format", format="annotate") if r.verdict != "right"]
         assert wrong == []
@@ -62,7 +62,7 @@ def test_formats_can_be_left_as_annotations(draft: str) -> None:
 
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_integers_may_be_written_with_a_point(draft: str) -> None:
-    """What the list calls a spelling of integers is one: the option takes it away."""
+    """The cases that the list attributes to the spelling of integers pass with the option."""
     spellings = [key for key, (_, reason) in listed(draft).items() if reason.startswith("integers are written")]
     for file in {key.split(" | ")[0] for key in spellings}:
         wrong = {r.key for r in results(draft, file, integers="any") if r.verdict != "right"}

@@ -1,4 +1,4 @@
-"""The server's interfaces, driven in this process on a toy model."""
+"""The server's interfaces in this process, on a toy model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_length_is_told_apart_from_stop():
         answer = client.chat(max_completion_tokens=50, temperature=0)
         (whole,) = answer["choices"]
         assert (whole["message"]["content"], whole["finish_reason"]) == ("hello", "stop")
-        assert answer["usage"]["completion_tokens"] == 6  # with the token that ends the text
+        assert answer["usage"]["completion_tokens"] == 6  # including the token that ends the text
 
 
 @pytest.mark.parametrize("stop", ["END", ["x", "END"], ["ND", "END!"]])
@@ -298,7 +298,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_
 
 
 def streamed_calls(chunks):
-    """Content, calls and the reason, put together as clients do."""
+    """Returns content, calls and the finish reason, assembled as clients do."""
     content, calls, reason = "", {}, None
     for chunk in chunks:
         (choice,) = chunk["choices"]
@@ -339,8 +339,8 @@ def test_a_call_that_is_required_is_made_whatever_the_model_prefers(toy, choice)
 def test_calls_are_read_out_of_the_text(script, content, cities, stream):
     with client_of(ToyModel(script)) as client:
         if stream:
-            said, calls, reason = streamed_calls(client.chunks(tools=[WEATHER], temperature=0))
-            assert said == (content or "")
+            written, calls, reason = streamed_calls(client.chunks(tools=[WEATHER], temperature=0))
+            assert written == (content or "")
             arguments = [call["text"] for call in calls]
             assert all(call["name"] == "weather" and call["id"] for call in calls)
         else:
@@ -482,7 +482,7 @@ def test_a_conversation_with_calls_and_results_is_shown_to_the_model():
     (prompt,) = set(seen)
     assert "system: Be brief." in prompt and "Weather in Oslo?" in prompt
     assert '"name": "weather", "arguments": {"city": "Oslo"}' in prompt and "sunny" in prompt
-    assert "The weather." in prompt  # the template knows no tools, so they are put into words
+    assert "The weather." in prompt  # the template has no tools, so they are described in words
 
 
 # -- templates -----------------------------------------------------------------------------------------------------

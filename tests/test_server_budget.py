@@ -1,4 +1,4 @@
-"""Texts of the server that are complete within ``max_tokens``."""
+"""Server texts are complete within ``max_tokens``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {
 
 @pytest.fixture(scope="module")
 def endless():
-    """A model that never wants to end."""
+    """A model that never chooses to end."""
     with client_of(ToyModel('["' + "x" * 3000)) as client:
         yield client
 
 
 COMPACT = {"json": LIST, "disable_any_whitespace": True}
-SHORTEST = '[": ",": "]'  # a token each: [  ": "  ,  ": "  ]
+SHORTEST = '[": ",": "]'  # one token each: [  ": "  ,  ": "  ]
 LEAST = 5
 
 
@@ -40,11 +40,11 @@ def test_json_is_complete_within_max_tokens(endless, limit, temperature):
     body = {"temperature": temperature, "seed": limit, "max_tokens": limit, "structured_outputs": {"json": LIST}}
     answer = endless.chat(**body)
     (choice,) = answer["choices"]
-    value = json.loads(choice["message"]["content"])  # valid, and not what the model wanted: it says so
+    value = json.loads(choice["message"]["content"])  # valid, but not the model's choice: the answer says so
     assert gr.json_schema(LIST).accepts(value) and choice["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] <= limit
     if temperature == 0 and limit > 20:
-        assert len(value[0]) > limit - 20  # nothing is cut that need not be
+        assert len(value[0]) > limit - 20  # nothing is cut unnecessarily
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses"])
@@ -82,11 +82,11 @@ def test_calls_are_complete(choice):
         (found,) = client.chat(tools=[WEATHER], tool_choice=choice, temperature=0, max_tokens=90)["choices"]
         (made,) = found["message"]["tool_calls"]
         assert re.fullmatch("O{10,}", json.loads(made["function"]["arguments"])["city"])
-        assert found["finish_reason"] == "length"  # the arguments are not what the model wanted to say
+        assert found["finish_reason"] == "length"  # the arguments are not the model's choice
 
 
 def test_what_cannot_be_complete_is_cut(endless):
-    """As OpenAI's clients expect it; ``return`` asks for no more than that in any case."""
+    """As OpenAI's clients expect; ``return`` always requests just that."""
     body = {"temperature": 0, "structured_outputs": COMPACT}
     (choice,) = endless.chat(max_tokens=LEAST - 1, **body)["choices"]
     assert (choice["finish_reason"], choice["message"]["content"]) == ("length", '["xx')
@@ -162,7 +162,7 @@ def test_stop_texts_still_cut(endless):
 
 # -- rows by themselves ----------------------------------------------------------------------------------------------
 def written(row: Row, likes: np.ndarray) -> Row:
-    """Writes a text whose model has these likes at each step."""
+    """Writes a text with a model that has these logits at each step."""
     while not row.done:
         row.write_forced()
         if row.done:
@@ -173,7 +173,7 @@ def written(row: Row, likes: np.ndarray) -> Row:
 
 
 def test_forced_tokens_are_written_while_they_fit():
-    """The tokenizer spells long; in a pinch the text is spelled short."""
+    """The tokenizer uses many tokens; if few are left, a shorter spelling is used."""
     tokens = [b"a", b"b", b"aaaa", b"<end>"]
     vocabulary = gr.Vocabulary(
         tokens,
@@ -203,7 +203,7 @@ def test_forced_tokens_are_written_while_they_fit():
 
 
 def test_draws_follow_the_mask_with_the_budget():
-    """Drawing again where a token is refused is drawing from what leaves enough, probability by probability."""
+    """Drawing again after a rejection has the distribution of the tokens that leave enough, exactly."""
     vocabulary = gr.Vocabulary([b"a", b"b", b"c", b"d", b"<end>"], special_tokens={"<end>": 4}, stop_token_ids=[4])
     guide = gr.compile(gr.regex("a|b|cdd|dcc"), vocabulary)
     likes = np.log(np.array([1, 3, 8, 8, 1], np.float32))
@@ -217,7 +217,7 @@ def test_draws_follow_the_mask_with_the_budget():
 
 
 class Limited:
-    """A matcher whose search for a way to finish meets a limit, as the core may in a large constraint."""
+    """A matcher whose search for an end reaches a limit, as the core may in a large constraint."""
 
     def __init__(self, matcher: gr.Matcher, fails_at: str, leaves_token: bool) -> None:
         self._matcher, self._fails_at, self._leaves_token = matcher, fails_at, leaves_token

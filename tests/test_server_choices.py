@@ -1,4 +1,4 @@
-"""The probabilities of whole choices, asked of the server."""
+"""The probabilities of whole choices, requested from the server."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_question_fails_alone():
 
 @pytest.mark.parametrize("most", [200, 1000, 4096])
 def test_what_a_question_reads_counts_with_the_cache_of_texts(most):
-    """Many long choices beside texts: all sessions together keep to the cache, and everybody is answered."""
+    """Many long choices at the same time as texts: all sessions together fit the cache, and all get answers."""
     model = Speller(delay=0.001)
     choices = [f"choice number {i}" for i in range(40)]
     with client_of(model, max_cached_tokens=most) as client:

@@ -18,7 +18,7 @@ CHAT = "/v1/chat/completions"
 
 
 def exchanged(base: str, pieces: list[bytes]) -> bytes:
-    """What a server answers to these bytes."""
+    """Returns a server's answer to these bytes."""
     place = urlsplit(base)
     with socket.create_connection((place.hostname, place.port), timeout=30) as client:
         for piece in pieces:
@@ -34,7 +34,7 @@ def chunked(body: bytes, size: int) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("moment", [None, 0.0])  # 0: others get their turn after each piece
+@pytest.mark.parametrize("moment", [None, 0.0])  # 0: others have their turn after each piece
 def test_bodies_in_tiny_chunks_and_requests_in_a_row_are_answered(moment, monkeypatch):
     if moment is not None:
         monkeypatch.setattr(connections, "_MOMENT", moment)
@@ -60,7 +60,7 @@ def test_bodies_in_tiny_chunks_and_requests_in_a_row_are_answered(moment, monkey
 
 
 def test_others_have_their_turn_while_much_is_read(monkeypatch):
-    """A protocol that takes long for each byte: the loop runs between its pieces, which come in their order."""
+    """A protocol that is slow for each byte: the loop runs between its pieces, which stay in order."""
     monkeypatch.setattr(connections, "_MOMENT", 0.0)
     seen: list[bytes] = []
     paused = {"now": False}

@@ -1,4 +1,4 @@
-"""What the server tells of the model's own distribution: weights of texts, and draws from it."""
+"""The model's own distribution through the server: weights of texts, and draws from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATTERNS = ["(yes|no|not sure)", "a[bc]{0,3}", "name: [a-d]{2}[.!]?", "(the call
 
 
 class Warm(ToyModel):
-    """Scores that are not far apart, so that masks take much and leave much; a stop token is likely."""
+    """Similar scores, so masks remove and leave much probability; a stop token is likely."""
 
     def score(self, row):
         scores = super().score(row)
@@ -35,7 +35,7 @@ def client(request):
 
 
 def in_process(prompt, pattern, n=1, **options):
-    """The same texts without a server, each token asked of the model."""
+    """Returns the same texts without a server, with a query of the model for each token."""
     return gr.generations(
         Warm(), [prompt], gr.regex(pattern), n=n, chat=False, jump_forward=False, temperature=1.0, **options
     )
@@ -75,7 +75,7 @@ def test_a_bias_counts_as_the_models_own(client):
         client.post("/v1/completions", **body, **more).json()["choices"][0]["guiderail"]["log_weight"]
         for more in ({}, {"logit_bias": {"97": 100, "258": 100}})
     ]
-    # after "a" the bias of the letter and that of the stop token weigh alike
+    # after "a", the biases of the letter and of the stop token cancel out
     assert weights[0] < -1 and weights[1] > math.log(0.05)
 
 
@@ -114,7 +114,7 @@ def test_draws_are_those_of_generate(client, how, pattern, more):
         assert told.get("effective_size") == pytest.approx(draw.effective_size)
     chunks = client.chunks("/v1/completions", **asked, stream_options={"include_usage": True})
     texts = {i: [c["choices"][0] for c in chunks if c["choices"] and c["choices"][0]["index"] == i] for i in range(3)}
-    for i, choice in enumerate(answer["choices"]):  # a stream tells each text in one piece
+    for i, choice in enumerate(answer["choices"]):  # a stream sends each text in one piece
         assert [one["text"] for one in texts[i]] == [choice["text"], ""]
         assert texts[i][-1]["guiderail"] == choice["guiderail"]
     assert chunks[-1]["usage"] == answer["usage"]
@@ -241,7 +241,7 @@ def test_passes_that_do_not_suffice_are_an_error_with_a_bound(client):
     assert client.chat(guided_choice=["yes"], guiderail=EXACT)["choices"][0]["message"]["content"] == "yes"
 
 
-# -- what others feel of it --------------------------------------------------------------------------------------------
+# -- effects on others -------------------------------------------------------------------------------------------------
 LONG = {"guided_regex": "([^a-z]{3}0){30}", "guiderail": {**EXACT, "max_passes": 100_000}, "max_tokens": 2000}
 
 
@@ -275,7 +275,7 @@ def test_others_are_served_while_a_draw_takes_long(can_clear):
             answer = asked(base, messages=message("y"), guided_choice=["a", "b"], guiderail=EXACT)  # a second draw
             assert answer.status_code == 200
             assert service.engine._lent and not service.engine._loans
-            stream.close()  # the client has gone: the draw ends
+            stream.close()  # the client disconnects: the draw ends
         client.close()
         wait_for(lambda: not service.engine._lent)
         wait_for(lambda: model.open == 0)
@@ -347,7 +347,7 @@ def test_what_a_draw_reserves_counts():
     with listening(model, **options) as (base, service):
         thread, found = in_thread(lambda: asked(base, messages=message("x"), **LONG))
         wait_for(lambda: len(model.feeds) > 20)
-        assert asked(base, messages=message("y"), max_tokens=20).status_code == 200  # there is room beside it
+        assert asked(base, messages=message("y"), max_tokens=20).status_code == 200  # there is room for it
         waiting, later = in_thread(lambda: asked(base, messages=message("y"), max_tokens=500))
         wait_for(lambda: service.engine.load[1] == 1)
         assert model.most_reserved <= 2100

@@ -1,4 +1,4 @@
-"""What is under the server's interfaces: turns and batches, limits, compilation, readers."""
+"""The engine below the server's interfaces: turns and batches, limits, compilation, readers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Runner:
 @pytest.mark.parametrize("can_clear", [False, True])
 @pytest.mark.parametrize("max_batch", [None, 1, 2])
 def test_texts_are_those_of_a_loop_by_itself(max_batch, can_clear):
-    """However texts share sessions, each is what generating it alone gives."""
+    """However texts share sessions, each is the same as when generated alone."""
     constraint = gr.regex("(a|b|ab|12){3,9}")
     guide = gr.compile(constraint, VOCABULARY)
     prompts = [[*f"prompt {i}".encode() * (i + 1), 257] for i in range(9)]
@@ -87,7 +87,7 @@ def test_texts_are_those_of_a_loop_by_itself(max_batch, can_clear):
 def test_what_waits_together_runs_together():
     model = ToyModel("x" * 20, delay=0.002)
     with Runner(model) as runner:
-        with runner.engine._wake:  # all of them arrive while the engine looks elsewhere
+        with runner.engine._wake:  # all of them arrive while the engine is busy
             threads = [threading.Thread(target=runner.submit, args=(i, ANY, 20)) for i in range(6)]
             for thread in threads:
                 thread.start()
@@ -100,7 +100,7 @@ def test_what_waits_together_runs_together():
 
 @pytest.mark.parametrize("max_cached_tokens", [32_768, 3_000, 200])
 def test_texts_that_come_one_by_one_share_few_sessions(max_cached_tokens):
-    """With a session for each, every text would wait for the steps of all others."""
+    """With separate sessions, every text would wait for the steps of all others."""
     model, sessions = ToyModel("x" * 2000, delay=0.002, can_clear=True), 0
     with Runner(model, max_cached_tokens=max_cached_tokens) as runner:
         most = 8 if max_cached_tokens > 200 else 2
@@ -233,7 +233,7 @@ def test_a_session_that_cannot_be_opened_beside_others_waits_for_them():
 
 
 def hard_ones_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch, hard: gr.Guide) -> None:
-    """Masks of one text take 0.15 s each; another one comes while it is written."""
+    """Masks of one text take 0.15 s each; another text arrives while it is written."""
     fill = rows.fill_next_token_bitmasks
 
     def slowly(matchers, *more, **options):
@@ -248,7 +248,7 @@ def hard_ones_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch, hard: gr.Guid
         started = time.monotonic()
         runner.submit("easy", ANY, 200)
         runner.wait("easy")
-        assert time.monotonic() - started < 5  # and not 200 times 0.15 s
+        assert time.monotonic() - started < 5  # not 200 times 0.15 s
         assert not runner.ended("hard")
 
 
@@ -278,7 +278,7 @@ def test_stopping_fails_what_is_left():
 
 # -- compilation -----------------------------------------------------------------------------------------------------
 def spin(started=None, seconds=60.0):
-    """Python that does not end by itself."""
+    """Python code that does not end by itself."""
     if started is not None:
         started.set()
     end = time.monotonic() + seconds
@@ -343,7 +343,7 @@ def test_a_compilation_that_nobody_waits_for_is_given_up():
         threads = threading.active_count()
         waiting[0].cancel()
         await asyncio.sleep(0.1)
-        assert threading.active_count() == threads  # the other one still wants it
+        assert threading.active_count() == threads  # the other one still needs it
         waiting[1].cancel()
         for _ in range(200):
             if threading.active_count() < threads:

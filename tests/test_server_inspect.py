@@ -1,4 +1,4 @@
-"""``/inspect``: pages about the texts of a server, and who may see them."""
+"""``/inspect``: pages about a server's texts, and access to them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record_at(client, place, number=0, headers=LOCAL):
     return json.loads(response.text)
 
 
-# -- what is kept --------------------------------------------------------------------------------------------------
+# -- storage -------------------------------------------------------------------------------------------------------
 def test_nothing_is_kept_unless_the_server_was_told_to():
     with client_of() as client:
         assert PLACE not in posted(client).headers
@@ -151,7 +151,7 @@ def test_special_tokens_of_tool_calls_are_in_the_text():
         assert "<tool_call>" in found["text"] and answer.json()["choices"][0]["message"]["tool_calls"]
 
 
-# -- who may look ------------------------------------------------------------------------------------------------
+# -- access ------------------------------------------------------------------------------------------------------
 def test_the_key_is_asked_for():
     with client_of(inspect="all", api_key="secret") as client:
         bearer = {"Authorization": "Bearer secret"}

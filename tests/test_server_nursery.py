@@ -1,4 +1,4 @@
-"""Constraints of strangers are compiled in a process of their own: what it may take is kept by the system."""
+"""Untrusted constraints are compiled in a separate process, whose resources the system limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RECIPES = {
 
 
 def running(options: ServerOptions, work):
-    """The result of some work with a compiler, whose process must be gone afterwards."""
+    """Returns the result of some work with a compiler, whose process must be gone afterwards."""
 
     async def main():
         compiler = Compiler(VOCABULARY, options, Metrics())
@@ -64,7 +64,7 @@ def guide_of(compiler: Compiler, recipe: Recipe, param: str = "p"):
 
 
 def test_what_is_made_again_is_what_was_asked_for():
-    """Walks through both guides see the same masks."""
+    """Walks through both guides get the same masks."""
 
     async def work(compiler):
         return {name: await guide_of(compiler, recipe) for name, (recipe, _) in RECIPES.items()}
@@ -106,7 +106,7 @@ def test_errors_come_back_with_their_code_and_place():
 
 
 class Hard:
-    """Stands for an ask whose constraint does something terrible when it is built, in the other process alone."""
+    """A request whose constraint misbehaves when it is built, only in the other process."""
 
     param = "p"
 
@@ -118,7 +118,7 @@ class Hard:
         if self.what == "python":
             while True:
                 sum(range(100))
-        if self.what == "native":  # a single call that nothing interrupts
+        if self.what == "native":  # a single uninterruptible call
             pow(3, 10**10)
         if self.what == "memory":
             return [bytes(1 << 20) for _ in range(100_000)]
@@ -241,7 +241,7 @@ def test_a_server_compiles_in_a_process_and_ends_it():
 
 
 def test_a_grammar_is_not_read_again_by_the_thread_that_serves(monkeypatch):
-    """What comes back is read by a thread of its own, if anybody wants it at all."""
+    """A separate thread reads the result, if it is still needed."""
     from guiderail.frontends.grammar.constraint import GrammarConstraint
 
     readers: list[str] = []

@@ -1,4 +1,4 @@
-"""What a text needs between two steps of the model, done by others: the same texts, and nobody held up."""
+"""Work between two steps of the model, done by other threads: the same texts, and no text delays others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_masks_are_made_while_the_model_computes(monkeypatch):
 
     class Session(ToySession):
         def feed(self, rows):
-            met.append(filling.wait(20))  # only another thread can have begun it, or it was begun before
+            met.append(filling.wait(20))  # only another thread can have begun it, or it began earlier
             filling.clear()
             return super().feed(rows)
 

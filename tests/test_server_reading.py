@@ -1,4 +1,4 @@
-"""Large requests are read by another process: what comes of them is the same."""
+"""Another process reads large requests, with the same result."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_large_request_comes_back_with_few_objects():
     schema = {"type": "object", "properties": {f"p{i}": {"type": "integer", "title": "t" * 50} for i in range(90)}}
     messages = [{"role": "user", "content": "x"}] * 90
     body = {"messages": messages, "guided_json": schema, "tools": [TOOL] * 1, "metadata": {"a": "b"}}
-    said = read_light("chat", json.dumps(body).encode(), manner())
+    parsed = read_light("chat", json.dumps(body).encode(), manner())
     seen: list[object] = []
 
     def count(value: object) -> None:
@@ -75,9 +75,9 @@ def test_a_large_request_comes_back_with_few_objects():
             for inner in value.values() if isinstance(value, dict) else value:
                 count(inner)
 
-    for field in fields(said):
-        count(getattr(said, field.name))
-    count({name: getattr(said.request, name) for name in type(said.request).model_fields})
+    for field in fields(parsed):
+        count(getattr(parsed, field.name))
+    count({name: getattr(parsed.request, name) for name in type(parsed.request).model_fields})
     assert len(seen) < 100
 
 
@@ -157,8 +157,8 @@ def test_large_bodies_that_are_no_json(name):
 
 def test_a_conversation_that_no_template_shows_is_refused_by_its_reader():
     body = json.dumps({"messages": [*HELLO, *HELLO]}).encode()
-    said = read_contents("chat", body, manner(template=False))
-    for read in (lambda: show(said, manner(template=False).renderer), lambda: read_light("chat", body, manner(False))):
+    full = read_contents("chat", body, manner(template=False))
+    for read in (lambda: show(full, manner(template=False).renderer), lambda: read_light("chat", body, manner(False))):
         with pytest.raises(Exception) as caught:
             read()
         assert not isinstance(caught.value, ApiError) and caught.value.code == "no-chat-template"

@@ -1,4 +1,4 @@
-"""Reasoning that a request asks for: before text, before a schema, before calls, and never too long."""
+"""Requested reasoning: before text, before a schema, before calls, and never too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_
 
 
 def streamed(client, **body):
-    """The pieces of reasoning and of content, and the finish reason."""
+    """Returns the pieces of reasoning and of content, and the finish reason."""
     thought = text = ""
     reason = None
     for chunk in client.chunks(**body):
@@ -72,7 +72,7 @@ def test_reasoning_before_a_call():
     ],
 )
 def test_reasoning_is_no_longer_than_that(asked, most):
-    """A model that would think for ever answers all the same."""
+    """A model that would never stop reasoning still answers."""
     with client_of(ToyModel("<think>" + "x" * 3000)) as client:
         (choice,) = client.chat(temperature=0, guided_json=COLOUR, **asked)["choices"]
         message = choice["message"]
@@ -89,8 +89,8 @@ REASONED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("script", "body", "kind", "said"), REASONED)
-def test_reasoning_of_a_response(script, body, kind, said):
+@pytest.mark.parametrize(("script", "body", "kind", "expected"), REASONED)
+def test_reasoning_of_a_response(script, body, kind, expected):
     with client_of(ToyModel(THOUGHT + script)) as client:
         body = {"input": "x", "temperature": 0, "reasoning": {"effort": "low", "summary": "auto"}, **body}
         answer = client.post("/v1/responses", **body).json()
@@ -98,7 +98,7 @@ def test_reasoning_of_a_response(script, body, kind, said):
         assert thought["type"] == "reasoning" and thought["id"].startswith("rs_") and thought["summary"] == []
         assert thought["content"] == [{"type": "reasoning_text", "text": "hm\n"}] and thought["status"] == "completed"
         assert item["type"] == kind
-        assert (item["content"][0]["text"] if kind == "message" else item["arguments"]) == said
+        assert (item["content"][0]["text"] if kind == "message" else item["arguments"]) == expected
         assert answer["reasoning"] == {"effort": "low", "summary": None} and answer["status"] == "completed"
         counts = answer["usage"]
         assert 0 < counts["output_tokens_details"]["reasoning_tokens"] < counts["output_tokens"]
@@ -146,7 +146,7 @@ def test_reasoning_that_the_tokens_do_not_suffice_for():
 
 
 def test_reasoning_of_earlier_turns_is_shown_by_the_template():
-    """What a response said comes back as its items."""
+    """The items of a response can be sent back."""
     source = (
         "{% for m in messages %}[{{ m.role }}|{{ m.reasoning_content or '-' }}|{{ m.content or '-' }}|"
         "{{ (m.tool_calls or [])|length }}]{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -154,15 +154,15 @@ def test_reasoning_of_earlier_turns_is_shown_by_the_template():
     thought = {"type": "reasoning", "id": "rs_1", "summary": []}
     parts = [{"type": "reasoning_text", "text": "A"}, {"type": "reasoning_text", "text": "B"}]
     call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "T"}]}
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "T"}]}
     user, output = {"role": "user", "content": "U"}, {"type": "function_call_output", "call_id": "1", "output": "O"}
     cases = {
-        "[user|-|U|0][assistant|AB|T|1][tool|-|O|0]": [user, {**thought, "content": parts}, said, call, output],
+        "[user|-|U|0][assistant|AB|T|1][tool|-|O|0]": [user, {**thought, "content": parts}, message, call, output],
         "[assistant|S|-|2][tool|-|O|0]": [
             {**thought, "summary": [{"type": "summary_text", "text": "S"}]}, call, call, output,
         ],
         "[assistant|AB|-|0][user|-|U|0]": [{**thought, "content": parts[:1]}, {**thought, "content": parts[1:]}, user],
-        "[assistant|-|T|0][assistant|A|-|1][user|-|U|0]": [said, {**thought, "content": parts[:1]}, call, user],
+        "[assistant|-|T|0][assistant|A|-|1][user|-|U|0]": [message, {**thought, "content": parts[:1]}, call, user],
     }  # fmt: skip
     seen = []
     model = ToyModel(lambda prompt: seen.append(prompt) or "ok")

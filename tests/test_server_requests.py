@@ -1,4 +1,4 @@
-"""What strangers send: values of wrong types, halves of characters, bodies too large, too slow, or without end."""
+"""Hostile requests: values of wrong types, incomplete characters, bodies too large, too slow, or endless."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_half_of_a_pair_is_refused_with_its_place_and_a_pair_is_not():
 
 
 # -- on a socket ---------------------------------------------------------------------------------------------------
-def said(client: socket.socket) -> bytes:
+def received(client: socket.socket) -> bytes:
     client.settimeout(20)
     found = b""
     while piece := client.recv(65536):
@@ -174,7 +174,7 @@ def test_bodies_and_heads_that_come_by_drops_are_408():
                     except OSError:
                         break
                     time.sleep(0.1)
-                answer = said(client)
+                answer = received(client)
             assert answer.startswith(b"HTTP/1.1 408"), answer
             if sent == head:
                 assert b"body-timeout" in answer

@@ -1,4 +1,4 @@
-"""A server on a socket under rough treatment: it stays up, answers in time, and its memory comes back."""
+"""A server on a socket under stress: it stays up, answers in time, and returns its memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def idle(model, service):
 
 
 def answers(base: str, seconds: float = 10.0) -> None:
-    """The server answers a plain request in time."""
+    """Checks that the server answers a plain request in time."""
     started = time.monotonic()
     body = {"messages": HELLO, "structured_outputs": {"choice": ["yes", "no"]}}
     response = httpx.post(base + CHAT, json=body, timeout=seconds)
@@ -167,7 +167,7 @@ def test_pathological_regular_expressions():
 
 
 def rss() -> int:
-    """Bytes of memory that the process holds."""
+    """Returns the resident bytes of the process."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
@@ -188,7 +188,7 @@ def test_memory_comes_back():
             gr.clear_cache()
             gc.collect()
 
-        storm(0)  # what is made once: modules, class masks, allocator's arenas
+        storm(0)  # warm-up: modules, class masks, the allocator's arenas
         storm(100)
         before = rss()
         for start in (200, 300, 400):
@@ -197,11 +197,11 @@ def test_memory_comes_back():
         assert len(service.compiler._cache) <= 4
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other heaps give back when they like")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other heaps return memory at any time")
 def test_what_is_free_in_the_heap_goes_back_when_the_server_rests():
     with listening(ToyModel()) as (base, _):
-        pieces = [bytes(3000) for _ in range(50_000)]  # each allocated by itself, smaller than what is mapped alone
-        kept = pieces[::50]  # so that the heap keeps what lies between, until the server rests
+        pieces = [bytes(3000) for _ in range(50_000)]  # allocated separately, too small to be mapped
+        kept = pieces[::50]  # so the heap keeps the memory between them, until the server is idle
         before = rss()
         del pieces
         gc.collect()
@@ -257,7 +257,7 @@ HARD = [
 
 
 def test_an_innocent_stream_goes_on_beside_hard_constraints():
-    """As pieces of a stream, and as a request that is answered meanwhile."""
+    """Both the pieces of a stream and a whole request are answered meanwhile."""
     with listening(ToyModel("x" * 3000, delay=0.003), mask_seconds=3, compile_seconds=3) as (base, service):
         gaps: list[float] = []
         stop = threading.Event()

@@ -1,5 +1,5 @@
-"""Masks of states that share them with others (keys, strings of bounded length, what is left of objects), token by
-token: each against its own derivative."""
+"""Masks that several states share (keys, strings of bounded length, rests of objects): each token against its own
+derivative."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, plain
 
-SOME = 1500  # tokens that are asked about besides those with punctuation
+SOME = 1500  # tokens to check in addition to those with punctuation
 
 CASES: list[tuple[Any, list[str]]] = [
     (  # a name is complete, or continues; a key was written before; an object may end or not
         {"properties": {"id": {"type": "integer"}, "ids": {}, "_": {}}, "required": ["id"]},
         ["{", '{"', '{"id', '{"ids', '{"_', '{"x": 1, "x', '{"id": 1', '{"id": 1, ', '{"id": 1, "id', '{"": 0, "'],
     ),
-    (  # names beside patterned keys, none of them any text
+    (  # names and keys with patterns, none of which allows any text
         {
             "properties": {"title": {"type": "string"}, "x": {}},
             "patternProperties": {"^title_[a-z]{2}$": {}, "^x-": {"type": "null"}},
@@ -28,7 +28,7 @@ CASES: list[tuple[Any, list[str]]] = [
         },
         ["{", '{"', '{"t', '{"title', '{"title_', '{"title_en', '{"x', '{"x-', '{"x-": null, "x-', '{"title": "'],
     ),
-    (  # the same, and every other key
+    (  # the same, and all other keys
         {"properties": {"title": {}}, "patternProperties": {"^title_(en|de-[a-z]+)$": {"type": "integer"}}},
         ["{", '{"', '{"ti', '{"title', '{"title_', '{"title_e', '{"title_en', '{"title_de-', '{"title_xx'],
     ),
@@ -43,7 +43,7 @@ CASES: list[tuple[Any, list[str]]] = [
         ['{"a": "', '{"a": "12345', '{"a": "12345678', '{"a": "123456789', '{"b": "', '{"b": "ab', '{"b": "abc\\n',
          '{"c": "', '{"c": "abc-', '{"c": "abc-1 and', '{"c": "abcdefghi-1 mo'],
     ),
-    (  # formats whose emptiness is searched for, of bounded length
+    (  # formats of bounded length whose emptiness needs a search
         {
             "properties": {
                 "a": {"type": "string", "format": "date-time", "minLength": 1},
@@ -57,7 +57,7 @@ CASES: list[tuple[Any, list[str]]] = [
          '{"b": "2024-02-29T00:00:00.12', '{"c": "', '{"c": "a@', '{"c": "a.bcdefgh@',
          '{"d": "http://', '{"d": "http://a.b.c'],
     ),
-    (  # closed objects in lists and choices, and in one another
+    (  # closed objects in lists and choices, and nested
         {
             "properties": {
                 "list": {"items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/o"}]}, "type": "array"},
@@ -87,7 +87,7 @@ def test_every_token_by_its_own_derivative(case: int, name: str, request: pytest
     rng = random.Random(case)
     asked = [t for t, text in texts.items() if set(text) & set(b'"\\,:{}[]')] + rng.sample(sorted(texts), SOME)
     guide = gr.compile(gr.json_schema(schema), vocabulary, cache=False)
-    # derivatives of a program of its own: nothing that the guide remembers can hide a mistake
+    # derivatives of a separate program: no cache of the guide can hide a mistake
     program = gr.json_schema(schema).program().core
     matcher = guide.matcher()
     for prefix in [*prefixes, *reversed(prefixes)]:  # masks made in either order
@@ -113,7 +113,7 @@ def test_tokens_that_are_spelled_alike(without: str) -> None:
 
 
 def test_lengths_of_tokens_that_leave_a_string(llama3: gr.Vocabulary) -> None:
-    """Bounds one apart differ by exactly the tokens of that many characters."""
+    """Bounds that differ by one differ by exactly the tokens of that many characters."""
     schema = {"type": "string", "maxLength": 40}
     matcher = gr.compile(gr.json_schema(schema), llama3, cache=False).matcher()
     assert matcher.accept_string(b'"')

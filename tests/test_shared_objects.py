@@ -1,6 +1,6 @@
-"""What several threads use at once, against the rules or within them: refused or right, and never a crash.
+"""Objects that several threads use at once, permitted or not: an error or the right result, and never a crash.
 
-Without an interpreter lock (free-threaded Python) every call here may be in the midst of every other.
+Without an interpreter lock (free-threaded Python), every call here may overlap with every other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def in_threads(*works: Callable[[], object]) -> None:
-    """Runs them side by side, begun at once; the first error is raised."""
+    """Runs the functions in parallel, started together; raises the first error."""
     barrier = threading.Barrier(len(works))
     wrong: list[BaseException] = []
 
@@ -47,7 +47,7 @@ def in_threads(*works: Callable[[], object]) -> None:
 
 
 def refused(call: Callable[[], object], code: str) -> bool:
-    """Whether a call is refused because another thread uses the object. Another error is raised."""
+    """Returns whether a call fails because another thread uses the object. Raises any other error."""
     try:
         call()
     except gr.GuiderailError as error:
@@ -59,7 +59,7 @@ def refused(call: Callable[[], object], code: str) -> bool:
 
 @pytest.mark.skipif(not FREE_THREADED, reason="not a free-threaded Python")
 def test_importing_brings_no_interpreter_lock_back() -> None:
-    """Neither guiderail nor what it depends on."""
+    """Neither guiderail nor its dependencies."""
     script = (
         "import sys, guiderail as gr\n"
         "gr.json_schema({'$ref': 'https://json-schema.org/draft/2020-12/schema', 'format': 'date'}).matches('{}')\n"
@@ -111,7 +111,7 @@ def test_one_matcher_in_many_threads_is_refused_or_right() -> None:
 
 
 def test_a_matcher_that_others_reset_is_refused_or_right() -> None:
-    """Texts begin on fresh programs all the time, so that the matcher's own one ends while others ask for it."""
+    """Texts constantly begin on fresh programs, so the matcher's own program is freed while others use it."""
     guide = gr.compile(
         gr.regex("(?:[ab]{1,9}c){1,50}"), plain([b"a", b"b", b"c"]), max_memory=1, prepare=0, cache=False
     )
@@ -235,7 +235,7 @@ def test_a_value_changed_while_it_is_looked_through() -> None:
 
 
 def test_front_ends_first_used_by_many_threads_at_once() -> None:
-    """Modules, tables and caches that are made when they are first needed are made once, or alike."""
+    """Modules, tables and caches that are made on first use are made once, or equal."""
     script = Path(__file__).with_name("first_use.py")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

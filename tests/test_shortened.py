@@ -1,4 +1,4 @@
-"""Texts that a budget steered to their end say so, and no others do: held against decoding without a limit."""
+"""Texts that a budget steered to their end say so, and no others do: compared with decoding without a limit."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ def test_shortened_is_what_differs_from_a_text_without_a_limit(pattern, prompt, 
 
 @pytest.mark.parametrize(
     ("favourite", "pattern", "limit", "expected"),
-    [  # the model repeats one token wherever it may
+    [  # the model repeats one token wherever it can
         (b"a", "a*hello", 20, ("shortened", "a" * 19 + "hello", 19)),
         (b"a", "a*hello", 1, ("shortened", "hello", 0)),
         (b"a", "a{3}hello", 4, ("complete", "aaahello", None)),  # it ends by itself, with its last token
         (b"a", "a{3}hello", 9, ("complete", "aaahello", None)),
-        (b"a", "a{3,}", 5, ("length", "a" * 5, None)),  # it may end anywhere: nothing was refused
+        (b"a", "a{3,}", 5, ("length", "a" * 5, None)),  # it may end anywhere: nothing was rejected
         (b"a", "(ab|a{9})*", 2, ("shortened", "ab", 1)),
         (b"<end>", "[ab]{2,}", 9, ("stop", None, None)),
-        (b"a", "a{4}b", 3, ("complete", "aaaab", None)),  # another spelling of what must come is the same text
+        (b"a", "a{4}b", 3, ("complete", "aaaab", None)),  # another spelling of forced text is the same text
     ],
 )
 def test_when_a_text_is_shortened(favourite, pattern, limit, expected):
     tokens = [VOCABULARY.token_bytes(token) for token in range(VOCABULARY.size)]
     model = Toy(favourite=STOP if favourite == b"<end>" else tokens.index(favourite))
     vocabulary = None
-    if pattern == "a{4}b":  # with tokens that make it short
+    if pattern == "a{4}b":  # with tokens that shorten it
         vocabulary = gr.Vocabulary([b"a", b"b", b"aa", b"aab", b""], special_tokens={"<end>": 4}, stop_token_ids=[4])
         model = Toy(favourite=0)
         model.vocabulary, model.logits_size = vocabulary, 5
@@ -144,7 +144,7 @@ def test_one_of_a_batch_names_itself():
 
 
 def test_a_number_that_ran_out_of_digits_is_no_value():
-    """It may end after each digit, so no token is refused; it is another number all the same."""
+    """It may end after each digit, so no token is rejected; still, it is a different number."""
     model = Scribe("123456789")
     with pytest.raises(gr.ShortenedError, match="ran out of tokens after 4, where it could have continued"):
         gr.generate(model, "0", int, max_tokens=4)
@@ -155,7 +155,7 @@ def test_a_number_that_ran_out_of_digits_is_no_value():
     assert gr.generate(model, "0", int, max_tokens=4, on_shortened="return") == 1234
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert gr.generate(model, "0", gr.regex("[0-9]+"), max_tokens=4) == "1234"  # a text, as long as it may be
+        assert gr.generate(model, "0", gr.regex("[0-9]+"), max_tokens=4) == "1234"  # a text of the maximum length
 
 
 def test_a_value_in_time_is_no_news():
@@ -241,7 +241,7 @@ def test_an_option_that_is_none_is_an_error():
 
 
 def test_a_draw_changes_as_seldom_as_it_can():
-    """The result is distributed as a fresh draw; it differs with the total variation of the two distributions."""
+    """The result has the distribution of a fresh draw; it changes with the probability of the total variation."""
     chances = np.array([0.3, 0.2, 0.2, 0.2, 0.1])
     before = np.log(chances).astype(np.float32)
     after = before.copy()

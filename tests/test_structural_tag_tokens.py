@@ -1,4 +1,4 @@
-"""Structural tags that speak of tokens, against a naive reader of token sequences and against XGrammar."""
+"""Structural tags with tokens, against a naive reader of token sequences and against XGrammar."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from structural_tag_cases import ANY, tag, text
 # -- a naive reader -------------------------------------------------------------------------------------------------
 TOKENS = [b"a", b"b", b"ab", b"ba", b"a", "é".encode()[:1], "é".encode()[1:], "é".encode()[1:] + b"b", b"", b""]
 SPECIAL, STOP = 8, 9
-NAMES: dict[int, int | str] = {SPECIAL: "<x>", 1: "b", 2: "ab"}  # the others by id: 0 and 4 are spelled alike
+NAMES: dict[int, int | str] = {SPECIAL: "<x>", 1: "b", 2: "ab"}  # the others by id: 0 and 4 have the same text
 
 Position = tuple[int, int]  # a token, and a byte within it
 
 
 def ends(form: dict[str, Any], start: Position, tokens: list[int]) -> set[Position]:
-    """Where a text of the form that begins here may end."""
+    """Returns where a text of the form that begins here may end."""
     kind = form["type"]
     if kind == "const_string":
         return spelled(form["value"].encode(), start, tokens)
@@ -69,7 +69,7 @@ def chosen(form: dict[str, Any]) -> set[int]:
 
 
 def read(start: Position, tokens: list[int]) -> Iterator[tuple[int, Position]]:
-    """The bytes from here on, up to a special token: each with the position behind it."""
+    """Returns the bytes from here to the next special token, each with the position after it."""
     at, offset = start
     while at < len(tokens) and tokens[at] < SPECIAL:
         data = TOKENS[tokens[at]]
@@ -160,7 +160,7 @@ def test_token_sequences_are_read_as_a_naive_reader_does(seed: int) -> None:
         assert np.flatnonzero(mask).tolist() == allowed, sequence
         if len(sequence) < 3:
             todo += [(*sequence, token) for token in allowed if token != STOP]
-        if len(sequence) < 2:  # what is promised can be kept, all the way
+        if len(sequence) < 2:  # every promised budget suffices, all the way
             least = matcher.least_tokens()
             assert least is not None
             known = [len(s) for s in full if s[: len(sequence)] == sequence]
@@ -182,7 +182,7 @@ def allowed_within(matcher: Any, budget: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(90, 150))
 def test_walks_within_a_budget_reach_an_end_whatever_is_chosen(seed: int) -> None:
-    """What the mask of a budget allows, ``accept_within`` accepts: also where a token is text and a unit at once."""
+    """``accept_within`` accepts what the mask of a budget allows, even if a token is both text and a unit."""
     rng = random.Random(seed)
     guide = gr.compile(gr.structural_tag(random_form(rng)), VOCABULARY, cache=False)
     for _ in range(4):
@@ -273,7 +273,7 @@ def test_counts_are_those_of_xgrammar(name: str) -> None:
 
 
 def test_where_xgrammar_counts_less() -> None:
-    """A token that begins before a region and ends in it holds a part of it; XGrammar does not count it."""
+    """A token that begins before a region and ends in it contains a part of it; XGrammar does not count it."""
     xgrammar = pytest.importorskip("xgrammar")
     form = tag("b", {"type": "any_text", "max_tokens": 1}, "END")
     info = xgrammar.TokenizerInfo(WORDS, stop_token_ids=[1])
@@ -306,9 +306,9 @@ def test_where_xgrammar_loses_a_reading() -> None:
     assert not theirs.accept_token(1), "they have mended it"
 
 
-# -- what else ------------------------------------------------------------------------------------------------------
+# -- other properties -----------------------------------------------------------------------------------------------
 def test_a_count_costs_no_masks_of_its_own() -> None:
-    """A thousand tokens of free text share the masks of free text that is not counted."""
+    """A thousand tokens of free text share the masks of uncounted free text."""
     letters = [chr(c).encode() for c in range(97, 123)]
     vocabulary = gr.Vocabulary([*letters, b"<", b"t>", b"/t>", b"</t>", b""], stop_token_ids=[30])
     form = tag("<t>", {"type": "any_text", "max_tokens": 1000}, "</t>")

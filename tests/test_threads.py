@@ -1,4 +1,4 @@
-"""Many threads at one guide: each sees what a single one sees. And children of a fork."""
+"""Many threads with one guide: each gets the results of a single thread. And children of a fork."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Texts of one guide beside each other: long work lets others in, and what they do meanwhile changes nothing.
+"""Parallel texts of one guide: long work lets others in, and what they do meanwhile changes nothing.
 
-Long work makes room for others at many places (``Arena::make_room``). Here it does so at every one of them, and masks
-of many threads are held bit for bit against those of a guide that one thread has to itself.
+Long work yields to others at many places (``Arena::make_room``). Here it does so at every one of them, and the masks of
+many threads are compared bit for bit with those of a guide that a single thread uses.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from collections import deque
@@ -153,18 +154,18 @@ def test_every_text_is_completed_within_its_budget_beside_others(name: str) -> N
         list(pool.map(work, range(threads)))
 
 
-# 1,000 matchers in the deep tests.
+# The deep tests use 1,000 matchers.
 MANY = int(os.environ.get("GUIDERAIL_MANY_MATCHERS", "60"))
 
 
 @pytest.mark.parametrize("slice", [0, 200])
 def test_many_matchers_on_sixteen_threads(slice: int) -> None:
-    """All of them live at once, and each step may be another thread's: what is seen is what one thread sees."""
+    """All matchers live at once, and each step may run on another thread: results are those of one thread."""
     threads, steps = 16, 10 + MANY // 20
     names = list(CONSTRAINTS)
     alone = [guide_of(CONSTRAINTS[name]()) for name in names]
     expected = [list(game(alone[seed % len(names)], seed, steps)) for seed in range(MANY)]
-    vocabulary = plain(TOKENS)  # one for all, so that they share what masks they can
+    vocabulary = plain(TOKENS)  # one for all, so that they share masks
     guides = [gr.compile(CONSTRAINTS[name](), vocabulary, cache=False, prepare=0) for name in names]
     found: list[list[bytes]] = [[] for _ in range(MANY)]
     waiting = deque((seed, game(guides[seed % len(names)], seed, steps)) for seed in range(MANY))
@@ -196,7 +197,7 @@ def test_many_matchers_on_sixteen_threads(slice: int) -> None:
         assert steps_seen == expected[seed], (seed, names[seed % len(names)])
 
 
-# A grammar with so many ways to read a text that one mask takes seconds.
+# A grammar with so many readings of a text that one mask takes seconds.
 MANY_WAYS = (
     'root ::= r0{2} root* r1+ | "b"* "a"? | "" | "+b"? "+"{0,2}\n'
     'r0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
@@ -204,7 +205,7 @@ MANY_WAYS = (
 
 
 class Slow:
-    """A guide, and a text of it whose next mask takes long."""
+    """A guide, and a text whose next mask is slow."""
 
     def __init__(self) -> None:
         pieces = [
@@ -228,7 +229,7 @@ class Slow:
 
 
 class Beside:
-    """Runs something in a thread, and watches whether this process stands still meanwhile."""
+    """Runs a function in a thread, and checks whether this process is blocked meanwhile."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.gap = 0.0
@@ -296,7 +297,7 @@ def test_no_call_stops_other_threads_while_its_own_work_is_long(call: str) -> No
     def work() -> None:
         try:
             calls[call]()
-        except gr.LimitError:  # it takes too much; that it stops nobody is what counts
+        except gr.LimitError:  # too much work; it only matters that it blocks nobody
             return
 
     with Beside(work) as beside:
@@ -345,7 +346,7 @@ def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
 
     worker = threading.Thread(target=fill)
     worker.start()
-    begin.set()  # this thread runs by then; starting another may take as long as its work
+    begin.set()  # this thread runs by then; starting a thread may take as long as its work
     refused = False
     while worker.is_alive() and not refused:
         try:
@@ -354,11 +355,11 @@ def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
             assert error.code == "matcher-shared"
             refused = True
     assert refused
-    for call in changing:  # there is plenty of time
+    for call in changing:  # there is enough time
         with pytest.raises(gr.MatcherError) as caught:
             call()
         assert caught.value.code == "matcher-shared"
-    assert matcher.history() == [0]  # it may be read
+    assert matcher.history() == [0]  # it can be read
     assert not matcher.is_terminated()
     assert mask_of(matcher)[:2].all()
     worker.join()
@@ -366,3 +367,33 @@ def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
     assert matcher.history() == [0]
     matcher.rollback(1)
     assert matcher.accept_string("ab")
+
+
+def test_a_large_guide_is_freed_beside_other_threads() -> None:
+    """Python's interpreter lock would hold up all others for a tenth of a second."""
+    ways = [{"contains": {"const": number}} for number in range(14)]
+    vocabulary = gr.Vocabulary([*(bytes([byte]) for byte in range(256)), b"</s>"], stop_token_ids=[256])
+    guide = gr.compile(gr.json_schema({"type": "array", "allOf": ways}), vocabulary, cache=False)
+    guide.matcher().least_tokens()
+    assert guide.memory_size_bytes() > 2 << 20
+    turns, over = 0, threading.Event()
+
+    def others() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0)
+
+    beside = threading.Thread(target=others)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)  # so the other thread has a turn only where this one lets it
+    try:
+        beside.start()
+        before = turns
+        del guide
+        after = turns
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        beside.join()
+    assert after > before

@@ -1,4 +1,4 @@
-"""The token automaton is the matcher written out: on every state, with NumPy and with torch, saved and loaded."""
+"""The token automaton equals the matcher in every state, with NumPy and with torch, saved and loaded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def automaton_of(constraint: gr.Constraint) -> tuple[gr.Guide, TokenAutomaton]:
 
 
 def reachable(guide: gr.Guide, automaton: TokenAutomaton) -> dict[int, gr.Matcher]:
-    """A matcher in each state of the automaton, by a shortest text that leads there."""
+    """Returns a matcher for each state of the automaton, after a shortest text that leads there."""
     found = {0: guide.matcher()}
     work = [0]
     while work:
@@ -118,7 +118,7 @@ def test_torch_refuses_with_minus_one_and_stays_there() -> None:
 
 
 def test_token_ids_next_to_those_of_another_state() -> None:
-    """Keys are state * size + token: an id out of range must not fall into the next state's row."""
+    """Keys are state * size + token: an id out of range must not hit the next state's row."""
     torch = pytest.importorskip("torch")
     _, automaton = automaton_of(CONSTRAINTS[0])
     tensors = automaton.to_torch()

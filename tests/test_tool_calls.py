@@ -1,4 +1,4 @@
-"""Tool calls: the formats as data, what each choice lets a model write, and the way back to values."""
+"""Tool calls: the formats as data, what each choice allows, and reading calls back into values."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_every_beginning_can_go_on_and_be_read(name: str, example: dict[str, Any
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_may_be_written_is_read(name: str) -> None:
-    """Random texts of the constraint: what is read validates, and a call of each tool comes up."""
+    """Random texts of the constraint: the calls validate, and each tool is called."""
     calls = gr.tool_calls(TOOLS, format=name, choice="required")
     program = calls.program().core
     rng = random.Random(name)
@@ -150,7 +150,7 @@ def test_what_may_be_written_is_read(name: str) -> None:
 
 # -- choices --------------------------------------------------------------------------------------------------------
 def one_call(name: str) -> str:
-    """An example with nothing but one call of get_weather."""
+    """An example with only one call of get_weather."""
     found = [e["text"] for e in json.loads(read_format(name).examples)
              if [c["name"] for c in e["calls"]] == ["get_weather"] and "reasoning" not in e]  # fmt: skip
     return found[0] if found else ""
@@ -191,7 +191,7 @@ def test_reasoning() -> None:
         ("optional", True, True, False),
         ("required", False, True, False),
         (True, False, True, False),
-        ("open", False, True, True),  # what the prompt began may hold anything
+        ("open", False, True, True),  # text begun by the prompt may contain anything
     ):
         calls = gr.tool_calls(TOOLS, format="hermes", reasoning=mode)
         assert calls.matches(call) is bare, mode
@@ -238,7 +238,7 @@ def test_content_may_be_constrained() -> None:
 
 # -- vocabularies ---------------------------------------------------------------------------------------------------
 def follow(guide: gr.Guide, tokens: list[int]) -> bool:
-    """Reads tokens; each must be in the mask exactly if it is accepted. Whether all were, and the text may end."""
+    """Reads tokens; each is in the mask iff it is accepted. Returns whether all were, and the text may end."""
     matcher = guide.matcher()
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     for token in tokens:
@@ -272,7 +272,7 @@ def test_mistrals_marker_is_a_token_of_its_vocabulary(tekken: gr.Vocabulary) -> 
     assert follow(guide, [marker, *rest])
     assert follow(guide, [*tekken.encode("Well. "), marker, *rest])
     assert follow(guide, spelled)
-    unsaid = gr.compile(gr.tool_calls(TOOLS, format="mistral"), tekken)  # the guide knows its vocabulary
+    unsaid = gr.compile(gr.tool_calls(TOOLS, format="mistral"), tekken)  # the guide has its vocabulary
     assert follow(unsaid, spelled) and follow(unsaid, [marker, *rest])
     assert not follow(gr.compile(gr.tool_calls(TOOLS, format="mistral", choice="none", vocabulary=tekken), tekken),
                       [marker, *rest])  # fmt: skip
@@ -281,7 +281,7 @@ def test_mistrals_marker_is_a_token_of_its_vocabulary(tekken: gr.Vocabulary) -> 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_markers_that_are_special_tokens(name: str) -> None:
-    """A vocabulary of bytes, in which all markers of all formats are special tokens."""
+    """A vocabulary of bytes in which all markers of all formats are special tokens."""
     special = [
         "<tool_call>", "</tool_call>", "<think>", "</think>", "<|python_tag|>", "[TOOL_CALLS]",
         "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
@@ -315,7 +315,7 @@ def test_markers_that_are_special_tokens(name: str) -> None:
         assert follow(guide, [i for i in ids if i not in end])
         assert follow(guide, list(example["text"].encode())) or end
         matcher = guide.matcher()
-        assert all(matcher.accept_token(i) for i in ids)  # the markers that end the turn are its stop tokens
+        assert all(matcher.accept_token(i) for i in ids)  # the end markers of the turn are its stop tokens
         assert matcher.is_terminated() is bool(end)
 
 
@@ -485,7 +485,7 @@ def test_calls_are_values() -> None:
     assert again.parse("<think>x</think>\nHi").reasoning == "x"
 
 
-# -- formats of users -----------------------------------------------------------------------------------------------
+# -- user-defined formats -------------------------------------------------------------------------------------------
 MINE = {"name": "mine", "call": "CALL ${name}(${arguments})", "separator": "; "}
 
 
@@ -501,7 +501,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ("none-such", "there are"),
         (3, "dict"),
@@ -522,13 +522,13 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "kinds": {"string": "s"}}}, "kind"),
     ],
 )
-def test_errors_of_formats(form: Any, said: str) -> None:
-    with pytest.raises(gr.ToolError, match=said) as caught:
+def test_errors_of_formats(form: Any, message: str) -> None:
+    with pytest.raises(gr.ToolError, match=message) as caught:
         gr.tool_calls(TOOLS, format=form)
     assert caught.value.code == "tool-format"
 
 
-# -- texts that are none --------------------------------------------------------------------------------------------
+# -- invalid texts --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,4 +1,4 @@
-"""Arguments whose arrays and objects are no JSON: what is written by hand is of the constraint and is read back."""
+"""Arguments whose arrays and objects are not JSON: texts written by hand are accepted and read back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 
 def gemma(value: Any) -> str:
-    """As Gemma's template writes it."""
+    """Writes a value like Gemma's template."""
     if isinstance(value, str):
         return QUOTE + value + QUOTE
     if isinstance(value, dict):
@@ -34,8 +34,8 @@ def gemma(value: Any) -> str:
 
 
 def cofl(value: Any, name: str | None = None) -> str:
-    """As Cohere's template writes it."""
-    said = "" if name is None else f' name="{name}"'
+    """Writes a value like Cohere's template."""
+    attribute = "" if name is None else f' name="{name}"'
     kind, inside = "json", json.dumps(value)
     if isinstance(value, str):
         kind, inside = "raw", value
@@ -43,7 +43,7 @@ def cofl(value: Any, name: str | None = None) -> str:
         kind, inside = "dict", "".join(cofl(v, k) for k, v in value.items())
     elif isinstance(value, list):
         kind, inside = "list", "".join(map(cofl, value))
-    return f'<cofl:value{said} type="{kind}">{inside}</cofl:value>'
+    return f'<cofl:value{attribute} type="{kind}">{inside}</cofl:value>'
 
 
 def written(form: str, value: dict[str, Any]) -> str:
@@ -54,7 +54,7 @@ def written(form: str, value: dict[str, Any]) -> str:
 
 
 def schema_of(value: Any) -> Any:
-    """A schema that allows this value, and not much more."""
+    """Returns a schema that allows this value and little more."""
     if isinstance(value, dict):
         return {
             "type": "object",
@@ -83,8 +83,8 @@ def test_what_is_written_is_read(form: str, value: dict[str, Any], cut: int) -> 
     assert [call.arguments for call in calls.parse(text).calls] == [value]
     reader = calls.reader()
     deltas = [*reader.feed(text[:cut]), *reader.feed(text[cut:]), *reader.close()]
-    said = "".join(delta.text for delta in deltas if delta.kind == "arguments")
-    assert json.loads(said) == value
+    arguments = "".join(delta.text for delta in deltas if delta.kind == "arguments")
+    assert json.loads(arguments) == value
 
 
 OPEN = {"type": "object", "properties": {"a": {"type": "object"}, "l": {"type": "array"}}, "additionalProperties": True}
@@ -117,12 +117,12 @@ def test_random_texts_are_read_and_valid(form: str, schema: Any) -> None:
         assert rest is not None
         whole = (text + rest).decode()
         for call in calls.parse(whole).calls:
-            if "Infinity" not in json.dumps(call.arguments):  # 1e999 is a JSON number, and no float
+            if "Infinity" not in json.dumps(call.arguments):  # 1e999 is a JSON number, but not a float
                 assert gr.json_schema(schema).accepts(call.arguments), whole
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"open": "${key}:", "close": "x", "quote": "'"}, "close"),
         ({"open": "${key}:"}, "close"),
@@ -132,9 +132,9 @@ def test_random_texts_are_read_and_valid(form: str, schema: Any) -> None:
         ("x", "object"),
     ],
 )
-def test_errors_of_styles(parameters: Any, said: str) -> None:
+def test_errors_of_styles(parameters: Any, message: str) -> None:
     form = {"name": "mine", "call": "CALL ${name} ${arguments} END", "parameters": parameters}
-    with pytest.raises(gr.ToolError, match=said) as caught:
+    with pytest.raises(gr.ToolError, match=message) as caught:
         gr.tool_calls([], format=form)
     assert caught.value.code == "tool-format"
 

@@ -1,4 +1,4 @@
-"""The format of tool calls that a chat template tells, and templates that the server must be able to show."""
+"""Tool-call formats recognized from chat templates, and templates that the server must be able to render."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quoted(text: str) -> str:
 
 
 def template_of(form: Format) -> str:
-    """A template whose calls are of a format with JSON arguments."""
+    """Returns a template with the calls of a format with JSON arguments."""
     slots = {
         "name": "{{ c.function.name }}", "id": "{{ 7 + loop.index0 }}", "": "",
         "arguments": "{{ c.function.arguments | tojson }}",
@@ -41,7 +41,7 @@ def template_of(form: Format) -> str:
 
 
 def is_written(form: Format) -> bool:
-    """Whether :func:`template_of` can write it."""
+    """Returns whether :func:`template_of` can write the format."""
     has_id = any(slot == "id" for _, slot in form.calls[0].parts)
     return form.parameters is None and (not has_id or re.fullmatch(form.identifier, "7") is not None)
 
@@ -69,7 +69,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_arguments_one_by_one(name: str) -> None:
-    """The last line feed of a block would be Jinja's, so the parts are texts of it."""
+    """Jinja would remove the last line feed of a block, so the parts are strings in it."""
     begin, argument, end, separator = (part.replace("\n", "{{ '\\n' }}") for part in BY_HAND[name])
     call = begin + ARGUMENTS.replace("ARG", argument) + end
     calls = f"{{% for c in m.tool_calls %}}{call}{{% if not loop.last %}}{separator}{{% endif %}}{{% endfor %}}"

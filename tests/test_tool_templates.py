@@ -1,7 +1,7 @@
-"""Formats of tool calls against the chat templates of the models: what a template writes is read, and the same calls.
+"""Tool-call formats against the models' chat templates: the text of a template is read back as the same calls.
 
 The templates come with the source of llama-cpp-python; Cohere's are in its package `cohere-melody`, DeepSeek's encoders
-in `llm-router-utils`. ``make test-templates`` fetches them; docs/tools.md has the same table.
+in `llm-router-utils`. ``make test-templates`` downloads them; docs/tools.md has the same table.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ TEMPLATES = {
     "tencent-Hy3": ("hy3", "<｜hy_Assistant:opensource｜>", "<｜hy_eos:opensource｜>"),
     "upstage-Solar-Open-100B": ("solar-open", "<|begin|>assistant", "<|begin|>"),
 }
-# Arrays and objects are written as Python's there, which is no JSON: only texts and numbers are compared.
+# These write arrays and objects as Python literals, not JSON: only texts and numbers are compared.
 FLAT = {"ByteDance-Seed-OSS"}
-# Templates that the formats here do not have, each with the reason.
+# Templates without a format here, each with the reason.
 OTHERS = {
     "MiniMax-M3": "values are tags named as the argument, without their kinds: they cannot be read back",
     "LFM2.5-8B-A1B": "calls are Python's, with keyword arguments",
@@ -120,7 +120,7 @@ TOOLS = [
 
 
 class Generation(Extension):
-    """The tag that marks what the model writes, as transformers has it."""
+    """The tag for the model's part, as in transformers."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -139,10 +139,10 @@ def rendered(source: str, messages: list[dict[str, Any]], **more: Any) -> str:
 
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
     environment.globals.update(raise_exception=raise_exception, strftime_now=lambda form: "2026-01-01")
-    said = environment.from_string(source).render(
+    rendered = environment.from_string(source).render(
         messages=messages, tools=TOOLS, bos_token="<BOS>", eos_token="<EOS>", thinking=True, **more
     )
-    return str(said)
+    return str(rendered)
 
 
 def message(calls: list[tuple[str, dict[str, Any]]], as_text: bool) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def message(calls: list[tuple[str, dict[str, Any]]], as_text: bool) -> dict[str,
 
 
 def read(name: str, text: str, calls: list[tuple[str, dict[str, Any]]]) -> None:
-    """A text of the format, with these calls."""
+    """Reads a text of the format; checks its calls."""
     thinks = read_format(name).reasoning is not None
     form = gr.tool_calls(TOOLS, format=name, reasoning="optional" if thinks else "none")
     found = form.parse(text)
@@ -198,7 +198,7 @@ def test_the_server_recognizes_the_format(template: str) -> None:
 
 
 def load(path: str) -> Any:
-    """A module of a package that is not installed, by its file."""
+    """Loads a module of a package that is not installed from its file."""
     found = FOLDER / path
     if not found.exists():
         pytest.skip("the chat templates are not here")
@@ -212,8 +212,8 @@ def load(path: str) -> Any:
 @pytest.mark.parametrize(("version", "name"), [("dsv4", "deepseek-v4"), ("dsv41", "deepseek-v4.1")])
 def test_deepseeks_own_encoders(version: str, name: str) -> None:
     encoder = load(f"llm_router_utils/sglang/srt/entrypoints/openai/encoding_{version}.py")
-    said = [{"role": "user", "content": "Hi"}, message(CALLS, as_text=True)]
-    text = encoder.encode_messages(said, thinking_mode="thinking")
+    messages = [{"role": "user", "content": "Hi"}, message(CALLS, as_text=True)]
+    text = encoder.encode_messages(messages, thinking_mode="thinking")
     text = text[text.rindex(DS) + len(DS) :].removesuffix("<｜end▁of▁sentence｜>")
     read(name, text, CALLS)
 
@@ -239,10 +239,10 @@ def test_coheres_own_templates(render: str, name: str) -> None:
 
 
 def test_the_table_of_the_docs() -> None:
-    """Every format is in the table, with what it was checked against."""
+    """The table contains every format and what it was checked against."""
     page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     table = page[page.index("### What is checked") :].partition("\n## ")[0]
-    said = dict(re.findall(r"(?m)^\| `([\w.-]+)` \| (.*) \|$", table))
-    assert sorted(said) == sorted(gr.tool_formats())
+    statements = dict(re.findall(r"(?m)^\| `([\w.-]+)` \| (.*) \|$", table))
+    assert sorted(statements) == sorted(gr.tool_formats())
     checked = {name for name, _, _ in TEMPLATES.values()} | {"deepseek-v4.1", "command-xml", "command-a-plus"}
-    assert {name for name, what in said.items() if not what.startswith("not checked")} == checked
+    assert {name for name, what in statements.items() if not what.startswith("not checked")} == checked

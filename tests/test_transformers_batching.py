@@ -1,4 +1,4 @@
-"""Continuous batching of transformers, on a tiny random model: constraints request by request."""
+"""Continuous batching of transformers on a tiny random model, with a constraint per request."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def how(**options: Any) -> GenerationConfig:
 
 
 def text_of(output: Any) -> str:
-    """What was written; it must have ended by itself."""
+    """Returns the text, which must have ended by itself."""
     *body, end = output.generated_tokens
     assert end == STOP, output.generated_tokens
     return VOCABULARY.decode(body)
@@ -64,7 +64,7 @@ def text_of(output: Any) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """For models this small, threads only wait for each other."""
+    """For such small models, threads only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -103,7 +103,7 @@ def test_each_request_has_its_constraint(model: Any, sampling: str) -> None:
 
 
 def test_greedy_equals_generate(model: Any) -> None:
-    """Two interfaces of transformers, two ways to follow rows, one text."""
+    """Two interfaces of transformers, two ways to track rows, the same text."""
     from guiderail.integrations.transformers import GuiderailLogitsProcessor
 
     outputs = generate_batch(
@@ -155,7 +155,7 @@ def test_several_returned_sequences(model: Any) -> None:
 
 
 def test_requests_that_are_evicted_begin_again_where_they_were(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache holds too few pages for all texts, so that requests lose theirs and are read anew."""
+    """The cache has too few pages for all texts, so requests lose theirs and are read again."""
     again = []
     real = transformers.generation.continuous_batching.requests.RequestState.create_equivalent_initial_request
 
@@ -196,7 +196,7 @@ def test_misuse_is_refused(model: Any) -> None:
         with continuous_batching(
             model, VOCABULARY, generation_config=how(), continuous_batching_config=settings()
         ) as batching:
-            batching.manager.logit_processor.clear()  # nothing left that says it was here before
+            batching.manager.logit_processor.clear()  # removes the trace of its first use
             constrain(batching.manager, VOCABULARY)
 
     def twice() -> None:

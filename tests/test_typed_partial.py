@@ -1,4 +1,4 @@
-"""Values of Python types while their JSON grows: examples by kind of type, and properties on random values."""
+"""Values of Python types while their JSON grows: examples for each kind of type, and properties of random values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def area(width: float, height: float = 1.0) -> float:
 
 
 def growth(kind: Any, text: str, growing: bool = True) -> list[Any]:
-    """The different values shown while a text is fed character by character."""
+    """Returns the distinct values shown while a text is fed character by character."""
     partial = partial_of(python_type(kind), growing_strings=growing)
     shown: list[Any] = [None]
     for c in text:

@@ -1,4 +1,4 @@
-"""What type checkers make of ``generate`` and its siblings: a line is right, or is refused."""
+"""Type checkers on ``generate`` and its siblings: valid lines pass, wrong ones are errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WRONG = [  # a line, and its error
 
 
 def told_of(folder: Path) -> dict[str, str]:
-    """What mypy says about each line of one file with all of them."""
+    """Returns mypy's messages for each line of a file with all lines."""
     api = pytest.importorskip("mypy.api", reason="mypy")
     file = folder / "calls.py"
     lines = [f"    reveal_type({expression})" for expression, _ in RIGHT]
@@ -81,7 +81,7 @@ def told_of(folder: Path) -> dict[str, str]:
 
 
 def test_types_of_calls(tmp_path: Path) -> None:
-    """One run for all lines: it takes seconds."""
+    """One run for all lines, because it takes seconds."""
     told = told_of(tmp_path)
     for expression, kind in RIGHT:
         message = told[f"reveal_type({expression})"]
@@ -94,7 +94,7 @@ def test_types_of_calls(tmp_path: Path) -> None:
 
 
 def test_options_are_the_same_for_type_checkers() -> None:
-    """``n`` changes what is returned, so it is a parameter of its own."""
+    """``n`` changes the return type, so it is a separate parameter."""
     from guiderail.generation import options
 
     tree = ast.parse(Path(options.__file__).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The vocabulary itself: what it refuses, what it closes, copies of it."""
+"""The vocabulary itself: errors, closing, copies."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_token_bytes_refuses_what_is_no_id(token: object) -> None:
 
 # -- texts ---------------------------------------------------------------------------------------------------
 def spelling(text: str) -> list[int]:
-    """Puts a space in front, as SentencePiece does."""
+    """Adds a space in front, like SentencePiece."""
     return [{" ": 0, "a": 1, "\n": 2}[c] for c in " " + text]
 
 
@@ -138,7 +138,7 @@ def test_spellings_are_remembered() -> None:
 
     v = Vocabulary([b"a", b"</s>"], stop_token_ids=1, encode=encode)
     first = v.encode("aa")
-    first.append(7)  # the list is the caller's own
+    first.append(7)  # the caller owns the list
     assert v.encode("aa") == [0, 0] and calls == ["aa"]
     long = "a" * 300
     assert v.encode(long) == v.encode(long) == [0] * 300 and calls == ["aa", long, long]
@@ -146,7 +146,7 @@ def test_spellings_are_remembered() -> None:
         assert len(v.encode("a" * (n % 200))) == n % 200
     with pytest.raises(VocabularyError):
         v.encode("b")
-    with pytest.raises(VocabularyError):  # what cannot be spelled is not remembered
+    with pytest.raises(VocabularyError):  # failures are not cached
         v.encode("b")
 
 
@@ -174,7 +174,7 @@ tokens = st.lists(st.none() | st.binary(max_size=6), max_size=40).map(lambda t: 
 @given(tokens=tokens, extra=st.integers(0, 70))
 def test_save_and_load(tmp_path_factory: pytest.TempPathFactory, tokens: list, extra: int) -> None:
     v = Vocabulary(tokens, stop_token_ids=len(tokens) - 1, size=len(tokens) + extra, bos_token_id=0)
-    path = tmp_path_factory.getbasetemp() / "vocabulary.bin"  # keeps its name: nothing is appended
+    path = tmp_path_factory.getbasetemp() / "vocabulary.bin"  # the name is used as it is
     v.save(path)
     w = Vocabulary.load(path)
     assert w == v and hash(w) == hash(v)
@@ -217,7 +217,7 @@ def test_damaged_files(tmp_path: Path) -> None:
         bent[at] ^= 0x55
         path.write_bytes(bytes(bent))
         try:
-            assert Vocabulary.load(path) == small()  # a byte that nobody reads, as a date
+            assert Vocabulary.load(path) == small()  # an unread byte, such as a date
         except VocabularyError as error:
             assert error.code == "vocabulary-file"
     with pytest.raises(VocabularyError, match="does not exist"):
@@ -323,7 +323,7 @@ def test_replace(tokens: list[bytes], data: st.DataObject) -> None:
 
 def test_end_tokens() -> None:
     assert end_tokens([7, None], {"<|eot_id|>": 3, "<s>": 1, "<|eom_id|>": 2}, {}) == [7, 2, 3]
-    # a strike-through tag of HTML is text, a special token of the same spelling is an end
+    # HTML's strike-through tag is text; a special token with the same text is an end
     assert end_tokens([1], {}, {"</s>": 212, "<end_of_turn>": 107}) == [1, 107]
     assert end_tokens([], {"</s>": 2}, {"</s>": 2}) == [2]
     assert end_tokens([1], {"<|end|>": 2, "<|return|>": 1, "<|call|>": 3}, {}) == [1, 3]

@@ -1,4 +1,4 @@
-"""Every adapter on small tokenizers made here and on real ones: bytes against the library's own decode."""
+"""Every adapter on small tokenizers made here and on real ones: bytes compared with the library's own decode."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_byte_fallback(tokenizers) -> None:
     assert [v.token_bytes(2 + b) for b in range(256)] == [bytes([b]) for b in range(256)]
     assert [v.token_bytes(i) for i in range(258, 264)] == [b" ", b"a", b" a", b"  a", "é".encode(), b"<0xZZ>"]
     assert v.stop_token_ids == (1,) and not v.unplaced
-    assert v.encode("a") == [259]  # without the space that the normalizer puts in front
+    assert v.encode("a") == [259]  # without the space that the normalizer adds
     assert v.encode(" a") == [260]
     assert b"".join(map(v.token_bytes, v.encode("漢a é"))) == "漢a é".encode()
 
@@ -82,7 +82,7 @@ def test_byte_level_with_added_tokens_and_wide_logits(tokenizers) -> None:
     assert sorted(v.token_bytes(i) for i in range(256)) == [bytes([b]) for b in range(256)]
     assert [v.token_bytes(i) for i in range(258, 260)] == [b"<tool call>", "漢字".encode()]
     assert v.is_text(258) and not v.is_text(256)
-    assert v.stop_token_ids == (257, 260)  # the declared, well-known ends
+    assert v.stop_token_ids == (257, 260)  # the declared and the well-known ends
     assert v.size == 300 and v.token_count == 261 and v.token_bytes(299) == b""
     again = pickle.loads(pickle.dumps(v))
     assert again == v and again.encode("漢") == v.encode("漢") and again.check() == []
@@ -149,7 +149,7 @@ def test_a_decoder_that_denies_what_tokens_spell(tokenizers) -> None:
 
 
 class Slow:
-    """A tokenizer in the style of transformers' Python ones."""
+    """A tokenizer like transformers' Python tokenizers."""
 
     all_special_tokens = ("</s>",)
     all_special_ids = (0,)
@@ -226,7 +226,7 @@ def gguf_string(text: str | bytes) -> bytes:
 
 
 def gguf_file(path: Path, **pairs: object) -> Path:
-    """A GGUF file of metadata alone; ints are uint32, lists of strings or of int32."""
+    """Writes a GGUF file with only metadata; ints are uint32, lists contain strings or int32."""
     body = b""
     for name, value in pairs.items():
         key = gguf_string(name.replace("__", "."))
@@ -385,7 +385,7 @@ def test_encoding_spells_the_text(name: str, request: pytest.FixtureRequest) -> 
         try:
             ids = v.encode(text)
         except VocabularyError as error:
-            # SentencePiece normalises: that is refused, never spelled differently
+            # SentencePiece normalises: such texts are rejected, never spelled differently
             assert error.code == "not-encodable" and name == "mistral"
             return
         assert b"".join(map(v.token_bytes, ids)) == text.encode()

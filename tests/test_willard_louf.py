@@ -26,7 +26,7 @@ def guide() -> gr.Guide:
 
 
 def test_example_1_masks(guide: gr.Guide) -> None:
-    """Figure 1 and the text below it: from state 0 all but "A" may come; behind ".2" only "42" and "1"."""
+    """Figure 1 and the text below it: from state 0 all but "A" may come; after ".2" only "42" and "1"."""
     matcher = guide.matcher()
     assert strings(mask_of(matcher)) == {".", "42", ".2", "1"}
     assert matcher.accept_token(VOCABULARY.index(".2"))
@@ -40,7 +40,7 @@ def test_example_1_masks(guide: gr.Guide) -> None:
 
 def test_example_1_index(guide: gr.Guide) -> None:
     """σ of Algorithm 4. The paper's automaton has states 0 (nothing read), 1 (digits), 2 (the point) and 3 (a digit
-    behind it); 0 and 1, and 2 and 3, allow the same and so are one state here."""
+    after it). 0 and 1 allow the same, and so do 2 and 3: each pair is one state here."""
     automaton = guide.to_token_automaton()
     assert automaton.states == 2
     sigma = [{VOCABULARY[t] for t in automaton.allowed(s)} for s in range(automaton.states)]
@@ -51,7 +51,7 @@ def test_example_1_index(guide: gr.Guide) -> None:
     assert automaton.step(0, VOCABULARY.index("A")) == -1
 
 
-# Section 3.1: the prompts' answers are held to these three patterns.
+# Section 3.1: the answers must match these three patterns.
 SECTION_3_1 = [
     (r"\s*([Yy]es|[Nn]o|[Nn]ever|[Aa]lways)", ["Yes", " no", "\n\nAlways", "Never"], ["yess", "maybe", "NO"]),
     (

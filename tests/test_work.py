@@ -13,7 +13,7 @@ from guiderail.support import work
 
 
 def nested(depth: int, width: int) -> dict[str, Any]:
-    """Alternatives within alternatives, told apart by a required name."""
+    """Nested alternatives, distinguished by a required name."""
     inner = nested(depth - 1, width) if depth else {"type": "integer"}
     names = [f"k{depth}{i}" for i in range(width)]
     return {"type": "object", "oneOf": [{"properties": {name: inner}, "required": [name]} for name in names]}
@@ -50,7 +50,7 @@ def steps(schema: Any) -> int:
 
 
 def test_the_same_request_costs_the_same() -> None:
-    """Whatever is in a cache: patterns, emptiness, numbers."""
+    """Independent of caches: patterns, emptiness, numbers."""
     schema = {
         "type": "object",
         "properties": {
@@ -75,7 +75,7 @@ def test_a_limit_is_exact(vocabulary: Vocabulary) -> None:
     with pytest.raises(gr.LimitError, match="max_work") as caught:
         build_program(constraint, max_work=needed - 1)
     assert caught.value.code == "work"
-    gr.compile(constraint, vocabulary, cache=False)  # as good as before
+    gr.compile(constraint, vocabulary, cache=False)  # still works
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2**63, 1.5, "many", None, True])

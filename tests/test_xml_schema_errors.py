@@ -18,7 +18,7 @@ from xml_walks import HEAD, element, schema  # noqa: E402
 XSD = Path(__file__).parent / "data" / "xsd"
 
 
-# -- what no automaton can hold
+# -- what no automaton can express
 UNSUPPORTED = {
     "ID": ('<xs:attribute name="i" type="xs:ID"/>', "/a/@i", True),
     "IDREFS": ('<xs:attribute name="i" type="xs:IDREFS" use="required"/>', "/a/@i", False),
@@ -121,7 +121,7 @@ def test_patterns_that_cannot_be_read() -> None:
         "</xs:simpleType></xs:attribute>"
     )
     with pytest.raises(gr.XmlSchemaError) as caught:
-        element(content, version="1.1")  # where xmlschema takes the block for any character
+        element(content, version="1.1")  # here xmlschema takes the block as any character
     assert (caught.value.code, caught.value.path, caught.value.span) == ("xml-pattern", "/a/@x", (1, 14))
     with pytest.raises(gr.XmlSchemaError) as caught:
         element(content)

@@ -1,4 +1,4 @@
-"""Simple types of XML Schema: every built-in type and facet against the validation of xmlschema and of lxml."""
+"""Simple types of XML Schema: every built-in type and facet against xmlschema and lxml."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of_inner(inner: str, *facets: tuple[str, object]) -> str:
 
 
 def schema_of(simple: str) -> str:
-    """An element ``a`` whose text, and whose attribute ``x``, is of the type."""
+    """Returns a schema of an element ``a`` whose text and attribute ``x`` have the type."""
     named = simple.replace("<xs:simpleType>", '<xs:simpleType name="T">', 1)
     return (
         f'{HEAD}{named}<xs:element name="a"><xs:complexType><xs:simpleContent><xs:extension base="T">'
@@ -121,7 +121,7 @@ def test_everything_written_is_valid(simple: str) -> None:
         assert other.validate(etree.fromstring(document.encode())), (document, other.error_log.last_error)
 
 
-# Values to try with every type; those that a type leaves out on purpose are listed with it below.
+# Values to try with every type; deliberate omissions of a type are listed with it below.
 VALUES = [
     "", "a", "ab", "abc", "abcd", "a b", " a", "a  b", "a\tb", "0", "1", "-1", "5", "16", "17", "99", "100", "127",
     "128", "-128", "-129", "255", "256", "32768", "-32768", "65536", "2147483648", "-2147483648",
@@ -138,7 +138,7 @@ VALUES = [
     "Ab", "A1", "bcd", "bce", "a^b$", "aaa", "bbb", "<ab>", "<>", "a<b", '"q"', "1 2", "3", "1  2", "a c c",
     "2000-01-01 2000-01-02", "+12", "-12", "012", "007", "+5", ".5", ".75", ".8", "5.", "-0", "0.0",
 ]  # fmt: skip
-# What is valid and not written: spellings of numbers, white space to be collapsed, values spelled otherwise.
+# Valid but never written: other spellings of numbers and values, white space to be collapsed.
 LEFT_OUT = {"+12", "012", "007", "+5", ".5", ".75", ".8", "5.", "-0", "0.0", " a", "a  b", "1  2", "a\tb", "2.0", "1 2"}
 
 
@@ -158,7 +158,7 @@ def test_values_are_judged_as_xmlschema_judges_them(simple: str) -> None:
 
 
 def is_left_out(simple: str, value: str) -> bool:
-    """The other approximations that `report` names."""
+    """Returns whether `report` names another approximation for the value."""
     if any(kind in simple for kind in ("anyURI", "base64", "list")):
         return True
     if "gYear" in simple and len(value.removesuffix("Z").partition("-")[0]) != 4:

@@ -1,4 +1,4 @@
-"""Random walks that depend on nothing but their seed: so they are the same alone and beside others."""
+"""Random walks that depend only on their seed: they are the same alone and in parallel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core_support import bits_of, mask_of, words
 
 
 def walk(guide: gr.Guide, seed: int, steps: int = 24, back: float = 0.2) -> list[tuple[bytes, bool, int]]:
-    """What one text sees: masks, whether the text is complete, tokens."""
+    """Returns the observations of one text: masks, whether the text is complete, tokens."""
     rng = random.Random(seed)
     matcher = guide.matcher()
     size = guide.vocabulary.size - 1  # without the stop token
@@ -34,8 +34,8 @@ def walk(guide: gr.Guide, seed: int, steps: int = 24, back: float = 0.2) -> list
 
 
 def game(guide: gr.Guide, seed: int, steps: int) -> Iterator[bytes]:
-    """A text and its forks, with everything that may be done to them, in any order; after each step what was seen so
-    far. Whoever draws the steps may do so in one thread or in many, one after the other.
+    """A text and its forks, with all operations in any order; yields the observations so far after each step. The steps
+    may run on one thread, or on many in sequence.
     """
     rng = random.Random(seed)
     texts = [guide.matcher()]
@@ -75,7 +75,7 @@ def game(guide: gr.Guide, seed: int, steps: int) -> Iterator[bytes]:
             draft = [int(rng.choice(allowed)) if len(allowed) else 0, *(rng.randrange(size) for _ in range(2))]
             rows = np.zeros((4, words(size)), dtype=np.int32)
             answer = matcher.validate(draft), matcher.fill_draft(draft, rows), rows.tobytes()
-        elif kind == "budget":  # which tokens a budget leaves depends on what was searched before; not that it suffices
+        elif kind == "budget":  # earlier searches influence which tokens a budget leaves, but not that it suffices
             least = matcher.least_tokens(thorough=False)
             if least is not None:
                 within = np.zeros_like(row)

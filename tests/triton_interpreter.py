@@ -12,7 +12,7 @@ import torch
 
 
 def load_kernel():
-    """The kernel's module by its path: nothing else of the package is imported."""
+    """Loads the kernel's module by its path; nothing else of the package is imported."""
     path = Path(__file__).parents[1] / "src/guiderail/matching/kernels/triton_bitmask.py"
     spec = importlib.util.spec_from_file_location("triton_bitmask", path)
     module = importlib.util.module_from_spec(spec)

@@ -23,13 +23,13 @@ def schema(body: str, head: str = HEAD, **options: object) -> gr.XmlSchema:
 
 
 def element(content: str, **options: object) -> gr.XmlSchema:
-    """A schema whose root ``a`` is of a complex type."""
+    """Returns a schema whose root ``a`` has a complex type."""
     return schema(f'<xs:element name="a"><xs:complexType>{content}</xs:complexType></xs:element>', **options)
 
 
 class _Local(etree.Resolver):
     def resolve(self, url: str, public_id: str, context: object) -> object:
-        if url.endswith("xml.xsd"):  # the schema of xml:lang, which the library brings along
+        if url.endswith("xml.xsd"):  # the schema of xml:lang, which the library contains
             return self.resolve_filename(str(Path(xmlschema.__file__).parent / "schemas" / "XML" / "xml.xsd"), context)
         return None
 
@@ -41,7 +41,7 @@ def second_opinion(text: str) -> Any:
 
 
 def check(constraint: gr.XmlSchema, documents: list[str]) -> None:
-    """Both validators take every document."""
+    """Checks that both validators accept every document."""
     other = second_opinion(constraint.source.text)
     for document in documents:
         constraint.schema.validate(document)
@@ -84,8 +84,8 @@ def byte_walk(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
 
 
 def _closing(choices: bytes, last: bytes) -> int | None:
-    """The byte that leads out of where the text is, if there is such a one."""
-    if set(choices) <= set(b" />"):  # behind a name or an attribute
+    """Returns the byte that closes the current context, if there is one."""
+    if set(choices) <= set(b" />"):  # after a name or an attribute
         wanted = b"/> "
     elif last == b"<":
         wanted = b"/"

@@ -1,8 +1,7 @@
-"""Checks what an installed guiderail must be able to do. Every wheel passes this, in an environment that has nothing
-else.
+"""Checks what an installed guiderail must be able to do. Every wheel must pass, in an otherwise empty environment.
 
 python check_wheel.py            # match, compile, masks, the command line
-python check_wheel.py --model    # and write with the embedded model
+python check_wheel.py --model    # and generate with the embedded model
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SCHEMA = {
 
 
 def command(*arguments: str) -> str:
-    """What a command of guiderail prints."""
+    """Returns the output of a guiderail command."""
     done = subprocess.run(
         [sys.executable, "-m", "guiderail", *arguments], capture_output=True, text=True, check=True, timeout=300
     )
@@ -36,7 +35,7 @@ def command(*arguments: str) -> str:
 
 
 def main() -> None:
-    """Checks, and says where guiderail was found."""
+    """Runs the checks, and prints where guiderail was found."""
     assert "site-packages" in gr.__file__, f"not the installed package: {gr.__file__}"
     assert gr.regex("[a-c]+").matches("abc") and not gr.regex("[a-c]+").matches("abd")
     assert gr.json_schema(SCHEMA).matches('{"name": "Ada", "n": 3}')
@@ -50,7 +49,7 @@ def main() -> None:
     assert np.array_equal(gr.bitmask_to_bool(bitmask, vocabulary.size)[0], [True, True, True, False, False])
 
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        assert not sys._is_gil_enabled(), "importing guiderail brought the interpreter lock back"
+        assert not sys._is_gil_enabled(), "importing guiderail enabled the interpreter lock again"
     assert gr.__version__ in command("--version")
     command("match", "--regex", "[0-9]+", "42")
     for name in ("py.typed", "__init__.pyi", "_core.pyi"):

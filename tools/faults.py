@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Builds the core so that allocations and limits can be made to fail, and makes them fail.
-
-See tests/fault_injection.py for how:
+"""Builds a core whose allocations and limits can be made to fail, and makes them fail.
 
     python tools/faults.py --seconds 600
+
+See tests/fault_injection.py.
 """
 
 from __future__ import annotations

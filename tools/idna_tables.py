@@ -54,7 +54,7 @@ def threshold(k: int, bias: int) -> int:
 
 
 def reach(digits: int, bias: int) -> int:
-    """Returns how many values at most so many digits can write (RFC 3492, section 3.3)."""
+    """Returns the number of values that at most this many digits can write (RFC 3492, section 3.3)."""
     total, weight = 0, 1
     for k in range(1, digits + 1):
         t = threshold(k, bias)
@@ -64,7 +64,7 @@ def reach(digits: int, bias: int) -> int:
 
 
 def adapted(delta: int) -> int:
-    """The largest bias after a damped delta of at most this size (section 6.1)."""
+    """Returns the largest bias after a damped delta of at most this size (section 6.1)."""
     k = best = 0
     while delta > 455:
         best = k + 36 * 455 // 493
@@ -74,7 +74,7 @@ def adapted(delta: int) -> int:
 
 
 def digits_at_most(deltas: int, total: int, most_bias: int) -> int:
-    """Returns the maximum number of digits of so many deltas whose sum is ``total``, whatever the bias of each."""
+    """Returns the maximum number of digits of this many deltas with the sum ``total``, for any biases."""
     left, count, last = total, deltas, 0
     for digits in range(1, 12):
         need = min(reach(digits, bias) for bias in range(most_bias + 1))  # the smallest delta of digits + 1 digits
@@ -88,8 +88,8 @@ def digits_at_most(deltas: int, total: int, most_bias: int) -> int:
 
 
 def longest(low: int, high: int, foreign: int) -> int:
-    """How many code points, at most ``foreign`` of them beyond ASCII, a label may have so that its ASCII form surely
-    has at most 63 octets."""
+    """Returns the number of code points, at most ``foreign`` of them non-ASCII, that a label may have so that its ASCII
+    form is sure to have at most 63 octets."""
     n = 0
     while all(ace_length(n + 1, basic, low, high) <= 63 for basic in range(max(0, n + 1 - foreign), n + 1)):
         n += 1
@@ -132,7 +132,7 @@ def main() -> None:
         if len(parts) == 2 and not parts[0].startswith("<"):
             seconds.add(int(parts[1], 16))
             firsts_of |= {int(parts[0], 16), c}
-    # a first character may also be a composed one, whose own mark the second one slips in front of
+    # the first may also be a composed character: the second then moves in front of its mark
     composed: dict[int, set[int]] = {}
     for second in seconds & every:
         firsts = {c for c in firsts_of & every if not unicodedata.is_normalized("NFC", chr(c) + chr(second))}

@@ -1,4 +1,4 @@
-"""Other builds of the core, each in a copy of the package: what you work with stays as it is."""
+"""Other builds of the core, each in a copy of the package. Your working build does not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Runs a program with the package that is first on sys.path, even if there is an editable installation.
+# Makes a program use the package that is first on sys.path, despite an editable installation.
 START = """
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
@@ -20,7 +20,7 @@ assert core.__file__.startswith(sys.path[0]), core.__file__
 
 
 def build(name: str, flags: list[str]) -> Path:
-    """The package with a core that was built so; its folder."""
+    """Builds the core with these flags; returns the folder of its package."""
     folder = ROOT / "build" / name
     # The flags of a build type come last, and would override the optimisation level.
     flags = [

@@ -1,9 +1,9 @@
-"""Packs drafts of the official JSON-Schema-Test-Suite into tests/data, one compressed file a draft.
+"""Packs drafts of the official JSON-Schema-Test-Suite into tests/data, one compressed file per draft.
 
     python tools/pack_json_schema_suite.py CHECKOUT draft2020-12 draft7
 
 CHECKOUT is a checkout of the suite (https://github.com/json-schema-org/JSON-Schema-Test-Suite); the source
-distribution of the package jsonschema carries one in its folder ``json``. A pack is gzipped JSON:
+distribution of the package jsonschema contains one in its folder ``json``. A pack is gzipped JSON:
 ``{"files": {"anyOf": [case, …], "optional/format/date": …}, "remotes": {URI: document}}``.
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "json_schema_suite"
-HOST = "http://localhost:1234/"  # where the suite says its remote documents are
+HOST = "http://localhost:1234/"  # the suite's address for its remote documents
 DRAFTS = ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")
 
 
 def documents(folder: Path) -> dict[str, Any]:
-    """Every JSON file under a folder, by its path without the suffix."""
+    """Reads every JSON file under a folder; its key is its path without the suffix."""
     return {
         path.relative_to(folder).with_suffix("").as_posix(): json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(folder.rglob("*.json"))
@@ -31,7 +31,7 @@ def documents(folder: Path) -> dict[str, Any]:
 def pack(checkout: Path, draft: str) -> bytes:
     tests = next((p for p in (checkout / "tests" / draft, checkout / draft) if p.is_dir()), None)
     if tests is None:
-        raise SystemExit(f"{checkout} holds no folder tests/{draft}")
+        raise SystemExit(f"{checkout} has no folder tests/{draft}")
     remotes = {
         f"{HOST}{name}.json": document
         for name, document in documents(checkout / "remotes").items()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles the core with every compiler on this machine, without linking: GCC, Clang with both libraries, other
-systems.
+"""Compiles the core with every compiler on this machine, without linking: GCC, Clang with both libraries, and for
+other systems.
 
     python tools/portable.py                       # all that are installed
     python tools/portable.py libc++ emscripten     # some
@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CHECK = ["-fsyntax-only"]
-OBJECT = ["-O0", "-c"]  # zig's driver cannot check only the syntax
+OBJECT = ["-O0", "-c"]  # zig's driver has no syntax-only mode
 ZIG = [sys.executable, "-m", "ziglang", "c++", "-target"]
 DEFINED = ["-DGUIDERAIL_BUILDS", '-DGUIDERAIL_VERSION="0"']  # as core/capi/CMakeLists.txt does
 COMPILERS = {
@@ -39,7 +39,7 @@ COMPILERS = {
 
 
 def missing(name: str, command: list[str], folder: str) -> str | None:
-    """Why a compiler cannot be used here, or None."""
+    """Returns why a compiler cannot be used here, or None."""
     if "ziglang" in command:
         return None if importlib.util.find_spec("ziglang") else "no package ziglang"
     if shutil.which(command[0]) is None:
@@ -53,7 +53,7 @@ def missing(name: str, command: list[str], folder: str) -> str | None:
 
 
 def compile_one(command: list[str], source: Path, folder: str, number: int) -> str:
-    """Compiles one file and returns the compiler's messages, an empty text if there are none. Warnings are errors."""
+    """Compiles one file and returns the compiler's messages, empty if there are none. Warnings are errors."""
     out = ["-o", str(Path(folder, f"{number}.o"))] if "-c" in command else []
     flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", *DEFINED]
     flags += ["-I", str(ROOT / "core"), "-I", str(ROOT / "include")]
@@ -63,9 +63,9 @@ def compile_one(command: list[str], source: Path, folder: str, number: int) -> s
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", help=f"compilers: {', '.join(COMPILERS)}; all where none is named")
+    parser.add_argument("names", nargs="*", help=f"compilers: {', '.join(COMPILERS)}; all if none is named")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", default="", help="sources whose path contains this")
+    parser.add_argument("--only", default="", help="only sources whose path contains this")
     given = parser.parse_args()
     unknown = set(given.names) - set(COMPILERS)
     if unknown:
@@ -78,7 +78,7 @@ def main() -> int:
             command = COMPILERS[name]
             if reason := missing(name, command, folder):
                 print(f"{name}: skipped, {reason}")
-                failed |= bool(given.names)  # asked for by name
+                failed |= bool(given.names)  # requested by name
                 continue
             jobs = [pool.submit(compile_one, command, path, folder, i) for i, path in enumerate(sources)]
             messages = {path: job.result() for path, job in zip(sources, jobs, strict=True)}

@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("kind", choices=sorted(FILES))
     parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
     options, rest = parser.parse_known_args()
-    # The optimiser warns falsely of instrumented code.
+    # The optimiser gives false warnings for instrumented code.
     optimise = "-DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -Wno-error"
     package = build(f"sanitize-{options.kind.replace(',', '-')}", [f"-DGUIDERAIL_SANITIZE={options.kind}", optimise])
     files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
@@ -113,7 +113,7 @@ def main() -> int:
             str(package),
             "-q",
             "-o",
-            f"cache_dir={package.parent / 'pytest-cache'}",  # some tests keep a tokenizer there
+            f"cache_dir={package.parent / 'pytest-cache'}",  # some tests cache a tokenizer there
             str(file),
             *chosen,
         ]
@@ -153,7 +153,7 @@ def environment_of(kind: str) -> dict[str, str]:
         made = subprocess.run([compiler, f"-print-file-name={name}"], check=True, text=True, stdout=subprocess.PIPE)
         return os.path.realpath(made.stdout.strip())
 
-    # The C++ library too, for the runtime looks for __cxa_throw as soon as it starts.
+    # The C++ library, too: the runtime looks up __cxa_throw as soon as it starts.
     libraries = [library(RUNTIMES[one]) for one in kind.split(",")] + [library("libstdc++.so")]
     return {
         **os.environ,
@@ -166,12 +166,12 @@ def environment_of(kind: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HYPOTHESIS_MAX_EXAMPLES": "100",
-        "GUIDERAIL_SLOWER": "10",  # for tests that limit the time of work that might never end
+        "GUIDERAIL_SLOWER": "10",  # for tests with a time limit for work that might never end
     }
 
 
 def prefix() -> list[str]:
-    """Without random addresses, which the thread sanitizer of older compilers does not cope with."""
+    """Returns a command that turns off address randomization, which older thread sanitizers cannot handle."""
     found = shutil.which("setarch")
     return [found, os.uname().machine, "-R"] if found else []
 

@@ -2,9 +2,9 @@
 
     python tools/unicode_tables.py
 
-Needs the PyPI package ``regex`` (properties and scripts, of the Unicode version that it carries). ``\\w``
-and ``\\d`` come from the running Python, so that they mean what its ``re`` means; code points that it does
-not know yet are listed too, to be asked about at run time by a newer Python.
+Needs the PyPI package ``regex`` (properties and scripts, of its own Unicode version). ``\\w`` and ``\\d`` come from
+the running Python, so that they agree with its ``re``. Code points that it does not know yet are listed, too: a newer
+Python checks them at run time.
 
 A set of code points is stored as the deltas between the ends of its ranges, as 32-bit little-endian integers,
 compressed and in base 64.
@@ -106,7 +106,7 @@ def plain(name: str) -> str:
 
 
 def values(name: str) -> dict[int, list[str]]:
-    """Value id -> its names, of an enumerated property."""
+    """Returns value id -> names for an enumerated property."""
     out: dict[int, list[str]] = {}
     for alias, value in core.PROPERTIES[name][1].items():
         out.setdefault(value, []).append(alias)
@@ -132,7 +132,7 @@ def small() -> str:
 
 
 def properties() -> tuple[str, str]:
-    """The names of properties, and their tables."""
+    """Returns the names of properties, and their tables."""
     tables: dict[str, str] = {}
     names: dict[str, str] = {}
     for entry in BINARY:

@@ -1,7 +1,7 @@
 """Writes regex_patterns.json: patterns from real use, each with texts that match it.
 
-The texts are made by the recipes below with a fixed seed, so that they depend on no engine; every one is checked
-against Python's ``re.fullmatch``. A pattern without a recipe is walked at random by the benchmark itself.
+The recipes below make the texts with a fixed seed, so the texts depend on no engine. Each is checked against Python's
+``re.fullmatch``. For a pattern without a recipe, the benchmark itself makes a random walk.
 
     python benchmarks/data/make_regex_patterns.py
 """

@@ -1,8 +1,9 @@
-"""Writes sql_llguidance.lark: the ready grammar of SQL in the dialect of Lark's notation that llguidance reads.
+"""Writes sql_llguidance.lark: the ready-made SQL grammar in the dialect of Lark that llguidance reads.
 
 The dialect has no templates, no ``~n``, no priorities, no look-ahead and no trees; it has ``&`` and ``~`` of terminals.
-So templates are written out, and ``NAME`` is without reserved words by ``& ~``. Rules and tokens are otherwise those of
-the library. That keywords and numbers are whole words is left out: to say it doubles llguidance's time for a mask.
+So templates are written out, and ``& ~`` excludes reserved words from ``NAME``. Rules and tokens are otherwise those of
+the library. The condition that keywords and numbers are whole words is left out: it would double llguidance's time for
+a mask.
 
     python benchmarks/data/make_sql_llguidance.py
 """
@@ -26,7 +27,7 @@ _RULE = re.compile(r"(?m)^[?!]*(_?[a-z]\w*)(?:\{([\w, ]+)\})?[ ]*:((?:.*\n)(?:[ 
 
 
 def written_out(text: str) -> str:
-    """The rules of a grammar with each use of a template as a rule of its own, and without what makes trees."""
+    """Returns the rules of a grammar, with a rule for each use of a template, and without the notation for trees."""
     rules = {name: (re.findall(r"\w+", given or ""), body) for name, given, body in _RULE.findall(text)}
     done: dict[str, str] = {}
     waiting: list[tuple[str, tuple[str, ...]]] = [("start", ())]
@@ -57,7 +58,7 @@ def written_out(text: str) -> str:
 
 
 def terminals(text: str) -> str:
-    """The terminals in the dialect: no priorities, no look-ahead; what is ignored."""
+    """Returns the terminals in the dialect, without priorities and look-ahead, and the ignored ones."""
     reserved = re.search(r"(?m)^NAME: /\(\?!\(\?:([^)]*)\)\\b\)", text)
     assert reserved is not None
     text = text.replace(reserved[0], "NAME: /", 1)

@@ -1,18 +1,18 @@
-// guiderail.wasm beside native guiderail, and beside XGrammar's build for the web, in one process.
+// Compares guiderail.wasm with native guiderail, and with XGrammar's build for the web, in one process.
 //
-//   python tests/js/write_cases.py build/js-bench --rounds 3 --data maskbench.jsonl.gz --schemas 100 \
-//     --tokenizer llama3/tokenizer.json
-//   npm install --prefix build/npm @mlc-ai/web-xgrammar
-//   node benchmarks/js/compare.js build/js-bench [build/npm]
-//   python benchmarks/js/judge.py build/js-bench        # who is right where the two differ
+//  python tests/js/write_cases.py build/js-bench --rounds 3 --data maskbench.jsonl.gz --schemas 100 \
+//    --tokenizer llama3/tokenizer.json
+//  npm install --prefix build/npm @mlc-ai/web-xgrammar
+//  node benchmarks/js/compare.js build/js-bench [build/npm]
+//  python benchmarks/js/judge.py build/js-bench        # who is right where the two differ
 //
-// For each token of each text: its mask, and reading it. Native times are those that Python wrote down. Texts up to the
-// first token that an engine refuses; times of both engines are compared over the tokens that both have read.
+// For each token of each text: the time of its mask and of reading it. Python recorded the native times. Each text is
+// read up to the first token that an engine rejects. Times are compared over the tokens that both engines read.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, resolve } from "node:path";
 
-const ROUNDS = Number(process.env.ROUNDS ?? 3); // of each text, with a guide of its own: the least time of each step counts
+const ROUNDS = Number(process.env.ROUNDS ?? 3); // of each text, each with a new guide; the least time of a step counts
 
 process.env.GUIDERAIL_JS_CASES = process.argv[2];
 const { Guide, Program, load } = await import("../../bindings/js/src/index.js");
@@ -86,12 +86,12 @@ if (rival !== null) {
   for (const line of [...theirs.differ, ...theirs.failed]) console.log(`  ${line.slice(0, 160)}`);
 }
 
-// Of the same text in several rounds: the least time of each token.
+// The least time of each token over several rounds of a text.
 function least(walks) {
   return { ...walks[0], times: walks[0].times.map((_, k) => Math.min(...walks.map((one) => one.times[k]))) };
 }
 
-// Compiled once, which may take seconds.
+// Compiled only once, which may take seconds.
 async function rivalRounds(one) {
   const made = await rival.guide(one.schema);
   if (made.failed) return made;
@@ -123,7 +123,7 @@ function walk(guide, list) {
 }
 
 async function webXGrammar(folder) {
-  // Its module is CommonJS inside a package of ES modules, so neither import nor require reads it.
+  // This module is CommonJS inside a package of ES modules, so neither import nor require can read it.
   const file = resolve(folder, "node_modules/@mlc-ai/web-xgrammar/lib/index.js");
   const xgrammar = {};
   const run = new Function("exports", "module", "require", "__filename", "__dirname", readFileSync(file, "utf8"));
@@ -141,7 +141,7 @@ async function webXGrammar(folder) {
     async guide(schema) {
       const from = now();
       try {
-        // Any white space; members that a schema leaves open are allowed, as the schema says.
+        // Any white space; additional members as the schema says.
         const compiled = await compiler.compileJSONSchema(JSON.stringify(schema), true, undefined, undefined, false);
         return { compiled, microseconds: now() - from };
       } catch (error) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Who is right where guiderail and web-xgrammar read a text differently: jsonschema judges.
+"""Decides with jsonschema which engine is right where guiderail and web-xgrammar judge a text differently.
 
     python benchmarks/js/judge.py build/js-bench
 
-after ``compare.js``, which writes down both verdicts on every text. Formats count, as both engines enforce some.
+Run it after ``compare.js``, which records both verdicts on every text. Formats count, because both engines enforce
+some.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def main() -> None:
     kinds: Counter[str] = Counter()
     for verdict in json.loads((folder / "verdicts.json").read_text()):
         case = cases[verdict["name"]]
-        tokens = case["texts"][verdict["text"]]["tokens"][:-1]  # without the one that ends the text
+        tokens = case["texts"][verdict["text"]]["tokens"][:-1]  # without the token that ends the text
         found = errors_of(case["schema"], json.loads(b"".join(map(vocabulary.token_bytes, tokens))))
         ours, theirs, valid = verdict["ours"], verdict["theirs"], not found
         right[
@@ -46,7 +47,7 @@ def main() -> None:
         if ours == valid == theirs:
             continue
         reason = "valid" if valid else "invalid: " + ", ".join(sorted({str(error.validator) for error in found}))
-        wrong = " and ".join(name for name, said in (("guiderail", ours), ("web-xgrammar", theirs)) if said != valid)
+        wrong = " and ".join(name for name, given in (("guiderail", ours), ("web-xgrammar", theirs)) if given != valid)
         kinds[f"{reason}; wrong: {wrong}"] += 1
         print(f"{verdict['name']}, text {verdict['text']}: {reason}; wrong: {wrong}")
     print(f"\n{right.total()} texts; right: " + ", ".join(f"{name} {count}" for name, count in right.most_common()))

@@ -1,4 +1,4 @@
-"""One adapter an engine, so that the benchmarks call each through its own public Python interface.
+"""One adapter per engine. The benchmarks call each engine through its own public Python interface.
 
 An adapter is made once per vocabulary (its set-up is not measured), compiles a pattern, and starts
 a generation as two callables, ``fill()`` and ``accept(token)``, bound in advance so that no adapter
@@ -33,11 +33,11 @@ LLAMA3_SPECIAL = [
 
 
 class Engine:
-    """What the benchmarks need of an engine."""
+    """An engine, as the benchmarks use it."""
 
     name: str
     package: str
-    isolated = False  # compile in a child process, under a limit of time and memory
+    isolated = False  # compile in a child process with limits of time and memory
     bits: NDArray[np.int32]
 
     @property
@@ -72,7 +72,7 @@ class Guiderail(Engine):
         self.warm_up()
 
     def warm_up(self) -> None:
-        """Loads the modules: the time to import is measured apart."""
+        """Loads the modules; import time is measured separately."""
         self.compile("")
 
     def compile(self, pattern: str) -> Any:
@@ -165,7 +165,7 @@ ENGINES: dict[str, type[Engine]] = {e.name: e for e in (Guiderail, LLGuidance, X
 
 
 def load_tokenizer(folder: str | None) -> tuple[Any, int]:
-    """A Hugging Face tokenizer from a folder, or Llama 3's (128,256 tokens) from the package llama-models."""
+    """Loads a Hugging Face tokenizer from a folder, or Llama 3's (128,256 tokens) from the package llama-models."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if folder is None:
@@ -181,7 +181,7 @@ def load_tokenizer(folder: str | None) -> tuple[Any, int]:
 
 
 def llama3_tokenizer() -> Any:
-    """Llama 3's tokenizer as a fast tokenizer, from the vocabulary that the package llama-models carries."""
+    """Makes Llama 3's tokenizer as a fast tokenizer from the vocabulary in the package llama-models."""
     from importlib.metadata import files
 
     from transformers import PreTrainedTokenizerFast

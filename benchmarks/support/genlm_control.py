@@ -4,9 +4,9 @@
     python -m venv other && other/bin/pip install genlm-control
     other/bin/python benchmarks/support/genlm_control.py task.npz genlm.json
 
-The model's answers are those of the export, so both libraries query the same model. Its tokens are those that texts of
-the constraint use, and one that stands for all others. A forward pass is a prefix that is queried. A second query of
-the same prefix is free, as with a perfect cache.
+The model's answers are those of the export, so both libraries query the same model. Its tokens are those of the
+constraint's texts, and one that represents all others. Each query of a new prefix counts as a forward pass. A second
+query of the same prefix is free, as with a perfect cache.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from genlm.control import AWRS, BoolFSA, Potential
 
-OTHER = b"\xff"  # stands for every token that no text of the constraint uses
+OTHER = b"\xff"  # represents every token that no text of the constraint uses
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 SEEDS = 30
 
 
 class Table(Potential):  # type: ignore[misc]
-    """A language model whose answers are known."""
+    """A language model with recorded answers."""
 
     def __init__(self, data: Any) -> None:
         spelled = [bytes.fromhex(token) for token in data["tokens"]]

@@ -1,4 +1,4 @@
-"""The engines of ``engines.py`` on grammars: which grammar each one gets for the same language.
+"""The engines of ``engines.py`` on grammars: the grammar that each one gets for the same language.
 
 A contender is an engine with one grammar. Times are around ``fill`` and ``accept`` together, as in ``engines.py``.
 """
@@ -56,12 +56,12 @@ class Contender:
         return self.engine.start(self.guide)
 
     def allows(self, token: int) -> bool:
-        """Whether the last mask has the token."""
+        """Returns whether the last mask contains the token."""
         return bool(int(self.engine.bits[0, token // 32]) >> (token % 32) & 1)
 
 
 class GuiderailGrammars(Guiderail):
-    """The ready grammars; with a saved vocabulary (``Vocabulary.save``) it is not read from the tokenizer again."""
+    """The ready-made grammars. A saved vocabulary (``Vocabulary.save``) replaces reading the tokenizer again."""
 
     def __init__(self, tokenizer: Any, size: int, vocabulary: Path | None = None) -> None:
         if vocabulary is None:
@@ -79,7 +79,7 @@ class GuiderailGrammars(Guiderail):
 
 
 def python_text() -> str:
-    """The grammar of Python 3.11 that comes with the package, in Lark's notation."""
+    """Returns the package's grammar of Python 3.11, in Lark's notation."""
     from guiderail.frontends.grammar.library import grammar_text
 
     return grammar_text("python")
@@ -146,7 +146,7 @@ class Makers:
     def python(self) -> list[Contender]:
         found = [self.guiderail.of("guiderail", python_grammar)]
         if llguidance := self.llguidance:
-            # It has no indenter, so the report shows how it refuses the same grammar.
+            # It has no indenter, so the report shows its error for the same grammar.
             found.append(Contender("llguidance", llguidance, lambda: lark_for_llguidance(llguidance, python_text())))
         return found
 

@@ -23,7 +23,7 @@ LONGEST = 20_000  # characters of a JSON document
 
 
 def json_documents(data: Path | None) -> list[str]:
-    """200 documents, the longest first: the valid instances in a file of schemas, or else random ones."""
+    """Returns 200 documents, longest first: the valid instances in a file of schemas, or random ones."""
     if data is None:
         chance = random.Random(0)
         found = [json.dumps(_value(chance, 0), ensure_ascii=False) for _ in range(2000)]
@@ -57,7 +57,7 @@ def _words(chance: random.Random, most: int) -> str:
 
 
 def flat_json(characters: int) -> str:
-    """Returns one document of about so many characters with shallow nesting: a list of records."""
+    """Returns a document of about this many characters with shallow nesting: a list of records."""
     chance = random.Random(1)
     rows, length = [], 0
     while length < characters:
@@ -86,7 +86,7 @@ def modules(seed: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def statements(folder: Path | None) -> list[str]:
-    """Returns SQL statements, shuffled: the corpus of the tests, or those in a folder's files that SQLite can parse.
+    """Returns SQL statements, shuffled: the tests' corpus, or those in a folder's files that SQLite can parse.
 
     Their tables and functions need not exist.
     """

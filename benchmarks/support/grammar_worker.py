@@ -25,12 +25,12 @@ import guiderail as gr
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory; Linux only."""
+    """Returns the resident bytes of this process; Linux only."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def compilation(name: str, vocabulary: gr.Vocabulary, loaded: bool) -> dict[str, int]:
-    """Wall and processor time in nanoseconds of the grammar's compilation, and of the first mask after it."""
+    """Returns the wall and CPU nanoseconds of the grammar's compilation, and of the first mask after it."""
     gr.compile(gr.regex("a"), vocabulary)
     if loaded:
         import_module("guiderail.frontends.grammars")
@@ -52,7 +52,7 @@ def compilation(name: str, vocabulary: gr.Vocabulary, loaded: bool) -> dict[str,
 
 
 def memory(name: str, vocabulary: gr.Vocabulary, tokens: list[int], every: int) -> dict[str, object]:
-    """Returns the growth of resident bytes since the first mask, after every so many tokens and at the end."""
+    """Returns the growth of resident bytes since the first mask, at regular intervals and at the end."""
     guide = gr.compile(GRAMMARS[name](), vocabulary)
     bits = gr.allocate_token_bitmask(1, vocabulary.size)
     matcher = guide.matcher()
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("work", choices=["compile", "memory"])
     parser.add_argument("grammar", choices=list(GRAMMARS))
     parser.add_argument("--vocabulary", type=Path, required=True, help="a file of Vocabulary.save")
-    parser.add_argument("--loaded", action="store_true", help="import what reads grammars before the clock starts")
+    parser.add_argument("--loaded", action="store_true", help="import the grammar modules before the clock starts")
     parser.add_argument("--tokens", type=Path, help="a .npy of token ids")
     parser.add_argument("--every", type=int, default=10_000)
     options = parser.parse_args()

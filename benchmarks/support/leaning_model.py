@@ -2,8 +2,8 @@
 
     python benchmarks/support/leaning_model.py folder-with-a-tokenizer out
 
-For measuring servers on machines where a real model would be too slow. The tokenizer is copied from the first folder
-(the tokens named here are SmolLM2's). Needs torch and transformers.
+It serves to measure servers on machines where a real model would be too slow. The tokenizer is copied from the first
+folder (the tokens named here are SmolLM2's). Needs torch and transformers.
 """
 
 from __future__ import annotations

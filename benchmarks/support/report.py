@@ -1,4 +1,4 @@
-"""What the benchmarks print with: Markdown tables, quantiles, microseconds."""
+"""Formats the benchmarks' output: Markdown tables, quantiles, microseconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
+    """Formats a Markdown table: the first column is aligned left, the others right."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def line(cells: list[str]) -> str:

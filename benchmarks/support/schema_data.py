@@ -14,7 +14,7 @@ from typing import Any
 
 
 def load(path: Path) -> dict[str, dict[str, Any]]:
-    """All documents by id, in order of id."""
+    """Returns all documents by id, in order of id."""
     if path.is_dir():
         rows = [{"id": file.name, **json.loads(file.read_text(encoding="utf-8"))} for file in path.glob("*.json")]
     else:
@@ -29,7 +29,7 @@ def family(name: str) -> str:
 
 
 def choose(names: list[str], sample: int, seed: int) -> list[str]:
-    """A seeded sample with a share of every family; all of them for ``sample`` 0."""
+    """Returns a seeded sample with a share of every family; ``sample`` 0: all documents."""
     if not 0 < sample < len(names):
         return names
     families: dict[str, list[str]] = {}

@@ -20,10 +20,10 @@ Final = Callable[[], bool]
 
 
 class SchemaEngine(Engine):
-    """What ``schemas.py`` needs of an engine."""
+    """An engine, as ``schemas.py`` uses it."""
 
     stop: int  # the stop token, if only the mask shows whether the text may end
-    caches = False  # whether the engine looks up schemas that it has compiled before
+    caches = False  # whether the engine caches compiled schemas
     checks_refusals = False  # accept() of a token that the mask forbids returns False and changes nothing
 
     def compile(self, schema: Any) -> Any:
@@ -34,11 +34,11 @@ class SchemaEngine(Engine):
         raise NotImplementedError
 
     def allows(self, token: int) -> bool:
-        """Whether the last mask has the token."""
+        """Returns whether the last mask contains the token."""
         return bool(int(self.bits[0, token // 32]) >> (token % 32) & 1)
 
     def may_stop(self, fill: Fill) -> bool:
-        """Whether the next mask has the stop token ``self.stop``."""
+        """Returns whether the next mask contains the stop token ``self.stop``."""
         fill()
         return self.allows(self.stop)
 
@@ -63,7 +63,7 @@ class GuiderailSchemas(Guiderail, SchemaEngine):
 
 
 class GuiderailUnprepared(GuiderailSchemas):
-    """guiderail without the masks of a likely text that compiling normally computes. Shows how much they gain."""
+    """guiderail without the masks of a likely text that compiling normally computes. Shows their value."""
 
     name = "guiderail-unprepared"
 
@@ -128,7 +128,7 @@ class LMFormatEnforcerSchemas(SchemaEngine):
 
         logging.disable(logging.ERROR)
         self.parser, self.enforcer = JsonSchemaParser, TokenEnforcer
-        # Does what its integration for transformers does, which does not work with transformers 5.
+        # Replicates its integration for transformers, which does not work with transformers 5.
         special, zero = set(tokenizer.all_special_ids), tokenizer.encode("0", add_special_tokens=False)[-1]
         ids = [i for i in range(len(tokenizer)) if i not in special]
         texts = tokenizer.batch_decode([[zero, i] for i in ids])

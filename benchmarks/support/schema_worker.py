@@ -38,15 +38,15 @@ def resident() -> int:
 
 
 def blank() -> dict[str, Any]:
-    """What is known of an engine and a schema before anything was run. Times in nanoseconds, sizes in bytes."""
+    """Returns the empty result of an engine and a schema. Times in nanoseconds, sizes in bytes."""
     return {
         "compile": None,
         "again": None,  # the same document, compiled again
         "mask": [],
         "accept": [],
         "right": 0,
-        "false_accepts": [],  # numbers of tests
-        "false_rejects": [],  # (number of the test, position of the token that was refused; -1: could not end)
+        "false_accepts": [],  # indexes of tests
+        "false_rejects": [],  # (index of the test, position of the rejected token; -1: could not end)
         "size": None,
         "resident": 0,
         "error": None,
@@ -97,7 +97,7 @@ def replay(engine: SchemaEngine, guide: Any, number: int, tokens: list[int], val
 
 
 def measure(engines: list[SchemaEngine], entry: dict[str, Any], texts: list[list[int]], turn: int) -> dict[str, Any]:
-    """All engines on one schema: each compiles, then they take turns instance by instance."""
+    """Measures all engines on one schema: each compiles, then they take turns instance by instance."""
     rows = {engine.name: blank() for engine in engines}
     guides: dict[str, Any] = {}
 

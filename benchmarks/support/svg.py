@@ -1,4 +1,4 @@
-"""Draws how long calls take: one line per engine, with axes that show the slowest call in ten thousand.
+"""Draws the times of calls: one line per engine, with axes that show the slowest call in ten thousand.
 
 The horizontal axis is time, logarithmic. The vertical axis is the share of calls that took at most this time, spaced by
 nines: 0 %, 90 %, 99 %, 99.9 % are equally far apart.
@@ -19,12 +19,12 @@ DECADES = 4  # number of nines on the axis
 
 
 def distribution(series: Mapping[str, Sequence[int]], title: str, unit: str = "per token") -> str:
-    """An SVG of the cumulative distribution of each series.
+    """Returns an SVG of the cumulative distribution of each series.
 
     Args:
-        series: name → times in nanoseconds, any order; empty ones are left out.
+        series: name → times in nanoseconds, in any order; empty series are left out.
         title: written above.
-        unit: what one time belongs to, written below the axis.
+        unit: what one time measures, written below the axis.
     """
     data = {name: np.sort(np.asarray(values, float)) / 1e3 for name, values in series.items() if len(values)}
     if not data:

@@ -78,7 +78,7 @@ void* taken(std::size_t size) {
 // For nanobind, which ends the process when its tables cannot grow: see CMakeLists.txt.
 extern "C" void* guiderail_take(std::size_t size) { return taken(size); }
 
-// Of this module only: it is linked with a C++ library of its own, so neither side frees what the other allocated.
+// For this module only: it has its own C++ library, so neither side frees what the other allocated.
 void* operator new(std::size_t size) {
   guiderail::faults::on_allocation();
   return taken(size);

@@ -1,4 +1,4 @@
-// Lists that are only added, one after the other, and never move: whoever reads one may add others meanwhile.
+// Lists that are only appended and never move: a reader of one may add others meanwhile.
 #pragma once
 
 #include <algorithm>

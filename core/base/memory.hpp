@@ -1,5 +1,5 @@
-// How many bytes a container has taken from the heap or the pages, including what the allocator adds. Not included is
-// what its elements own: whoever keeps such elements adds that up as they come.
+// The bytes that a container takes from the heap or the pages, including the allocator's overhead, but without what its
+// elements own: owners of such elements add that up when they insert them.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ struct Tally {
   }
 };
 
-// Counts the bytes of one object in one account as long as the object lives, whoever holds it. Copies are not counted.
+// Counts the bytes of one object in one account as long as the object lives, whoever owns it. Copies are not counted.
 class Charge {
  public:
   using Account = std::shared_ptr<std::atomic<std::size_t>>;

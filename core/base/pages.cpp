@@ -144,7 +144,7 @@ class Regions {
     shelve(current_->first + region.used, kind);
     region.used += size_of(kind);
   }
-  // A new region with room for so many bytes; the rest of the current one becomes free blocks.
+  // A new region with room for this many bytes; the rest of the current one becomes free blocks.
   void grow(std::size_t bytes, bool large) {
     while (left(current_) >= kSmall) {
       std::size_t kind = kind_of(left(current_));

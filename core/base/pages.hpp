@@ -13,13 +13,14 @@ namespace guiderail {
 // A block of any size that begins at a page of 4 KB. Safe to call from many threads.
 void* take_pages(std::size_t bytes);
 void give_pages(void* at, std::size_t bytes) noexcept;
-// Makes sure that so many bytes are free in large pages. Whoever touches a large page first waits until all of it is
-// cleared. A mask should not wait for that, so what was not reserved lies in small pages, unless it is large itself.
+// Makes sure that this many bytes are free in large pages. The first access to a large page waits until all of it is
+// cleared. A mask should not wait for that, so memory that was not reserved is in small pages, unless it is large
+// itself.
 void reserve_pages(std::size_t bytes);
-// How much of the pages a block of so many bytes takes; and how much is taken now.
+// The pages that a block of this many bytes takes; and the pages in use.
 std::size_t page_bytes(std::size_t bytes);
 std::size_t pages_in_use();
-// The heap memory that the whole process uses, including large blocks, if the C library tells it (glibc 2.33), else 0.
+// The heap memory of the whole process, including large blocks, if the C library reports it (glibc 2.33), else 0.
 std::size_t heap_in_use();
 // Returns free pages and free heap memory to the system, where it can (glibc). Takes some milliseconds.
 void trim_heap();

@@ -32,7 +32,7 @@ class Work {
     mine_.spent = spent;
     spend(0);
   }
-  // From now on this thread may spend at most so many steps, and no more than before. Returns the previous limit.
+  // From now on this thread may spend at most this many steps, within its previous limit. Returns that limit.
   static Allowed limit(u64 steps, const char* what = nullptr) {
     const Allowed before = mine_.allowed;
     const u64 left = before.until > mine_.spent ? before.until - mine_.spent : 0;

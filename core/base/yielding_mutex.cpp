@@ -9,7 +9,7 @@ void YieldingMutex::wait() {
   Patience::let_go();
   std::unique_lock lock(queue_mutex_);
   Waiter me;
-  waiting_.fetch_add(1);  // before the look at held_: an unlocking thread sees this, or frees the mutex in time
+  waiting_.fetch_add(1);  // before held_ is read: an unlocking thread sees this, or frees the mutex in time
   for (bool again = false;; again = true) {
     bool held = false;
     if (held_.compare_exchange_strong(held, true)) break;
@@ -26,7 +26,7 @@ void YieldingMutex::wait() {
 
 void YieldingMutex::wake() {
   const std::lock_guard lock(queue_mutex_);
-  if (!queue_.first) return;  // the waiter is about to try by itself
+  if (!queue_.first) return;  // the waiter is about to try itself
   Waiter& first = queue_.pop_front();
   first.called = true;
   first.woken.notify_one();

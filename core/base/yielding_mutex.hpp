@@ -6,7 +6,7 @@
 // must expect that expressions and memos were added meanwhile (see Arena::make_room).
 //
 // A thread may hold something else that others need, in practice Python's interpreter lock. It declares this by a
-// Patience, and is told to let go of it before it waits, or when its work takes longer than a moment.
+// Patience, which makes it release the lock before it waits, or when its work takes longer than a moment.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Turns arguments of wrong types into an error of guiderail's, with a code, instead of nanobind's TypeError. Every
-// function and method of the module is called through an object that only looks at the error.
+// function and method of the module is called through an object that only examines the error.
 #include "bind/bindings.hpp"
 
 #include <structmember.h>  // needs Python.h
@@ -16,12 +16,12 @@ PyTypeObject* checked_type = nullptr;
 
 // "name(): incompatible function arguments. The following argument types are supported:\n    1. name(self, arg: int, /)
 // -> bool\n\nInvoked with types: Matcher, str"
-std::string explained(std::string_view said) {
+std::string explained(std::string_view message) {
   constexpr std::string_view kSays = "(): incompatible function arguments", kGiven = "\nInvoked with types: ";
-  const std::size_t name_end = said.find(kSays), given_at = said.rfind(kGiven);
-  if (name_end == said.npos || given_at == said.npos) return {};
-  const std::string_view name = said.substr(0, name_end);
-  std::string_view rest = said.substr(0, given_at), given = said.substr(given_at + kGiven.size());
+  const std::size_t name_end = message.find(kSays), given_at = message.rfind(kGiven);
+  if (name_end == message.npos || given_at == message.npos) return {};
+  const std::string_view name = message.substr(0, name_end);
+  std::string_view rest = message.substr(0, given_at), given = message.substr(given_at + kGiven.size());
   std::string takes;
   bool method = false;
   for (;;) {

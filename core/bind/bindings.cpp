@@ -1,11 +1,33 @@
 // The module: a table of contents, one function per topic. See _core.pyi for the contract.
 #include "bind/bindings.hpp"
 #include "base/faults.hpp"
+#include "base/host.hpp"
 #include "base/pages.hpp"
+
+namespace guiderail {
+
+// The stable interface lacks PyGILState_Check. Where it is used (from Python 3.12 on), each thread knows its own state.
+static bool holds_interpreter() {
+#ifdef Py_LIMITED_API
+  return PyThreadState_GetDict() != nullptr;
+#else
+  return PyGILState_Check() != 0;
+#endif
+}
+
+static void released(Host::Work work, void* of) {
+  if (!holds_interpreter()) return work(of);
+  PyThreadState* const state = PyEval_SaveThread();
+  work(of);
+  PyEval_RestoreThread(state);
+}
+
+}  // namespace guiderail
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of guiderail.";
   nanobind::set_leak_warnings(false);  // guides that live until the interpreter ends are not leaks
+  guiderail::Host::set_release(&guiderail::released);
   guiderail::bind_errors(m);
   guiderail::bind_expressions(m);
   guiderail::bind_vocabulary(m);

@@ -23,10 +23,10 @@ void check_arguments(nb::module_& m);  // after all others
 // Sets Python's error, created by the Python layer.
 void raise_error(const std::string& code, const std::string& message);
 
-// While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
-// longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of
-// Python objects is made before and after. Free-threaded Python has no such lock; there the thread detaches, for the
-// garbage collector waits until every thread that is attached stops.
+// While it exists, the core may release Python's interpreter lock: before it waits for others, or when its work takes
+// longer than a moment. So short calls keep the lock. It is taken again at the end, so Python objects are only made
+// before and after. Free-threaded Python has no such lock; there the thread detaches, because the garbage collector
+// waits until every attached thread stops.
 class LetGo final : public Patience {
  public:
   LetGo() = default;

@@ -23,7 +23,7 @@ class SharedBuilder {
     const Mark mark(*this);
     return f(builder_);
   }
-  // The same, and the core may let go of the interpreter lock.
+  // The same, but the core may release the interpreter lock.
   template <class F>
   auto with_patience(F f) {
     const Mark mark(*this);
@@ -66,7 +66,7 @@ class SharedBuilder {
   std::atomic<bool> in_use_{false};
 };
 
-// An expression of a builder that contains no rule, to be looked at.
+// Checks that an expression of a builder, which is only examined, contains no rule.
 Id regular(Builder& b, Id e, const char* asked) {
   if (b.arena().has(b.check(e), kHasRef))
     throw Error("not-regular", std::string(asked) + " takes an expression without rules");

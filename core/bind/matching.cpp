@@ -264,7 +264,7 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
   return accepted;
 }
 
-// A function of Python's that only looks at a matcher.
+// Wraps a function of Python's that only reads a matcher.
 template <auto Of>
 auto reads(const Matcher& m) {
   const Matcher::Reading reading(m);

@@ -7,8 +7,8 @@
 namespace guiderail {
 namespace {
 
-// Dicts, lists and tuples that are still to be looked at. They are held: another thread may take one out of what
-// contains it.
+// Dicts, lists and tuples still to be examined. The references keep them alive: another thread may remove one from its
+// container.
 using Found = std::vector<nb::object>;
 
 nb::object pop(Found& found) {

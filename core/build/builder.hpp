@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/host.hpp"
 #include "build/operations.hpp"
 #include "build/recording.hpp"
 
@@ -13,6 +14,11 @@ class Builder {
   explicit Builder(Limits limits, bool records = false) : arena_(std::make_shared<Arena>(limits)) {
     if (records) recording_.emplace();
   }
+  ~Builder() {
+    if (arena_.use_count() == 1 && arena_->node_count() >= kManyNodes) Host::released([&] { arena_.reset(); });
+  }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
 
   Arena& arena() {
     if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
@@ -62,6 +68,7 @@ class Builder {
            is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
            is_same_v<Op, operations::Binding>;
   }
+  static constexpr std::size_t kManyNodes = 1u << 14;  // that take a millisecond to free
   void check_grammars() const;
   std::vector<Id> texts_, grammars_;  // operands that operations use as such
   std::shared_ptr<Arena> arena_;

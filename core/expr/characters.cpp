@@ -194,7 +194,7 @@ Id Characters::step_atom(Id e, u32 atom) {
 
 // May one of these characters follow?
 bool Characters::may_follow(Id e, u32 low, u32 high) {
-  const std::vector<u32>& atoms = atoms_->within(low, high);  // stays valid, whoever asks meanwhile
+  const std::vector<u32>& atoms = atoms_->within(low, high);  // stays valid during other calls
   for (u32 atom : atoms)
     if (step_atom(e, atom) != kEmpty) return true;
   return false;

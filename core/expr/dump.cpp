@@ -166,7 +166,7 @@ std::string Arena::dump(Id root) const {
 
 std::string Arena::rules_ahead(Id e) const {
   constexpr std::size_t kNames = 3;
-  constexpr int kNodes = 100;  // looked at
+  constexpr int kNodes = 100;  // to examine
   std::vector<u32> found;
   Ids work{e};
   for (int looked = 0; !work.empty() && looked < kNodes && found.size() < kNames; ++looked) {

@@ -1,21 +1,21 @@
-// Identifiers, whose meaning depends on what the text has said before: the columns of a query are those of its table.
+// Identifiers, whose meaning depends on the text so far: the columns of a query are those of its table.
 //
-// A Binding is a grammar with variables, such as "the table", and for each variable the values that it may still have.
-// The grammar does not know identifiers. It has placeholders: "a column of the table". An identifier is a terminal that
-// stands for some values, those tables that have such a column. Where a placeholder may come, the identifiers come that
-// stand for a value of its variable; the one that is read leaves the variable only its own values. So one grammar
-// serves all values, and what is derived of it for one is known for all others.
+// A Binding is a grammar with variables, such as "the table", and a set of possible values for each variable. The
+// grammar contains no identifiers. It contains placeholders: "a column of the table". An identifier is a terminal that
+// stands for a set of values: the tables that have this column. Where a placeholder may come, so may each identifier
+// that shares a value with the placeholder's variable. Reading an identifier restricts the variable to the shared
+// values. So one grammar serves all values, and each derivative is shared between them.
 //
-// Identifiers are lexemes of their own: they compete with each other and with the terminals of which they are keywords,
-// not with the rest of what the grammar expects. So between two lexemes the state is a union. One member reads the
-// grammar's own terminals, whatever the variables; each other one the identifiers of one relation to one set of values,
-// wherever in the grammar.
+// Identifiers are lexemes of their own. They compete with each other and with the terminals whose keywords they are,
+// and with nothing else that the grammar expects. So between two lexemes the state is a union. One member reads the
+// grammar's own terminals, whatever the variables. Each other member reads the identifiers of one relation to one set
+// of values, anywhere in the grammar.
 //
-// What the grammar can finish, it can finish whatever values are left: each value has an identifier in each relation,
-// and variables are independent of each other. So emptiness takes no search.
+// If the grammar can be completed, it can be completed for any values: each value has an identifier in each relation,
+// and variables are independent. So deciding emptiness takes no search.
 //
-// A place in the grammar has a *shape*: the same with no values known (kAnyDomains). What follows the grammar's own
-// terminals is found once for a shape, as far as no identifier is read after them (see mask/lexed/outcomes.cpp).
+// The *shape* of a place in the grammar is the place with all values unknown (kAnyDomains). What follows the grammar's
+// own terminals is computed once for each shape, up to the next identifier (see mask/lexed/outcomes.cpp).
 #include <algorithm>
 
 #include "lexed/lexing.hpp"
@@ -99,7 +99,7 @@ Id Lexed::bind(u32 lexer, u32 domains, Id body) {
   return intern(d);
 }
 
-// Placeholders are not symbols that a text is read as.
+// Replaces placeholders, which no text is read as, by kIdentifiers.
 ByteSet Lexed::seen_from_outside(u32 lexer, ByteSet symbols) const {
   const ByteSet& inside = lexers_[lexer].placeholder_symbols;
   bool any = false;
@@ -137,7 +137,7 @@ Id Lexed::derive_identifier(Id e, u32 terminal) {
     domains.list[p.variable] = value_set(std::move(values));
     parts.push_back(bind(binding_lexer(n), domains_.id(std::move(domains)), rest));
   }
-  if (symbols.has(kIdentifiers)) {  // of a Binding within this one
+  if (symbols.has(kIdentifiers)) {  // of a Binding inside this one
     const Id rest = derive_symbol(binding_body(n), terminal);
     if (rest != kEmpty) parts.push_back(bind(binding_lexer(n), binding_domains(n), rest));
   }
@@ -145,8 +145,8 @@ Id Lexed::derive_identifier(Id e, u32 terminal) {
 }
 
 // -- what may begin --
-// Between lexemes, where the identifiers of a relation to these values may come. What else they are keywords of
-// competes, so that a longer word is no identifier.
+// The start of a lexeme where identifiers of this relation to these values may come. The terminals whose keywords they
+// are compete, so that a longer word is not an identifier.
 u32 Lexed::identifier_start(u32 lexer_id, u32 values, u32 relation) {
   const u64 key = u64{values} << 32 | u64{relation} << 16 | lexer_id;
   if (const u32* known = identifier_starts_.find(key)) return *known;
@@ -165,7 +165,7 @@ u32 Lexed::identifier_start(u32 lexer_id, u32 values, u32 relation) {
   const u32 start = lex_start(lexer_id, context, rivals);
   if (!finalized()) return start;
   identifier_starts_.set(key, start);
-  for (const auto& [of, all] : lexer.named) {  // what is read among all identifiers of a relation, is read among some
+  for (const auto& [of, all] : lexer.named) {  // what holds for all identifiers of a relation holds for a subset
     if (of != relation) continue;
     const u32 among_all = identifier_start(lexer_id, value_set(all), relation);
     if (among_all != start && context_holds(among_all)) facts_[start].ends = kEnds;
@@ -173,7 +173,7 @@ u32 Lexed::identifier_start(u32 lexer_id, u32 values, u32 relation) {
   return start;
 }
 
-// See context_holds.
+// Like context_holds, for all starts of a list.
 bool Lexed::identifiers_hold(u32 lexer, u32 list) {
   const auto all = [&] {
     for (const auto& [relation, values] : lexers_[lexer].named)
@@ -185,7 +185,7 @@ bool Lexed::identifiers_hold(u32 lexer, u32 list) {
                      [&](u32 start) { return start == kNone ? all() : context_holds(start); });
 }
 
-// Where a Binding may begin with these symbols of its body.
+// Adds the starts of identifiers for a Binding whose body may begin with these symbols.
 void Lexed::add_identifier_starts(Id binding, const ByteSet& symbols, std::vector<u32>& out) {
   const Node& n = node(binding);
   const Lexer& lexer = lexers_[binding_lexer(n)];
@@ -239,7 +239,7 @@ u32 Lexed::identifiers_at(Id parse) {
   return list;
 }
 
-// How many placeholders an identifier of a relation may be read as.
+// The number of placeholders that an identifier of this relation may be read as.
 u32 Lexed::ways_to_read(Id parse, u32 relation) {
   u32 ways = 0;
   for (;; parse = node(parse).tail()) {
@@ -271,7 +271,7 @@ bool Lexed::read_in_one_way(u32 lexer, Id parse, u32 identifier) {
   return ways_to_read(parse, of.identifiers[identifier - of.first_identifier].relation) == 1;
 }
 
-// See peek.
+// peek() for a Binding.
 bool Lexed::peek_binding(Id binding, u8 symbol, Peek& to) {
   const Node& n = node(binding);
   Peek past;

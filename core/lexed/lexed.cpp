@@ -1,4 +1,4 @@
-// Lexed texts, as the algebra sees them.
+// Lexed texts as a family of expressions: the interface that expr/ calls.
 #include <algorithm>
 #include <bit>
 
@@ -46,7 +46,7 @@ void Lexed::symbols_at(Id e, std::vector<u32>& out, std::vector<Id>& open) {
   if (n.kind == Kind::MunchGuard) open.push_back(guarded(n));
 }
 
-// Sets of terminals become one set.
+// Joins sets of terminals into one set.
 bool Lexed::join(Ids& parts) {
   auto is_terminal = [&](Id e) { return node(e).kind == Kind::Terminal; };
   ByteSet symbols;
@@ -66,7 +66,7 @@ bool Lexed::join(Ids& parts) {
 
 void Lexed::describe(Id e, Description& to) const {
   const Node& n = node(e);
-  if (n.kind != Kind::Terminal) return;  // over rules: none has an identity
+  if (n.kind != Kind::Terminal) return;  // the other kinds contain rules, which have no identity
   for (u64 w : symbol_sets_[terminal_symbols(n)].words) to.word(w);
   to.word(is_textless(n));
 }
@@ -139,9 +139,9 @@ void Lexed::split_bytes(ByteSet& starts) const {
 
 void Lexed::finalize() {
   for (Lexer& lexer : lexers_) {
-    for (u32 t : lexer.nested) {  // what may be empty is optional in the grammar
+    for (u32 t : lexer.nested) {  // an empty nested text is optional in the grammar
       Id& text = lexer.terminals[t].text;
-      const bool rules = has(text, kHasRef);  // else terminal() has seen it
+      const bool rules = has(text, kHasRef);  // other texts were checked by terminal()
       text = nonempty(text);
       if (rules && text == kEmpty)
         throw Error("empty-terminal", "a nested terminal matches nothing but the empty text");

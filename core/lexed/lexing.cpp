@@ -1,19 +1,19 @@
 // Grammars over terminals.
 //
-// A state is Scan(lexeme, rest): the lexeme being read, and what is left of the grammar, an expression whose symbols
-// are terminals instead of bytes. Only ignored terminals, and those that the rest can begin with, compete for a lexeme.
-// The first in order that matches a beginning of the text wins, with the longest text that it matches.
+// A state is Scan(lexeme, rest): the lexeme in progress, and the rest of the grammar, an expression whose symbols are
+// terminals instead of bytes. Only ignored terminals and those that may begin the rest compete for a lexeme. The first
+// terminal that matches a prefix of the text wins, with its longest match.
 //
-// Only what follows the end of a lexeme shows whether it could have continued. So where it may end, the next byte may
-// be read in two ways. Either the lexeme continues, or it has ended and a MunchGuard precedes the rest: no beginning of
-// what follows may be a text with which the lexeme would have continued. The next byte usually settles a guard.
+// Whether a lexeme could have continued shows only after its end. So where it may end, the next byte may be read in two
+// ways. Either the lexeme continues, or it has ended and a MunchGuard precedes the rest: no prefix of what follows may
+// be a text that would have continued the lexeme. The next byte usually settles a guard.
 //
 // A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It
-// is not a lexeme. Between two lexemes, the state is a union: the Scan, and for each nested terminal that may come, its
+// is not a lexeme. Between two lexemes, the state is a union: the Scan and, for each nested terminal that may come, its
 // text followed by a Lexed that resumes after it. So this lexer does not apply inside the nested text, which may end
 // wherever one of its texts ends.
 //
-// Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
+// Lexemes are read by a deterministic automaton, which all states share: (LexState, byte) alone decides each step.
 #include "lexed/lexing.hpp"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ Id Lexed::terminal(u32 lexer, u32 index) {
   const Lexer& of = lexer_at(lexer);
   if (index >= of.terminals.size()) throw Error("bad-handle", "no such terminal in this lexer");
   const bool textless = of.terminals[index].text == kEmpty;
-  // What no text is read as never comes. Without this a grammar could wait for it, and masks lead into a dead end.
+  // A terminal that matches no text never comes. If the grammar expected it, masks would lead into a dead end.
   const bool mark = of.indentation && (index == of.indentation->indent || index == of.indentation->dedent);
   const bool is_nested = of.terminals[index].ends == Terminal::Ends::Nested;
   const bool placeholder = index < kNever && of.placeholder_symbols.has(static_cast<u8>(index));
@@ -108,7 +108,7 @@ Id Lexed::lexed(u32 lexer, Id body) {
   return intern(d);
 }
 
-// The texts after a nested terminal: as `lexed`, in the midst of a text.
+// The texts after a nested terminal: like `lexed`, but resumed inside a text.
 Id Lexed::lexed_rest(u32 lexer, Id parse, u32 layout) {
   if (parse == kEmpty) return kEmpty;
   if (beyond_cut(parse)) return unknown();
@@ -125,7 +125,7 @@ Id Lexed::lexed_rest(u32 lexer, Id parse, u32 layout) {
   return intern(d);
 }
 
-// The nested terminals that may come at a place, each with what follows it.
+// The nested terminals that may come at a place, each followed by the rest of the lexed text.
 Id Lexed::nested_at(u32 lexer, const Place& place) {
   const Lexer& of = lexers_[lexer];
   if (of.nested.empty() || place.parse == kEmpty) return kEmpty;
@@ -143,7 +143,7 @@ Id Lexed::nested_at(u32 lexer, const Place& place) {
 u32 Lexed::lex_state(LexState state) {
   const u32 known = states_.find(state);
   if (known != IdTable::kNone) return known;
-  // All that may fail comes first: a limit met here leaves no state without its facts.
+  // All that may fail comes first: if a limit is reached here, no state is left without its facts.
   const LexState& made = state;
   const Lexer& lexer = lexers_[made.lexer];
   Facts facts;
@@ -151,14 +151,14 @@ u32 Lexed::lex_state(LexState state) {
     facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
     facts.tokens = facts.tokens || has(e.text, kHasToken);
   }
-  if (made.entries.empty() && made.emitted != kNone) {  // an open lexeme that is complete
+  if (made.entries.empty() && made.emitted != kNone) {  // a complete open lexeme
     facts.lines = lexer.indentation && made.emitted == lexer.indentation->newline;
     facts.ends = kEnds;
   }
   for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
     if (const Id more = read_text(made.munch_guard, static_cast<u8>(b)); more == kEmpty || !nullable(more))
       facts.beyond.add(static_cast<u8>(b));
-  facts_.push_back(std::move(facts));  // at the place of the state that is next
+  facts_.push_back(std::move(facts));  // indexed by the id of the state that is added next
   u32 id = 0;
   try {
     id = states_.id(std::move(state));
@@ -166,11 +166,11 @@ u32 Lexed::lex_state(LexState state) {
     facts_.pop_back();
     throw;
   }
-  if (states_.values.size() < facts_.size()) facts_.pop_back();  // it was found meanwhile
+  if (states_.values.size() < facts_.size()) facts_.pop_back();  // the state was added meanwhile
   return id;
 }
 
-// Between lexemes, where these terminals compete; those in `rivals` are refused when they win.
+// The start of a lexeme for which these terminals compete. Those in `rivals` are rejected if they win.
 u32 Lexed::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
   const Lexer& lexer = lexers_[lexer_id];
   LexState state{lexer_id, true, kNone, kEmpty, false, {}};
@@ -185,7 +185,7 @@ u32 Lexed::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
   return lex_state(std::move(state));
 }
 
-// The symbols after which something can still come: not those that only lead to what never comes.
+// The first symbols after which the text can be completed: not those that only lead to never().
 u32 Lexed::first_kept(Id parse) {
   if (const u32* known = kept_.find(index_of(parse))) return *known;
   ByteSet set;
@@ -225,8 +225,8 @@ bool Lexed::all_ignored(const LexState& state) const {
                      [&](const LexState::Entry& e) { return lexer.ignored[e.key >> 2] != 0; });
 }
 
-// Between lexemes, where terminals of the grammar compete with all that compete anywhere. A trap does not lead on
-// where only never() may follow.
+// The start of a lexeme for which these terminals of the grammar compete with all terminals that compete everywhere. A
+// trap becomes a rival if only never() may follow it.
 template <class LeadsOn>
 u32 Lexed::lex_start_in(u32 lexer_id, Bits context, bool brackets, LeadsOn leads_on) {
   const Lexer& lexer = lexers_[lexer_id];
@@ -236,7 +236,7 @@ u32 Lexed::lex_start_in(u32 lexer_id, Bits context, bool brackets, LeadsOn leads
     if (bit(context, t) && !leads_on(t)) set_bit(rivals, t);
   for (u32 t = 0; t < count; ++t)
     if (lexer.ignored[t]) set_bit(context, t);
-  for (u32 t = 0; t < count; ++t) {  // guards stand before what they guard, ignored terminals too
+  for (u32 t = 0; t < count; ++t) {  // guards precede what they guard, and ignored terminals
     const u32 of = lexer.terminals[t].guard_of;
     if (of == kNone || !bit(context, of) || bit(context, t)) continue;
     set_bit(context, t);
@@ -246,7 +246,8 @@ u32 Lexed::lex_start_in(u32 lexer_id, Bits context, bool brackets, LeadsOn leads
   return lex_start(lexer_id, context, rivals);
 }
 
-// Where the grammar begins with these symbols; `kept`: those after which something can still come.
+// The start of a lexeme where the grammar may begin with these symbols. `kept`: those after which the text can be
+// completed.
 u32 Lexed::lex_start_by(u32 lexer_id, u32 symbols, u32 kept, bool brackets) {
   const u64 key = (u64{symbols} << 20 | kept) << 9 | u64{brackets} << 8 | lexer_id;
   const bool known = kept < (1u << 20) && lexer_id < 256;
@@ -277,7 +278,7 @@ u32 Lexed::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
       continue;
     }
     const ByteSet low = first(derive(parse, static_cast<u8>(s)));
-    for (unsigned t = 0; t < kNever && Lexer::terminal_of(s, t) < count; ++t)  // a body may name others: a saved file
+    for (unsigned t = 0; t < kNever && Lexer::terminal_of(s, t) < count; ++t)  // a saved body may name others
       if (low.has(static_cast<u8>(t))) set_bit(context, Lexer::terminal_of(s, t));
   }
   const u32 id = lex_start_in(lexer_id, std::move(context), brackets,

@@ -1,5 +1,5 @@
-// Texts cut into terminals by a contextual lexer, and read by a grammar of terminals (see lexing.cpp). Some of the
-// terminals may be identifiers, which choose the values of variables (see identifiers.cpp).
+// Texts that a contextual lexer cuts into terminals and a grammar of terminals reads (see lexing.cpp). Some terminals
+// may be identifiers, which choose the values of variables (see identifiers.cpp).
 #pragma once
 
 #include <deque>
@@ -13,15 +13,15 @@
 namespace guiderail {
 
 constexpr u8 kNever = 254;        // the symbol of never()
-constexpr u8 kIdentifiers = 253;  // in sets of first symbols: some identifier may come
+constexpr u8 kIdentifiers = 253;  // in sets of first symbols: an identifier may come
 
 struct Terminal {
-  Id text = kEmpty;  // kEmpty: it has none (an indentation is no text)
-  // Ends where it matches last, or first; Lazy: first, and so does the lexeme, whatever others could still become.
-  // Nested: a language of its own, no lexeme (see lexing.cpp).
+  Id text = kEmpty;  // kEmpty: no text (an indentation has none)
+  // Last: the longest match; First: the shortest match of this terminal; Lazy: its shortest match, which also ends all
+  // competing terminals. Nested: a language of its own, not a lexeme (see lexing.cpp).
   enum class Ends : u8 { Last, First, Lazy, Nested } ends = Ends::Last;
-  std::vector<u32> keyword_of;  // where one of these may come too, it is only another name of it
-  u32 guard_of = kNone;         // competes wherever that one may come
+  std::vector<u32> keyword_of;  // a keyword: where one of these may come too, they share its text
+  u32 guard_of = kNone;         // competes wherever this terminal may come
 };
 
 struct Indentation {
@@ -31,67 +31,67 @@ struct Indentation {
   bool strict_tabs = false, final_newline = false;
 };
 
-// A terminal that the grammar does not know by itself. It stands for some values, in a relation such as "column of".
+// A terminal that the grammar does not contain itself. It stands for some values in a relation such as "column of".
 struct Identifier {
   u32 relation = 0;
-  u32 values = 0;  // of Lexed::value_sets_
+  u32 values = 0;  // index into Lexed::value_sets_
 };
 
-// A terminal of the grammar that stands for all identifiers of a relation to a value that the variable may have.
+// A terminal of the grammar that stands for the identifiers of a relation to any possible value of the variable.
 struct Placeholder {
   u32 terminal = 0;
   u32 variable = 0, relation = 0;
 };
 
 struct Lexer {
-  std::vector<Terminal> terminals;  // first come those that are preferred
+  std::vector<Terminal> terminals;  // in order of preference
   std::vector<u8> ignored;          // by terminal
   std::optional<Indentation> indentation;
-  std::string before;                     // read as if it stood before the text
-  std::vector<u32> traps;                 // what may stand in front of never()
+  std::string before;                     // read as if it preceded the text
+  std::vector<u32> traps;                 // terminals that may precede never()
   std::vector<Identifier> identifiers;    // the last terminals
   std::vector<Placeholder> placeholders;  // terminals without a text
   ByteSet placeholder_symbols;
-  std::vector<std::pair<u32, Bits>> named;        // by relation: all values that identifiers stand for
+  std::vector<std::pair<u32, Bits>> named;        // by relation: all values of its identifiers
   std::vector<u32> nested;                        // terminals that are languages of their own
   std::vector<std::vector<std::string>> samples;  // of each terminal, see Lexed::samples
   std::vector<u8> sampled;
-  // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
+  // Computed when the arena is finalized: bytes that are ignored between lexemes, and bytes that may begin a lexeme.
   ByteSet separators, begins;
-  ByteSet identifier_begins;  // bytes at which an identifier may begin
-  u32 fruitless = 0;          // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
-  // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
+  ByteSet identifier_begins;  // bytes that may begin an identifier
+  u32 fruitless = 0;          // searches for the end of a lexeme that failed, see Lexed::lexeme_ends
+  // A terminal is one symbol or, if there are many terminals, two; each symbol is below kNever.
   static constexpr u32 kMostTerminals = u32{kNever} * kNever;
   static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }
-  u32 first_identifier = 0;  // terminals from here on are identifiers; symbols of the grammar are those before
+  u32 first_identifier = 0;  // later terminals are identifiers; the grammar's symbols are the earlier ones
   bool wide() const { return first_identifier > kNever; }
   bool is_identifier(u32 terminal) const { return terminal >= first_identifier; }
   u8 first_symbol(u32 terminal) const { return static_cast<u8>(wide() ? terminal / kNever : terminal); }
   static u8 second_symbol(u32 terminal) { return static_cast<u8>(terminal % kNever); }
 };
 
-constexpr u32 kAnyDomains = 0;  // instead of the values that variables may have: not known
+constexpr u32 kAnyDomains = 0;  // instead of the values of variables: unknown
 
-constexpr u32 kAnyColumn = 0xFFFFFFFF;   // instead of columns: not known
-constexpr u32 kPastBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+constexpr u32 kAnyColumn = 0xFFFFFFFF;   // instead of columns: unknown
+constexpr u32 kPastBlanks = 0x80000000;  // a column that no longer counts: the line has content
 
-constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
+constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: unknown; kEndsNot: depends on what follows
 
-constexpr u32 kNameOnly = 1;   // it is only another name of another one
-constexpr u32 kRivalOnly = 2;  // it competes, and a text that it takes is refused
+constexpr u32 kNameOnly = 1;   // it only renames another terminal
+constexpr u32 kRivalOnly = 2;  // it competes, and its matches are rejected
 
-// What the lexeme being read can still become.
+// The terminals that the lexeme in progress can still become.
 struct LexState {
   struct Entry {
     u32 key;  // terminal << 2 | kNameOnly | kRivalOnly
-    Id text;  // what is left of it
+    Id text;  // its remaining text
     bool operator==(const Entry&) const = default;
   };
   u32 lexer = 0;
   bool start = false;       // between two lexemes
   u32 emitted = kNone;      // it may end here, as this terminal,
-  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have continued
-  bool line = false;        // it is ignored, and a line break may stand after it
+  Id munch_guard = kEmpty;  // unless a prefix of what follows is one of these texts: the lexeme would have continued
+  bool line = false;        // it is ignored, and a line break may follow it
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
 };
@@ -107,10 +107,10 @@ inline std::size_t bytes_of(const LexState& of) { return bytes_of(of.entries); }
 struct LexStep {
   bool known = false;
   u32 next = kNone;   // the lexeme may continue
-  u32 ended = kNone;  // it cannot: it is this terminal
+  u32 ended = kNone;  // it cannot, and is this terminal
 };
 
-struct Layout {  // where in the indentation
+struct Layout {  // position in the indentation
   std::vector<u32> columns;
   u32 brackets = 0;
   bool operator==(const Layout&) const = default;
@@ -139,7 +139,7 @@ inline u64 bucket_hash(const NumberList& l) { return BucketHash(1).add(l.list).d
 
 inline std::size_t bytes_of(const NumberList& of) { return bytes_of(of.list); }
 
-// What the numbers of the nodes mean.
+// The meaning of the nodes' numbers.
 inline u32 terminal_symbols(const Node& n) { return n.a; }  // of a Terminal
 inline bool is_textless(const Node& n) { return n.b; }
 inline Id binding_body(const Node& n) { return n.body(); }  // of a Binding
@@ -148,15 +148,15 @@ inline u32 binding_domains(const Node& n) { return n.min; }
 inline u32 lexed_lexer(const Node& n) { return n.a; }  // of a Lexed
 inline Id lexed_grammar(const Node& n) { return n.tail(); }
 inline u32 lexed_layout(const Node& n) { return n.min; }
-inline bool is_resumed(const Node& n) { return n.max; }     // in the midst of a text
-inline u32 scan_state(const Node& n) { return n.a; }        // of a Scan: the lexeme being read
-inline Id scan_grammar(const Node& n) { return n.tail(); }  // what is left of the grammar
+inline bool is_resumed(const Node& n) { return n.max; }     // inside a text
+inline u32 scan_state(const Node& n) { return n.a; }        // of a Scan: the lexeme in progress
+inline Id scan_grammar(const Node& n) { return n.tail(); }  // the rest of the grammar
 inline u32 scan_layout(const Node& n) { return n.min; }
 inline u32 scan_column(const Node& n) { return n.max; }
 inline Id guard_texts(const Node& n) { return n.head(); }  // of a MunchGuard
 inline Id guarded(const Node& n) { return n.tail(); }
 
-// All functions require: mutex held, or no other thread knows the arena yet.
+// All functions require that the caller holds the mutex, or that no other thread knows the arena yet.
 class Lexed final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Lexed, Kind::Terminal, Kind::Binding, Kind::Scan, Kind::MunchGuard};
@@ -167,66 +167,64 @@ class Lexed final : public Family {
   // -- construction --
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
-  Id never(u32 lexer);           // after a terminal: it competes for lexemes, and then nothing can come
+  Id never(u32 lexer);           // after a terminal: it competes for lexemes, but nothing can follow it
   Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
-  // The body, whose placeholders choose the values of variables; for each of these, the values that it may have.
+  // The body, whose placeholders choose the values of variables. `domains`: the possible values of each variable.
   Id binding(u32 lexer, std::vector<Bits> domains, Id body);
   u32 value_set(Bits values);
 
   // -- lexemes without their grammar (see pieces.cpp) --
-  struct Place {  // between two lexemes: what is left of the grammar, and the layout
+  struct Place {  // between two lexemes: the rest of the grammar, and the layout
     Id parse;
     u32 layout;
   };
-  struct Lexeme {    // being read
+  struct Lexeme {    // in progress
     Id munch_guard;  // kEmpty: none
     u32 lexer, state, column;
   };
   struct LexemeEnd {
     u32 lexer, terminal, column;
-    Id munch_guard;  // no beginning of what follows is one of these texts
-    bool whole;      // with the last byte; else before the next one
+    Id munch_guard;  // no prefix of what follows is one of these texts
+    bool whole;      // it ends with the last byte; else before the next one
   };
   enum class After { Nothing, Unknown, Something };
   struct Begins {         // what may begin at a place
     u32 start = 0;        // lexemes of the grammar's own terminals: a LexState
     u32 identifiers = 0;  // a list of LexStates, see identifier_starts
   };
-  bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
+  bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: not a lexed text in progress
   bool is_open(Id e) const;
-  Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
+  Id lexed_start(Id e);  // the state between lexemes that a Lexed begins with
   Id nested_at(u32 lexer, const Place& place);
   Id munch_guard(Id texts, Id rest);
-  Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
-  LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
+  Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, without its grammar
+  LexemeEnd lexeme_end(Id open);         // requires kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
-  // Moves a place after a lexeme. `begins`: the lexemes that may come there. Unknown: the place was cut short.
+  // Moves a place past a lexeme. `begins`: the lexemes that may begin there. Unknown: the place is cut too short.
   After after_end(const LexemeEnd& end, Place& place, Begins& begins, bool exact);
-  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
+  // The same without moving the place, which may be cut; mostly without computing the rest of the grammar there.
   After peek_end(const LexemeEnd& end, const Place& place, Begins& begins);
-  // A place without the alternatives that do not continue with the lexeme's end, nor what may be left out in front of
-  // those that do: what follows it is the same.
+  // A place without the alternatives that the lexeme cannot begin, and without optional parts in front of the others.
+  // What follows the lexeme is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { pass_lexeme(end.lexer, end.terminal, end.column, place); }
-  // As far as the next `kept` parts of the grammar, whatever the indentation. `shape`: and the values of variables.
+  // The next `kept` parts of the grammar, without the indentation. `shape`: also without the values of variables.
   Place cut_place(u32 lexer, const Place& place, u32 kept, bool shape = false);
-  // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
+  // Which columns may the line that begins after a lexeme have? Any: it begins no line, or it is inside brackets.
   enum class Column { Any, This, None };
   Column column_at(const LexemeEnd& end, const Place& place);
   const Lexer& lexer_of(u32 lexer) const { return lexers_[lexer]; }
-  // May an identifier stand at one place only of what is left of the grammar? Then it is read there, whatever the
-  // values.
+  // Can the rest of the grammar read this identifier at only one place? Then it is read there for any values.
   bool read_in_one_way(u32 lexer, Id parse, u32 identifier);
-  // Between lexemes, the identifiers that may come: a LexState for each variable and relation; kNone: which ones is not
-  // known.
+  // The identifiers that may begin between lexemes: a LexState for each variable and relation. kNone: unknown ones.
   const std::vector<u32>& identifier_starts(u32 list) const { return start_lists_.values[list].list; }
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
-  // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
-  // the two differ only in what follows such a text. kEmpty: there are none.
+  // A Scan without the keywords whose owners it contains. `texts`: the union of their texts. The two states differ only
+  // after such a text. kEmpty: there are none.
   Id scan_without_names(Id e, Id& texts);
   Id cut_scan(Id e);
 
-  // -- as the algebra asks --
+  // -- the interface of Family --
   Id derivative(Id e, u8 byte) override;
   ByteSet first_bytes(Id e) override;
   Id derivative_by_symbol(Id e, u32 symbol) override;
@@ -247,18 +245,18 @@ class Lexed final : public Family {
   void count(Tally& to) const override;
 
  private:
-  static constexpr u8 kCut = 255;  // the symbol that stands for all that was cut off (canonical)
-  struct Facts {                   // of a state
+  static constexpr u8 kCut = 255;  // the symbol for everything that was cut off (canonical)
+  struct Facts {                   // of a LexState
     bool lines = false;            // a line break is being read: columns count
-    bool tokens = false;           // special tokens
-    ByteSet beyond;                // bytes that may follow its end here
+    bool tokens = false;           // it has special tokens
+    ByteSet beyond;                // bytes that may follow if it ends here
     u8 ends = 0;                   // see lexeme_ends, context_holds
     std::vector<LexStep> steps;    // by byte class
   };
   struct Peek {           // after a terminal
-    ByteSet first, kept;  // as of what is left of the grammar there
+    ByteSet first, kept;  // like those of the rest of the grammar there
     u32 identifiers = 0;  // a list, as in Begins
-    bool live = false;    // something can still come, or the end
+    bool live = false;    // something can still follow, or the text can end
     bool nullable = false;
   };
   class Sampling;
@@ -309,7 +307,7 @@ class Lexed final : public Family {
   Id derive_munch_guard(Id e, u8 byte);
   ByteSet first_scan(Id e);
   void scan_symbols(Id e, std::vector<u32>& out);
-  // open lexemes, and places that are cut short
+  // open lexemes, and cut places
   Id hole();
   Id open_scan(u32 state, u32 column);
   bool beyond_cut(Id parse) { return first(parse).has(kCut); }
@@ -334,14 +332,14 @@ class Lexed final : public Family {
   Interned<Layout> layouts_;
   std::vector<ByteSet> symbol_sets_;
   IdTable symbol_set_ids_;
-  std::deque<Facts> facts_;  // of states
+  std::deque<Facts> facts_;  // by state
   Interned<ValueSet> value_sets_;
-  Interned<NumberList> domains_;      // of variables, value sets; the first (kAnyDomains): not known
+  Interned<NumberList> domains_;      // value sets, by variable; the first (kAnyDomains): unknown
   Interned<NumberList> start_lists_;  // the first is empty
   FlatMap<> identifier_starts_;       // (lexer, values, relation) -> LexState
-  FlatMap<> identifiers_at_;          // what is left of the grammar -> list of starts
-  FlatMap<> starts_;                  // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
-  FlatMap<> wide_starts_;             // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap<> identifiers_at_;          // rest of the grammar -> list of starts
+  FlatMap<> starts_;                  // (lexer, first symbols of the rest of the grammar, in brackets) -> LexState
+  FlatMap<> wide_starts_;             // (lexer, rest of the grammar, in brackets) -> LexState
   FlatMap<Id> advances_;              // (rest of the grammar, terminal) -> the rest after it
   FlatMap<> kept_;                    // see first_kept
   FlatMap<> ahead_;                   // (part of a grammar, terminal) -> peeks
@@ -351,8 +349,8 @@ class Lexed final : public Family {
   Id hole_ = kEmpty;              // see hole
   std::size_t step_bytes_ = 0;    // of the steps
   std::size_t lexer_bytes_ = 0;   // of the lexers, when finalized
-  std::vector<u64> sampling_;     // lexer << 32 | terminal: samples of which are being looked for
-  struct Extent {                 // when the arena was finalized
+  std::vector<u64> sampling_;     // lexer << 32 | terminal: whose samples are being searched
+  struct Extent {                 // at finalization
     u32 states = 0, layouts = 0, symbol_sets = 0, value_sets = 0, domains = 0;
   } extent_;
 };

@@ -1,8 +1,9 @@
 // Can a text that is cut into lexemes be completed?
 //
-// What a grammar can finish, a text can, if every terminal has a text that is read as it wherever it may come, in front
-// of some separator or of whatever may follow. That is found for each context by trying a few texts of each terminal.
-// (A context that fails is searched. One that is live only through contexts that fail is taken for live.)
+// If the grammar can be completed, so can the text, provided that each terminal has a text that is read as this
+// terminal in every context, before some separator or before whatever may follow. That is decided for each context by
+// trying a few texts of each terminal. (A context that fails is searched. One that is live only through contexts that
+// fail is taken as live.)
 #include <algorithm>
 #include <queue>
 #include <tuple>
@@ -15,15 +16,16 @@
 namespace guiderail {
 namespace {
 
-// What a search is still to visit: the nearest to an end first, else the first come.
+// A state that a search has not visited yet: nearest to an end first, then first found.
 struct Open {
-  u32 missing, number;  // characters, at least; as found
+  u32 missing, number;  // least number of characters; order of discovery
   bool operator<(const Open& o) const { return std::tie(o.missing, o.number) < std::tie(missing, number); }
 };
 
 }  // namespace
 
-// Does a text of the guard not begin with what may be expected to follow?
+// Can the guard be satisfied? It can if some separator begins none of its texts, or if no byte that may begin a lexeme
+// begins one.
 bool Lexed::falls(u32 lexer_id, Id munch_guard) {
   if (munch_guard == kEmpty) return true;
   const Lexer& lexer = lexers_[lexer_id];
@@ -45,11 +47,11 @@ bool Lexed::lexeme_ends_at(u32 state) {
   if (at.emitted == kNone) return false;
   if (at.line && (at.munch_guard == kEmpty || read_text(at.munch_guard, '\n') == kEmpty)) return true;
   if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.munch_guard);
-  const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
+  const LexStep more = lex_step(state, '\n');  // if it takes another line break, it may end at any column
   return more.next != kNone && facts_[more.next].lines;
 }
 
-// Bytes with which the lexeme continues, as one terminal or as any (kNone).
+// Bytes that continue the lexeme as this terminal, or as any terminal (kNone).
 ByteSet Lexed::lexeme_first(u32 state, u32 terminal) {
   ByteSet set;
   for (const auto& entry : states_.values[state].entries)
@@ -57,7 +59,7 @@ ByteSet Lexed::lexeme_first(u32 state, u32 terminal) {
   return set;
 }
 
-// Characters that it needs at least until it may end, as one terminal or as any (kNone).
+// The least number of characters before it may end as this terminal, or as any terminal (kNone).
 u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
   u32 least = kInf;
   for (const auto& entry : states_.values[state].entries)
@@ -69,13 +71,13 @@ u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
 bool Lexed::lexeme_ends(u32 state) {
   if (facts_[state].ends) return facts_[state].ends == kEnds;
   Lexer& lexer = lexers_[states_.values[state].lexer];
-  // A text of rules can always be finished, and what ends it is no part of a longer one.
+  // A lexeme defined by rules can always be completed, and what completes it is not part of a longer lexeme.
   const auto& entries = states_.values[state].entries;
   if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
     facts_[state].ends = kEnds;
     return true;
   }
-  // By what is missing at least: a long lexeme would be a hopeless search in breadth.
+  // Nearest first: for a long lexeme, a breadth-first search would be hopeless.
   std::priority_queue<Open> work;
   std::vector<u32> found_states;
   std::unordered_map<u32, u32> from;
@@ -86,7 +88,7 @@ bool Lexed::lexeme_ends(u32 state) {
   };
   add(state, state);
   bool never = true;
-  // Where many states of a large lexeme end only before certain texts, what follows tells sooner.
+  // If such searches fail for many states of a large lexeme, search less: what follows the lexeme decides sooner.
   const u32 most = std::max(kLeastProbed, kMostProbed >> std::min(lexer.fruitless, 31U));
   u32 visits = std::min(kMostProbes, mul_sat(kProbesPerCharacter, work.top().missing));
   for (; !work.empty() && (found_states.size() < most || visits > 0); visits -= visits > 0) {
@@ -123,8 +125,8 @@ bool Lexed::lexeme_ends(u32 state) {
   return false;
 }
 
-// A lexeme after a guard: can it end without one of the guard's texts? Else kEmpty; unknown() where only
-// what follows could tell.
+// A guarded lexeme: can it end without matching one of the guard's texts? Otherwise kEmpty, or unknown() if only what
+// follows could decide.
 Id Lexed::munch_guard_lives(Id e) {
   const u32 start = scan_state(node(guarded(node(e)))), lexer = states_.values[start].lexer;
   std::vector<std::pair<Id, u32>> work{{guard_texts(node(e)), start}};
@@ -157,8 +159,8 @@ Id Lexed::munch_guard_lives(Id e) {
   return doubt ? unknown() : kEmpty;
 }
 
-// Between lexemes: is a text of each terminal that may come here read as it? One that only the end may follow (a
-// comment) does not count, if there are others.
+// The start of a lexeme: does each terminal that may come have a text that is read as this terminal? A terminal that
+// only the end may follow (a comment) does not count, if there are others.
 bool Lexed::context_holds(u32 start) {
   if (facts_[start].ends) return facts_[start].ends == kEnds;
   const LexState& state = states_.values[start];
@@ -202,7 +204,7 @@ bool Lexed::surely_live(Id e) {
       const LexState& state = states_.values[scan_state(node(rest))];
       return state.start && falls(state.lexer, guard_texts(n)) && context_holds(scan_state(node(rest)));
     }
-    case Kind::Lexed: {  // after a nested terminal nothing is guarded off: as good as a context that holds
+    case Kind::Lexed: {  // nothing is guarded after a nested terminal: as good as a context that holds
       const u32 lexer = lexed_lexer(n);
       const Place place{lexed_grammar(n), lexed_layout(n)};
       const u32 start = lex_start_of(lexer, place.parse, layouts_.values[place.layout].brackets != 0);
@@ -220,7 +222,7 @@ bool Lexed::surely_live(Id e) {
   }
 }
 
-// While it lives, samples of a terminal are being looked for, by this thread alone.
+// While it exists, this thread alone searches samples of a terminal.
 class Lexed::Sampling : public Arena::Aside {
  public:
   Sampling(Lexed& lexed, u64 key) : Aside(lexed.arena_), list_(lexed.sampling_), key_(key) { enter(); }
@@ -233,11 +235,11 @@ class Lexed::Sampling : public Arena::Aside {
   const u64 key_;
 };
 
-// From the start of a lexeme: texts that are read as the terminals, or as one of them; at most one each.
+// From the start of a lexeme, finds at most one text for each terminal, or for the wanted one.
 void Lexed::sample(u32 start, u32 most, u32 wanted) {
   Lexer& lexer = lexers_[states_.values[start].lexer];
   struct At {
-    u32 state, before;  // of the list
+    u32 state, before;  // index into the list
     char read;
   };
   std::vector<At> list{{start, 0, 0}};
@@ -276,12 +278,12 @@ void Lexed::sample(u32 start, u32 most, u32 wanted) {
       add(static_cast<u32>(list.size() - 1));
     }
   }
-  if (wanted != kNone && lexer.sampled[wanted]) return;  // others were first, and read what they found
+  if (wanted != kNone && lexer.sampled[wanted]) return;  // an inner search was first, and its samples are in use
   for (auto& [t, text] : texts) lexer.samples[t].push_back(std::move(text));
   if (wanted != kNone) lexer.sampled[wanted] = 1;
 }
 
-// A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.
+// A few texts of a terminal: its shortest, and perhaps one that is read as this terminal if all terminals compete.
 const std::vector<std::string>& Lexed::samples(u32 id, u32 terminal) {
   Lexer& lexer = lexers_[id];
   const u64 key = u64{id} << 32 | terminal;
@@ -296,7 +298,7 @@ const std::vector<std::string>& Lexed::samples(u32 id, u32 terminal) {
   return lexer.samples[terminal];
 }
 
-// What is true of all contexts of a lexer.
+// Computes what holds for all contexts of a lexer.
 void Lexed::survey() {
   for (u32 id = 0; id < lexers_.size(); ++id) {
     Lexer& lexer = lexers_[id];

@@ -7,13 +7,13 @@
 namespace guiderail {
 
 // -- places --
-// What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
-// end of an indentation; then a symbol that tells that more follows.
+// The next `kept` parts of the grammar that each read at least one terminal, up to a line break or the end of an
+// indentation; then a symbol that says that more follows.
 Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept, bool shape) {
   const u64 key = (u64{index_of(parse)} << 8 | u64{shape} << 7 | kept) << 16 | lexer_id;
   if (const Id* known = cuts_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
-  if (!lexer.identifiers.empty() && has(parse, kBarren)) return parse;  // cut, it would seem to lead on
+  if (!lexer.identifiers.empty() && has(parse, kBarren)) return parse;  // a cut would make it seem completable
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
@@ -49,8 +49,8 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept, bool shape) {
   return out;
 }
 
-// A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
-// a line, without the indentation.
+// A place as most tokens see it: without what the next few terminals do not reach and, within a line, without the
+// indentation.
 Id Lexed::cut_scan(Id e) {
   const Node& n = node(e);
   const LexState& state = states_.values[scan_state(n)];
@@ -66,9 +66,9 @@ Id Lexed::cut_scan(Id e) {
 }
 
 // -- open lexemes --
-// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives continue with the
-// lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can reach an
-// end, they are unknown().
+// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Derivatives continue the lexeme, and
+// kLexemeMayEnd marks those where it may end. They are unknown() if only the grammar could tell whether the lexeme can
+// end.
 Id Lexed::hole() {
   if (hole_ == kEmpty) {
     ByteSet cut;
@@ -164,8 +164,8 @@ bool Lexed::munch_guard_allows(Id munch_guard, u8 byte) {
   return more == kEmpty || !nullable(more);
 }
 
-// Adds what may come after a terminal, without the rest of the grammar there: an alternative that only leads to
-// what never comes counts for `first` alone. False: only the rest could tell.
+// Adds what may follow a terminal, without computing the rest of the grammar. An alternative that only leads to never()
+// contributes to `first` alone. False: only the rest could tell.
 bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   if (!first(parse).has(symbol)) return true;
   const Node& n = node(parse);
@@ -201,7 +201,7 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
         of = peeks_[*known];
       } else {
         if (!peek(rule_body(n.a), symbol, of)) return false;
-        peeks_.push_back(of);  // before it is found there, and whatever fails then
+        peeks_.push_back(of);  // before its index is published, in case that fails
         ahead_.set(key, static_cast<u32>(peeks_.size() - 1));
       }
       peek_past(of, kEpsilon, to);
@@ -239,7 +239,7 @@ Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
   return {reading(place.parse, static_cast<u8>(end.terminal)), place.layout};
 }
 
-// What is left of a grammar without what does not begin with this symbol.
+// The rest of a grammar without the alternatives that do not begin with this symbol.
 Id Lexed::reading(Id parse, u8 symbol) {
   if (const Node& n = node(parse); n.kind == Kind::Binding) {
     const Id body = reading(binding_body(n), symbol);
@@ -281,9 +281,9 @@ Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, Begins& b
   bool nested = false;
   for (u32 t : lexer.nested) {
     if (!past.first.has(static_cast<u8>(t))) continue;
-    const Id text = lexer.terminals[t].text;  // nothing, if it matches the empty text alone
+    const Id text = lexer.terminals[t].text;  // empty if it matches only the empty text
     if (first(text).any()) return After::Unknown;
-    nested = nested || live(text);  // special tokens: no byte of them comes
+    nested = nested || live(text);  // special tokens: they have no bytes
   }
   begins.identifiers = past.identifiers;
   begins.start =

@@ -1,4 +1,4 @@
-// Places in lexed texts: the lexeme being read, what is left of the grammar, and the indentation.
+// Places in lexed texts: the lexeme in progress, the rest of the grammar, and the indentation.
 #include <algorithm>
 
 #include "lexed/lexing.hpp"
@@ -7,7 +7,7 @@ namespace guiderail {
 namespace {
 
 u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) {
-  // low half: with tabs; high half: a tab as one (strict tabs only)
+  // low half: with tab stops; high half: a tab counts as one (strict tabs only)
   u32 wide = column & 0xFFFF, narrow = column >> 16;
   if (byte == '\n') {
     counting = true;
@@ -50,7 +50,7 @@ bool Lexed::parse_ends(u32 lexer_id, Id parse, u32 layout) {
   const auto& lines = lexers_[lexer_id].indentation;
   if (!lines) return nullable(parse);
   const auto& columns = layouts_.values[layout].columns;
-  if (!columns.empty() && columns[0] == kAnyColumn) return false;  // nobody asks a canonical form
+  if (!columns.empty() && columns[0] == kAnyColumn) return false;  // never asked for a canonical form
   const std::size_t levels = columns.size();
   auto closes = [&](Id rest) {
     for (std::size_t i = 0; i < levels && rest != kEmpty; ++i) rest = advance(lexer_id, rest, lines->dedent);
@@ -60,8 +60,8 @@ bool Lexed::parse_ends(u32 lexer_id, Id parse, u32 layout) {
                            closes(advance(lexer_id, parse, lines->newline)));
 }
 
-// Columns that lead to the same: in a line with only a comment, which has no indentation, and right of all that
-// the grammar allows.
+// Maps columns with the same effect to one: in a line with only a comment, which has no indentation, and right of all
+// columns that the grammar allows.
 u32 Lexed::equivalent_column(u32 lexer_id, Id parse, const Layout& at, u32 column) {
   const Indentation& lines = *lexers_[lexer_id].indentation;
   if (at.brackets > 0) return 0;
@@ -81,7 +81,7 @@ Id Lexed::scan(u32 state, Id parse, u32 layout, u32 column) {
     if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return unknown();
     column = equivalent_column(lexeme.lexer, parse, at, column);
   }
-  if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
+  if (!lexeme.start) {  // one terminal only: what else the grammar could have read here does not matter
     const u32 only = lexeme.entries[0].key >> 2;
     const Lexer& lexer = lexers_[lexeme.lexer];
     const bool lines = facts.lines && layouts_.values[layout].brackets > 0;
@@ -138,7 +138,7 @@ Id Lexed::munch_guard(Id texts, Id rest) {
   }
   ByteSet both = first(texts);
   both &= first(rest);
-  if (!both.any() && !has(texts, kHasToken)) return rest;  // it falls with the next byte
+  if (!both.any() && !has(texts, kHasToken)) return rest;  // the next byte satisfies the guard
   Draft d = draft(Kind::MunchGuard);
   d.a = index_of(texts);
   d.b = index_of(rest);
@@ -150,7 +150,7 @@ Id Lexed::munch_guard(Id texts, Id rest) {
   return intern(d);
 }
 
-// A lexeme ended: what the grammar expects after it, and the layout there. False: it cannot stand here.
+// Moves a place past a lexeme: the grammar and the layout after it. False: the lexeme cannot stand here.
 bool Lexed::pass_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lexers_[lexer_id];
   if (lexer.ignored[terminal]) return true;
@@ -284,7 +284,7 @@ Id Lexed::scan_without_names(Id e, Id& texts) {
   std::vector<Id> names;
   const auto& entries = states_.values[scan_state(n)].entries;
   const Lexer& lexer = lexers_[plain.lexer];
-  auto named = [&](const LexState::Entry& entry) {  // by one that leads on as well
+  auto named = [&](const LexState::Entry& entry) {  // by another entry that counts
     const auto& owners = lexer.terminals[entry.key >> 2].keyword_of;
     return (entry.key & kNameOnly) && std::any_of(entries.begin(), entries.end(), [&](const LexState::Entry& other) {
              const bool leads_on = !(other.key & (kNameOnly | kRivalOnly));
@@ -297,7 +297,7 @@ Id Lexed::scan_without_names(Id e, Id& texts) {
     return true;
   });
   if (names.empty()) return kEmpty;
-  // is it one of those names here?
+  // does the lexeme end here as one of those names?
   if (plain.emitted != kNone && std::none_of(entries.begin(), entries.end(), [&](const auto& entry) {
         return !(entry.key & kNameOnly) && entry.key >> 2 == plain.emitted;
       }))
@@ -320,7 +320,7 @@ Id Lexed::derive_munch_guard(Id e, u8 byte) {
 ByteSet Lexed::first_scan(Id e) {
   ByteSet set;
   for (const auto& entry : states_.values[scan_state(node(e))].entries) set |= first(entry.text);
-  set |= facts_[scan_state(node(e))].beyond;  // more than can follow: what does is found when it is asked for
+  set |= facts_[scan_state(node(e))].beyond;  // a superset: the derivative decides
   return set;
 }
 

@@ -1,12 +1,11 @@
-// What follows a token that is not proved by its next character: the tokens that may follow it, and those after them.
+// Tokens whose next character does not prove a completion: the tokens that may follow them, and those after these.
 //
-// A form of states stands for all of them as far as one token reaches. Further it does
-//   - inside endless strings: any text can continue there. Each name that is declared or already written forbids only
-//   one text;
-//   - where a string has ended: what its text was matters no more, or the state says so (kUnknownText);
-//   - for completions of no more bytes than the longest token, where counters were cut. More texts match such a form
-//     than match its states, so that nothing is lost where it matches none.
-// The rest is unclear, and decided state by state.
+// A form represents all its states for the length of one token. It also represents them
+//  - inside endless strings, where any text can continue. Each declared or used name forbids only one text;
+//  - after the end of a string: its text no longer matters, or else the state says so (kUnknownText);
+//  - for completions no longer than the longest token, where counters were cut. Such a form matches more texts than
+//    its states do, so if the form has no completion, neither do they.
+// All other cases are unclear, and are decided state by state.
 #include <algorithm>
 
 #include "base/work.hpp"
@@ -15,10 +14,10 @@
 namespace guiderail {
 
 namespace {
-constexpr u32 kCharacter = 4;  // bytes of the longest
+constexpr u32 kCharacter = 4;  // bytes of the longest one
 }  // namespace
 
-// The tokens inside a string that never has to end and always allows the same characters. Null: no such string.
+// The tokens inside a string that need not end and always allows the same characters. Null: not such a string.
 std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
   if (auto it = endless_.find(state); it != endless_.end()) return it->second;
   std::shared_ptr<const Spelling::Outlook> found;
@@ -45,7 +44,7 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
   return endless_.emplace(state, found).first->second;
 }
 
-// The tokens that may come in a state, and where they lead; kUnknown: that was forgotten. False: they are too many.
+// The tokens that may come in a state, and the states after them; kUnknown: that state was dropped. False: too many.
 bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out) {
   const Trie& trie = vocabulary_.trie();
   const u32 end = static_cast<u32>(trie.nodes.size());
@@ -129,7 +128,7 @@ Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
   return ahead_.emplace(any, std::move(out)).first->second;
 }
 
-// Does a completion follow the last token, in this state and place?
+// Does a completion follow the last token, in this state and at this place?
 Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   Ahead& at = ahead(ask);
   if (at.always) return {Answer::Yes, at.bytes};
@@ -141,7 +140,7 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   const auto length = [&](u32 token) { return static_cast<u32>(vocabulary_.bytes(token).size()); };
   if (const u32 token = spelling_.first_after(ask.last, at.proved); token != Spelling::kNoToken)
     return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
-  while (at.looked < at.outcomes.size()) {  // no further than to the first that may follow
+  while (at.looked < at.outcomes.size()) {  // up to the first token that may follow
     const auto [token, to] = at.outcomes[at.looked++];
     const std::size_t before = at.proved.size();
     take_ahead(ask, token, to, at);
@@ -149,7 +148,7 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
     if (at.proved.size() > before && spelling_.follows(ask.last, token))
       return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
   }
-  judged_[ask] = {};  // while it is looked for
+  judged_[ask] = {};  // while the search runs
   bool unclear = at.unclear || spelling_.first_after(ask.last, at.doubtful) != Spelling::kNoToken;
   for (const Ahead::Open& open : at.open) {
     for (const bool begins : {true, false}) {

@@ -1,5 +1,5 @@
-// Expressions that a token cannot tell apart: counters far from their bounds are cut, so that `.{0,4000}` has a handful
-// of masks and not 4,000.
+// Forms shared by expressions that a token cannot tell apart: counters far from their bounds are cut, so that
+// `.{0,4000}` has a handful of masks instead of 4,000.
 #include <algorithm>
 
 #include "mask/abstraction.hpp"
@@ -33,7 +33,7 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
-// The texts of keys and items being read are at the head, or after the white space before a key that begins.
+// The text of the key or item in progress is in the head, or follows the white space before a key.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
@@ -69,7 +69,7 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
   if (auto it = known.find(e); it != known.end()) return it->second;
   Id out = e;
   switch (n.kind) {
-    case Kind::Concat: {  // as many as something is nested: no recursion along them
+    case Kind::Concat: {  // as long as the nesting is deep: no recursion along the parts
       std::vector<Id> stack;
       Id tail = e;
       for (; node(tail).kind == Kind::Concat && !known.contains(tail); tail = node(tail).tail()) stack.push_back(tail);
@@ -114,7 +114,7 @@ Id Abstraction::canonical(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
   if (has(e, kExactKey) && n.canonical == kUnknown) {
-    // Texts are not forgotten under a complement or in the text of a string: then it stays what it is.
+    // Texts stay under a complement and in the text of a string: then the expression stays as it is.
     const Id forgetful = without_texts(e);
     if (forgetful != e) {
       const Id plain = canonical(forgetful, horizon);
@@ -127,13 +127,13 @@ Id Abstraction::canonical(Id e, u32 horizon) {
   Id out = e;
   switch (n.kind) {
     case Kind::Repeat: {
-      // every iteration but empty ones reads a byte: bounds past the horizon cannot be felt
+      // each nonempty iteration reads a byte, so a token cannot reach bounds past the horizon
       u32 min = n.min > horizon ? horizon + 1 : n.min;
       u32 max = n.max > horizon ? kInf : n.max;
       if (!has(e, kSearch)) out = repeat(canonical(n.body(), horizon), min, max);
       break;
     }
-    case Kind::Concat: {  // down the stack to the first part that is known or plain
+    case Kind::Concat: {  // down the stack to the first part with a known form or nothing to cut
       Ids parts;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
@@ -147,12 +147,12 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       break;
     }
     case Kind::Union:
-      if (!has(e, kHasScan))  // see outcomes.cpp: each place is asked by itself
+      if (!has(e, kHasScan))  // outcomes.cpp handles each place separately
         out = unite(mapped(e, [&](Id m) { return canonical(m, horizon); }));
       break;
     case Kind::Scan: out = lexed_.cut_scan(e); break;
     case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
-    case Kind::Counted:  // one token more cannot feel how many may follow
+    case Kind::Counted:  // one token cannot reach the bound
       if (n.b || n.min > 0) out = canonical(n.body(), horizon);
       break;
     case Kind::Escaped:
@@ -163,8 +163,8 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       out = json_.twice_node(canonical(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
       break;
     case Kind::And: {
-      // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time; other
-      // bytes than those of characters can
+      // e & any{0,n}: the bound cannot be reached if every state of e within the horizon can finish in time. Raw bytes
+      // are not counted by `any`.
       if (n.b != 2 || arena_.has_raw_bytes()) break;
       for (int i = 0; i < 2; ++i) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
@@ -179,14 +179,14 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       }
       break;
     }
-    default: break;  // under And, Not and Scope a bound can be felt from afar
+    default: break;  // other kinds, such as Not and Scope, can depend on distant bounds
   }
   n.canonical = out;
   return out;
 }
 
-// What is searched for a match as a whole stays as it is: a cap under it would be met by the search. Parts that follow
-// one another are asked one by one.
+// What is searched for a match as a whole stays as it is: the search would reach a cap inside it. Consecutive parts are
+// searched one by one.
 Id Abstraction::cap_groups(Id e, u32 most) {
   if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasScan | kHasToken | kExactKey)) return e;
   const Node& n = node(e);

@@ -11,7 +11,7 @@
 namespace guiderail {
 namespace {
 constexpr u32 kSurrogates = 0xD800, kAfterSurrogates = 0xE000, kLast = 0x10FFFF;
-constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // the smallest characters with so many more bytes
+constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // the smallest characters with this many more bytes
 
 u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
 }  // namespace

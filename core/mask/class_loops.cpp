@@ -44,7 +44,7 @@ const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
   if (auto it = self_loops_.find(e); it != self_loops_.end()) return it->second;
   const bool hit_before = arena_.cap_hit();
   SelfLoop found = find_self_loop(e);
-  if (arena_.cap_hit() && !hit_before) {  // invalid, and whoever asks again must hit the cap again
+  if (arena_.cap_hit() && !hit_before) {  // invalid: later callers must reach the cap again
     static const SelfLoop none;
     return none;
   }

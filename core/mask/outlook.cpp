@@ -1,6 +1,7 @@
-// What may follow tokens: along the trie, and along chains of states where most characters lead from one to the next.
+// Which characters may follow tokens: found along the trie, and along chains of states that most characters lead
+// through.
 //
-// What is found is true; tokens that are left out are decided one by one by whoever asks.
+// Every answer is true. Tokens without an answer are decided one by one by the caller.
 #include "mask/outlook.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ Id Outlooks::step(Id state, u8 byte) {
   return arena_.cap_hit() ? to : known = to;
 }
 
-// Atoms of the characters that may come in a state; bit kEnd: it may end.
+// Atoms of the characters that may come in a state; bit kEnd: the text may end.
 Spelling::Follow Outlooks::follow(Id state) {
   if (state == followed_) return follow_;
   if (auto it = follows_.find(state); it != follows_.end()) {
@@ -119,7 +120,7 @@ void Outlooks::take_trie(const ExitTrie& trie, Id state) {
   }
 }
 
-// Does every character that is not ASCII lead from one state to the other?
+// Do all non-ASCII characters lead from one state to the other?
 bool Outlooks::returns(Id from, Id to) {
   const auto& any = CharSet::any()->automaton();
   std::vector<std::pair<u16, Id>> seen{{CharSet::kStart, from}};
@@ -171,12 +172,12 @@ Outlooks::Chain Outlooks::chain(Id state) {
   return out;
 }
 
-// The tokens that are made of the characters of a chain.
+// The tokens that consist of the characters of a chain.
 void Outlooks::take_class(const Chain& chain, ClassMask& mask) {
   const u32 last = static_cast<u32>(chain.states.size()) - 1;
   std::vector<Follow> follows;
   for (Id state : chain.states) follows.push_back(follow(state));
-  u32 most = last;  // near the end of a bounded text little may follow
+  u32 most = last;  // near the end of a bounded text, few characters may follow
   while (!chain.loops && most > 1 && 2 * std::popcount(follows[most]) < std::popcount(follows[1])) --most;
   Follow all = ~u64{0};
   for (u32 i = 1; i <= most; ++i) all &= follows[i];
@@ -221,7 +222,7 @@ bool Outlooks::by_chain(Id state) {
   const Chain chain = this->chain(state);
   if (chain.states.size() < 2) return false;
   const auto mask = class_of(chain);
-  // Of tokens with more characters than a bounded chain has nothing is known.
+  // Tokens with more characters than a bounded chain stay undecided.
   take_class(chain, *mask);
   take_exits(chain, *mask);
   vocabulary_.trie().each_child(0, [&](u32 child, u8 byte) {
@@ -231,7 +232,7 @@ bool Outlooks::by_chain(Id state) {
   return true;
 }
 
-// Those of which there are many become a set.
+// If many tokens may be followed by the same characters, makes a set of them.
 void Outlooks::gather() {
   if (out_->all || out_->others.size() < kManyOthers) return;
   std::unordered_map<Follow, u32> count;

@@ -1,4 +1,4 @@
-// Which characters may follow each token of a mask: what canonical spelling asks of a constraint.
+// Which characters may follow each token of a mask: what canonical spelling needs to know of a constraint.
 #pragma once
 
 #include "mask/mask.hpp"
@@ -6,20 +6,20 @@
 
 namespace guiderail {
 
-// All functions require: the arena's mutex held.
+// All functions require that the caller holds the arena's mutex.
 class Outlooks {
  public:
   Outlooks(Arena& arena, Spelling& spelling) : arena_(arena), spelling_(spelling), vocabulary_(spelling.vocabulary()) {}
-  struct View {  // of a state: that of the form it shares with others
+  struct View {  // the view of a state's form, which states share
     Id form = kEmpty;
     MaskBuilder::Forgets forgets{};
     std::shared_ptr<const Spelling::Outlook> outlook;
   };
   View of(MaskBuilder& builder, Id state);
-  // Notes in a proof which of these tokens a completion follows, as far as that is so of all states of this form.
+  // Records in a proof which of these tokens a completion follows, where the answer holds for all states of this form.
   void settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
               Spelling::Proof& proof);
-  // Tokens of a mask with the states they lead to, which have forgotten the texts of keys; not those that are units.
+  // The tokens of a mask and the states after them, without the texts of keys. Tokens that are units are left out.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
     return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056 + ahead_bytes_ +
@@ -28,12 +28,12 @@ class Outlooks {
 
  private:
   using Follow = Spelling::Follow;
-  struct Lead {      // most characters lead from a state to one other
-    Id to = kEmpty;  // kEmpty: they do not
+  struct Lead {      // the one state that most characters lead to
+    Id to = kEmpty;  // kEmpty: there is none
     ByteSet ascii;
-    bool beyond = false;  // so do all that are not ASCII
+    bool beyond = false;  // all non-ASCII characters do
   };
-  struct Chain {  // of states, character by character of a set
+  struct Chain {  // states, by the number of characters of a set
     std::vector<Id> states;
     ByteSet ascii;
     bool beyond = true, loops = false;  // the last state leads to itself
@@ -45,15 +45,15 @@ class Outlooks {
   using Answer = Spelling::Answer;
   struct Judged {
     Answer answer = Answer::Unclear;
-    u32 bytes = 0;  // of the completion, until a piece begins
+    u32 bytes = 0;  // of the completion, until the next piece begins
   };
-  struct Ahead {          // what may follow a token that leads to a state and a place
+  struct Ahead {          // what may follow a token that leads to this state and place
     bool always = false;  // a completion follows, whatever the token
     bool unclear = false;
     u32 bytes = 0;
-    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class, null: none
-    std::vector<std::pair<u32, Id>> outcomes;  // tokens and where they lead,
-    std::size_t looked = 0;                    // of which so many were looked at:
+    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class; null: none
+    std::vector<std::pair<u32, Id>> outcomes;  // tokens and the states after them;
+    std::size_t looked = 0;                    // how many of them were examined:
     std::vector<u32> proved, doubtful;         // within the piece
     struct Open {
       u32 token;
@@ -65,7 +65,7 @@ class Outlooks {
   struct Ask {
     Id state;
     u32 place;
-    bool inside;  // only within the string: nothing is known of what follows its end
+    bool inside;  // only within the string: what follows its end is unknown
     u32 last = 0;
     bool operator==(const Ask&) const = default;
   };
@@ -104,22 +104,22 @@ class Outlooks {
   Vocabulary& vocabulary_;
   void make_room();
   std::unordered_map<Id, std::array<Id, 256>> rows_;  // steps, by byte
-  std::array<Id, 256>* row_ = nullptr;                // the last of them,
-  Id at_ = kUnknown;                                  // of this state
-  Id followed_ = kUnknown;                            // the state that was asked last what may follow,
-  Follow follow_ = 0;                                 // and the answer
-  Spelling::Outlook* out_ = nullptr;                  // while one is made
+  std::array<Id, 256>* row_ = nullptr;                // the last row used,
+  Id at_ = kUnknown;                                  // which belongs to this state
+  Id followed_ = kUnknown;                            // the last state that follow() was called with,
+  Follow follow_ = 0;                                 // and its result
+  Spelling::Outlook* out_ = nullptr;                  // the one under construction
   struct Ends {
-    const u32* of;  // the mask
+    const u32* of;  // the words of a mask
     std::vector<std::pair<u32, Id>> tokens;
   };
-  Ends* ends_ = nullptr;  // while outcomes are found
+  Ends* ends_ = nullptr;  // while outcomes() runs
   std::unordered_map<Id, Lead> leads_;
   std::unordered_map<Id, Follow> follows_;
-  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // that other arenas do not know
+  std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // outlooks of this arena only
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> endless_;
   std::unordered_map<Ask, Ahead, AskHash> ahead_;
-  std::size_t ahead_bytes_ = 0;  // that these take
+  std::size_t ahead_bytes_ = 0;  // memory of ahead_
   std::unordered_map<Ask, Judged, AskHash> judged_;
   u32 fuel_ = 0;  // of the search in progress
 };

@@ -86,7 +86,7 @@ void Guide::prepare(u32 masks) const {
       rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
     }
   } catch (const Error&) {
-    // A guessed text met a limit. The error is for whoever actually reaches that state.
+    // A guessed text reached a limit. The error belongs to the caller that actually reaches that state.
   }
   Program::Lock lock(*program);
   program->note_size();

@@ -49,6 +49,7 @@ struct Budget {
 class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(std::shared_ptr<Arena> arena, Id root);
+  ~Program();
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
@@ -151,7 +152,7 @@ class Program : public std::enable_shared_from_this<Program> {
   void note_size();
   void note_growth();
   static u64 next_serial();  // without the mutex
-  // What took too much work is not tried again: the answer stays the same, whatever the first try left behind.
+  // What took too much work is not tried again: the answer stays the same, whatever the first attempt left behind.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
   }
@@ -209,7 +210,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // Allows only texts in canonical spelling from now on. Called before any matcher is made. Throws if there is none.
   void require(std::shared_ptr<Spelling> spelling);
   const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any spelling
-  // For JSON, makes up to so many masks, of the first states of a likely text: almost every text reaches these.
+  // For JSON, makes up to this many masks, of the first states of a likely text: almost every text reaches these.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "base/host.hpp"
 #include "mask/abstraction.hpp"
 #include "run/mask_making.hpp"
 #include "run/spelled.hpp"
@@ -22,6 +23,22 @@ Program::Program(const Program& compiled, std::shared_ptr<Arena> arena)
     : arena_(std::move(arena)), root_(compiled.root_), budget_(compiled.budget_) {
   if (compiled.vocabulary_) serve(compiled.vocabulary_);
   note_size();
+}
+
+// The host must not wait while a large program is freed. The program's own memory stays until its members are gone, so
+// no other object can get its address meanwhile.
+Program::~Program() {
+  const auto free = [&] {
+    spelled_.reset();
+    distance_.reset();
+    masks_.clear();
+    builder_.reset();
+    arena_.reset();
+  };
+  if (memory() >= kLargeProgramBytes)
+    Host::released(free);
+  else
+    free();
 }
 
 std::shared_ptr<Program> Program::fresh() {

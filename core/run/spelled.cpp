@@ -1,4 +1,4 @@
-// Completions in canonical spelling: found along texts, shared between tokens, searched for last.
+// Completions in canonical spelling: found along texts, shared between tokens, and searched only as a last resort.
 #include "run/spelled.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& sp
   return need(state, spelled);
 }
 
-// Before anything refers to what is known.
+// Must precede any reference to the caches, which it may clear.
 void SpelledTexts::begin(const Guide& guide) {
   guide_ = &guide;
   if (!manner_known_) find_manner();
@@ -43,7 +43,8 @@ void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
   if (!fresh && needed < it->second.tokens) it->second = {needed, token};
 }
 
-// Can a byte of this text be another one, as far as the constraint can tell? `strict`: not its last.
+// Can each text that contains this one be replaced by one without it, as far as the constraint can tell? `strict`: by
+// changing a byte before the last.
 bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const {
   ByteSet taken;
   for (const std::string& other : spelling_.separate_texts())
@@ -59,17 +60,17 @@ bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins,
   return false;
 }
 
-// Can another byte that is a token take the place of this one, as far as the constraint can tell?
+// Can another byte that is a token replace this one, as far as the constraint can tell?
 bool SpelledTexts::replaceable(u8 byte) const {
-  if (spelling_.spells(byte) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return true;  // no text has the last ones
+  if (spelling_.spells(byte) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return true;  // no text has the last
   const auto& classes = program_.arena().byte_classes();
   for (unsigned b = 0; b < 256; ++b)
     if (classes[b] == classes[byte] && spelling_.spells(static_cast<u8>(b))) return true;
   return false;
 }
 
-// Can all that the constraint lets come be spelled? It is enough that where it lets characters come, some are readable,
-// and that no text must hold one that is a token of its own.
+// Can every continuation that the constraint allows be spelled? It suffices that each set of characters that the
+// constraint reads has a readable one, and that no text must contain a separate text.
 void SpelledTexts::find_manner() {
   Arena& arena = program_.arena();
   const u64 readable = spelling_.readable();
@@ -93,8 +94,8 @@ void SpelledTexts::find_manner() {
   });
 }
 
-// States with the same completions share what is known: those that differ only in the text of the key that is being
-// written, if the key may end in both or in neither.
+// Represents states with the same completions by one: states that differ only in the text of the key in progress, if
+// the key may end in both or in neither.
 Id SpelledTexts::alike(Id state) {
   const Id without = program_.without_text(state);
   if (without == state) return state;
@@ -102,7 +103,7 @@ Id SpelledTexts::alike(Id state) {
   Id found = without;
   for (const char& end : std::string_view("\"],}")) {
     const Id ended = program_.advance(without, {&end, 1});
-    if (ended == without) continue;  // it is part of the text
+    if (ended == without) continue;  // the character is part of the text
     if ((program_.advance(state, {&end, 1}) == kEmpty) == (ended == kEmpty)) continue;
     found = state;
     break;
@@ -121,7 +122,7 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
   return found;
 }
 
-// The same whatever the last token was: the next begins a piece.
+// The same for any last token: the next token begins a piece.
 u32 SpelledTexts::need_any(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = key_of(state, {place, -1});
@@ -131,7 +132,8 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
   return found;
 }
 
-// A shortest text that completes a state; empty where none is found. Its places know their rest of it.
+// A shortest text that completes a state; empty if none is found. The states along it are stored with their rest of the
+// text.
 std::string_view SpelledTexts::shortest(Id state) {
   const Id own = alike(state);
   auto it = shortest_.find(own);
@@ -150,8 +152,8 @@ std::string_view SpelledTexts::shortest(Id state) {
   return std::string_view(*it->second.text).substr(it->second.from);
 }
 
-// Along a text that completes the state: one that is known after a character, a shortest one, or such after a character
-// in which a piece may begin.
+// Tries texts that complete the state: a known one after a character, a shortest one, or a shortest one after a
+// character that may begin a piece.
 u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
   if (ends(state, spelled)) return 0;
   const bool known = shortest_.contains(alike(state));
@@ -174,7 +176,7 @@ u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
   return kInf;
 }
 
-// The tokens that a text begins with, shorter ones first, and how long they are.
+// The tokens that are prefixes of a text, with their lengths, shortest first.
 std::vector<std::pair<u32, u32>> SpelledTexts::beginnings(std::string_view text) const {
   const Vocabulary& vocabulary = spelling_.vocabulary();
   std::vector<std::pair<u32, u32>> found;
@@ -188,7 +190,7 @@ std::vector<std::pair<u32, u32>> SpelledTexts::beginnings(std::string_view text)
   return found;
 }
 
-// The tokens of one text from here on, and how many they are; longer ones are tried first.
+// The number of tokens that spell a text from here on; longer tokens are tried first.
 u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_view text) {
   struct Frame {
     Id state;
@@ -199,7 +201,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
   };
   std::set<std::tuple<Id, u32, int, std::size_t>> failed;
   std::vector<Frame> frames;
-  // What is needed from a place on, where that is known; kInf: it is to be tried.
+  // The known number of tokens from a place on; kInf: it must be tried.
   const auto known = [&](const Frame& at) {
     if (at.from == text.size()) return ends(at.state, at.spelled) ? 0 : kInf;
     const auto it = needs_.find(key_of(at.state, at.spelled));
@@ -237,12 +239,12 @@ u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
   Seen seen;
   u32 fuel = kSpelledFuel;
   if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
-  if (fuel > 0)  // all that can be reached was seen
+  if (fuel > 0)  // everything within reach was visited
     for (const Key& key : seen) note(key, kInf);
   return kInf;
 }
 
-// f(token, the state after it) of the tokens that the constraint lets come, until it says true.
+// Calls f(token, state after it) for the tokens that the constraint allows, until f returns true.
 template <class F>
 bool SpelledTexts::each_token(Id state, F f) {
   const Vocabulary& vocabulary = spelling_.vocabulary();
@@ -259,7 +261,7 @@ bool SpelledTexts::each_token(Id state, F f) {
   const Trie& trie = vocabulary.trie();
   const Arena& arena = program_.arena();
   const bool by_class = !arena.has(state, kExactStep);
-  std::array<bool, 256> dead{};  // as a first byte
+  std::array<bool, 256> dead{};  // by first byte
   std::vector<Id> states{state};
   for (u32 n = 1; n < trie.nodes.size();) {
     const TrieNode& node = trie.nodes[n];
@@ -333,8 +335,8 @@ bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
   return found == Life::Some;
 }
 
-// One completion is enough: along a text that is known; by few tokens; along a text that is looked for; by many tokens;
-// along texts after some of those. Where a search sees all that can be reached and finds none, there is none.
+// One completion suffices. Tries a known text, a short search, a new text, a long search, and texts after some of the
+// states reached. If a search visits everything within reach and finds no completion, there is none.
 SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& spelled) {
   const bool known = shortest_.contains(alike(state));
   if (known && by_text(state, spelled) != kInf) return Life::Some;
@@ -355,7 +357,7 @@ SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& 
   return Life::Unknown;
 }
 
-// Does some character come that may begin a piece here, or may the text end?
+// May a character that begins a piece come here, or may the text end?
 bool SpelledTexts::begins(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = {alike(state), place, -2};
@@ -375,7 +377,7 @@ bool SpelledTexts::begins(Id state, u32 place) {
   };
   for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
   for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
-  for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a character that is not ASCII
+  for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a non-ASCII character
     bool& known = dead[arena.byte_class(static_cast<u8>(b))];
     const char c = static_cast<char>(b);
     if (!std::exchange(known, true) && program_.advance(state, {&c, 1}) != kEmpty)
@@ -385,7 +387,7 @@ bool SpelledTexts::begins(Id state, u32 place) {
   return found;
 }
 
-// Through tokens that may come next, whether they begin a piece or not.
+// Searches through the tokens that may come next, whether they begin a piece or not.
 bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& search) {
   const Key key = key_of(state, spelled);
   if (auto it = lives_.find(key); it != lives_.end()) {
@@ -416,7 +418,7 @@ bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& searc
   return found;
 }
 
-// Most tokens that are asked for are bits of the mask that was made last, or proved in the same way.
+// Most tokens asked about are in the last mask, or are proved in the same way.
 bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
   std::lock_guard lock(mutex_);
   begin(guide);
@@ -439,7 +441,7 @@ const Outlooks::View& SpelledTexts::view(Id state) {
   return outlook_of_.emplace(state, std::move(made)).first->second;
 }
 
-// What sets of tokens prove, of all states alike that share a form; the rest is left in open_.
+// Keeps the tokens that sets prove for all states with the same form; the others go to open_.
 void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   const Outlooks::View& view = this->view(state);
   const auto proof = spelling_.proof(spelled, *view.outlook);
@@ -485,7 +487,7 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   const Key key{state, spelled.place, spelled.last};
   mask_ = std::make_shared<const Words>(words, words + count);
   masked_ = key;
-  if (masks_.has(identity(key))) return;  // another thread has made it meanwhile
+  if (masks_.has(identity(key))) return;  // another thread made it meanwhile
   masks_.add(identity(key), mask_, shared_bytes<Words>() + bytes_of(*mask_));
   masks_.forget(kKeptMaskBytes);
 }
@@ -501,16 +503,16 @@ bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) 
   return true;
 }
 
-// The first token of the completion that is known of a state; kNoToken: none is.
+// The first token of the known completion of a state; kNoToken: none is known.
 u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
   for (const Key& key : {key_of(state, spelled), key_of(state, {spelling_.settled(spelled.place), -1})})
     if (auto it = needs_.find(key); it != needs_.end() && it->second.token != kNoToken) return it->second.token;
   return kNoToken;
 }
 
-// A completion that begins a piece serves all tokens that lead to one state and one place; where many tokens are left,
-// others are not searched for. So a token may be left out though a completion exists, but never the one that the
-// completion of this state begins with.
+// A completion that begins a piece serves all tokens that lead to the same state and place. If many tokens remain, no
+// further completions are searched. So a token may be removed although it has a completion, but never the first token
+// of the known completion of this state.
 void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
   const u32 first = need(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
   const u32 count = spelling_.vocabulary().words();

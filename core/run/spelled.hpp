@@ -1,14 +1,15 @@
-// Texts in canonical spelling: how many tokens complete one, and which tokens lead to a completion at all.
+// Texts in canonical spelling: how many tokens complete one, and which tokens have a completion at all.
 //
-// A token may be allowed by the constraint, and by the tokens before it, and yet lead nowhere: of `abc` alone, spelled
-// a|bc, nothing canonical begins with ab. So each token that may come is followed by a completion:
+// The constraint and the previous tokens may allow a token that leads nowhere: if `abc` is the only text, spelled a|bc,
+// no canonical text begins with ab. So every token that may come must have a completion:
 //
-//   - one that begins a piece: where the constraint lets a character come that may begin one, every text that follows
-//     can be spelled. So nearly all tokens of a mask are proved by what may follow them (see outlook.hpp);
-//   - else a text that completes the state is spelled, and the tokens that may follow within the piece are tried, and
-//     what may follow those, with bounded work. A search that ends has proved that there is no completion; one that
-//     meets the bound spells texts after tokens that it has reached. If none is spelled so, the token is not allowed;
-//   - where a pre-tokenizer cannot read every text, or a text must be a token of its own, along a shortest text.
+//  - one that begins a piece: if the constraint allows a character that may begin one, every text that follows can be
+//    spelled. So what may follow a token proves nearly all tokens of a mask (see outlook.hpp);
+//  - otherwise, a text that completes the state is spelled. Then the tokens that may follow within the piece are tried,
+//    and the tokens after those, with bounded work. A search that ends proves that there is no completion. A search
+//    that reaches its bound tries texts after the states that it has reached; if none can be spelled, the token is
+//    rejected;
+//  - along a shortest text, if the pre-tokenizer cannot read every text, or if a text must be a token of its own.
 #pragma once
 
 #include <set>
@@ -27,14 +28,14 @@ class SpelledTexts {
   SpelledTexts(Program& program, std::shared_ptr<Spelling> spelling)
       : program_(program), held_(std::move(spelling)), spelling_(*held_) {}
 
-  // Tokens that complete the text, stop tokens not counted, as far as was found; kInf: nothing completes it.
+  // The number of tokens of the best completion found, without stop tokens; kInf: none was found.
   u32 needed(const Guide& guide, Id state, const Spelling::State& spelled);
-  // Is a token allowed that the constraint and the spelling allow, and that leads to this?
+  // Is a token allowed, given that the constraint and the spelling allow it and lead to `next`?
   bool allows(const Guide& guide, const Position& at, u32 token, const Position& next);
-  // Takes those tokens out of a mask of the constraint that cannot come, and those after which no completion of at most
-  // `left` tokens was found.
+  // Removes from a mask of the constraint the tokens that cannot come, and those without a known completion of at most
+  // `left` tokens.
   void restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words);
-  // Writes the mask of a place without a budget, if it is known.
+  // Writes the mask of a place without a budget, if it is cached.
   bool recall(Id state, const Spelling::State& spelled, u32* words);
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -52,17 +53,17 @@ class SpelledTexts {
   };
   static constexpr u32 kNoToken = 0xFFFFFFFF;
   struct Need {
-    u32 tokens;            // of a completion; kInf: there is none
-    u32 token = kNoToken;  // the first of them, where it is known
+    u32 tokens;            // of a completion; kInf: none
+    u32 token = kNoToken;  // its first token, if known
   };
   using Seen = std::unordered_set<Key, Hasher>;
   struct Search {  // for a completion
-    u32 fuel;      // tokens that may still be looked at
+    u32 fuel;      // tokens that may still be tried
     Seen seen{};
-    std::vector<std::pair<Id, Spelling::State>> reached{};  // that could be looked at next
+    std::vector<std::pair<Id, Spelling::State>> reached{};  // states that could be tried next
   };
 
-  static Hash identity(const Key& key) {  // one to one
+  static Hash identity(const Key& key) {  // unique
     const u64 place = mix64(u64{index_of(key.state)} << 32 | key.place);
     return {place + mix64(static_cast<u32>(key.last) ^ secrets.flat), place};
   }
@@ -99,18 +100,18 @@ class SpelledTexts {
   Program& program_;
   std::shared_ptr<Spelling> held_;
   Spelling& spelling_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following
   const Guide* guide_ = nullptr;
   bool manner_known_ = false;
-  bool plain_ = false;   // whatever the constraint lets come can be spelled, once it begins a piece
-  bool strict_ = false;  // but not where a separate text is begun
+  bool plain_ = false;   // whatever the constraint allows can be spelled, once it begins a piece
+  bool strict_ = false;  // except where a separate text has begun
   std::vector<u32> open_;
   LruCache<std::shared_ptr<const Words>> masks_{32};
-  std::optional<Key> masked_;          // the place whose mask was asked for last,
+  std::optional<Key> masked_;          // the place of the last mask,
   std::shared_ptr<const Words> mask_;  // and that mask
   std::unordered_map<Key, Life, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
-  struct Rest {  // of a text that completes another state
+  struct Rest {  // the rest of a text that completes another state
     std::shared_ptr<const std::string> text;
     std::size_t from;
   };

@@ -1,6 +1,6 @@
-// A constraint reads characters by sets. If each set that holds `<` holds `J`, too, a text with `<` has a twin with
-// `J`: sequences, alternatives, repetitions and intersections read both alike. Not so complements, and what counts or
-// compares what was read: there, a set that holds one must hold the other.
+// A constraint reads characters by sets. If each set with `<` also contains `J`, a text with `<` remains a text if `J`
+// replaces it: sequences, alternatives, repetitions and intersections treat both alike. Complements, and whatever
+// counts or compares characters, need more: each set with one must contain the other.
 #include "run/stand_ins.hpp"
 
 #include <unordered_set>
@@ -10,7 +10,7 @@
 namespace guiderail {
 namespace {
 
-bool only_adds(Kind kind) {  // does more match wherever more is allowed?
+bool only_adds(Kind kind) {  // does it match no less if its parts match more?
   switch (kind) {
     case Kind::Empty:
     case Kind::Epsilon:
@@ -74,7 +74,7 @@ StandIns::StandIns(Arena& arena) {
   }
   for (const ByteSet& leaf : leaves) note(leaf, both);
   if (!json) return;
-  ByteSet starts;  // what names are made of stands for itself
+  ByteSet starts;  // characters of names represent only themselves
   json->split_bytes(starts);
   for (unsigned b = 0; b < 0x7F; ++b)
     if (starts.has(static_cast<u8>(b)) || starts.has(static_cast<u8>(b + 1))) {

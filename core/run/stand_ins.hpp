@@ -5,7 +5,7 @@
 
 namespace guiderail {
 
-// of[c]: those of ASCII, such that every text remains one if c is replaced by it anywhere in it; c is among them.
+// of[c]: the ASCII characters that can replace c anywhere in any text of the constraint, c included.
 // requires: mutex held
 struct StandIns {
   explicit StandIns(Arena& arena);

@@ -86,7 +86,7 @@ Id CompletionDistance::leave(Id state) {
 
 u32 CompletionDistance::of(Id state) {
   const Turn turn(*this);
-  // A path of so many bytes passes as many states, and needs a few expressions for each.
+  // A path passes one state per byte, and needs a few expressions for each.
   const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
   begin(2 * kMostSearchStates + far);
   most_nodes_ += std::min(far, arena_.limits().max_nodes / 4);

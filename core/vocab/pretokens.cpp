@@ -1,4 +1,5 @@
-// Pre-tokenizers: ordered threads (Pike's machine, with the priorities of backtracking) and guesses about ends.
+// Pre-tokenizers: ordered threads (a Pike machine with the priorities of backtracking) and guesses about ends of
+// pieces.
 #include "vocab/pretokens.hpp"
 
 #include <algorithm>
@@ -9,11 +10,11 @@
 namespace guiderail {
 
 namespace {
-// How many bytes a character takes that begins like this; 0: none does.
+// The length of a character with this first byte; 0: there is none.
 u32 length_of(u8 first) {
   return first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
 }
-// Can these bytes begin a character, or be one?
+// Are these bytes a character, or a prefix of one?
 bool begins_character(std::string_view bytes) {
   const u32 length = length_of(static_cast<u8>(bytes[0]));
   if (bytes.size() > length) return false;
@@ -50,7 +51,7 @@ Pretokens::Pretokens(std::vector<Level> levels, std::string atoms, u64 broken)
   intern({std::move(fresh)});
 }
 
-// The threads before a character, by what they read next; true: a thread is at its end, and those after it are left.
+// Adds the threads that read a character, in order. True: a thread matches, so the threads after it are dropped.
 bool Pretokens::follow(const Level& level, u32 at, u32 atom, std::vector<bool>& seen, Threads& out) const {
   if (seen[at]) return false;
   seen[at] = true;
@@ -74,7 +75,7 @@ bool Pretokens::advance(const Level& level, const Threads& from, u32 atom, Threa
   return false;
 }
 
-// Does a thread match whatever comes?
+// Does a thread match, whatever comes?
 bool Pretokens::always_matches(const Level& level, u32 at) const {
   std::vector<bool> seen(level.program.size());
   std::vector<u32> open{at};
@@ -89,7 +90,7 @@ bool Pretokens::always_matches(const Level& level, u32 at) const {
   return false;
 }
 
-// Is there a match already that must not be?
+// Has a thread matched that must not?
 bool Pretokens::is_lost(const Config& config) const {
   for (u32 level = 0; level < levels_.size(); ++level)
     for (u32 at : config.levels[level].never)
@@ -97,11 +98,11 @@ bool Pretokens::is_lost(const Config& config) const {
   return false;
 }
 
-// The atoms of the characters that begin with these bytes.
+// The atoms of the characters with this prefix.
 u64 Pretokens::possible(const std::string& begun) {
   if (auto it = possible_.find(begun); it != possible_.end()) return it->second;
   const u32 length = length_of(static_cast<u8>(begun[0]));
-  if (begun.size() >= length) return 0;  // it begins none
+  if (begun.size() >= length) return 0;  // no character has it
   const u32 left = length - static_cast<u32>(begun.size());
   std::string first = begun, last = begun;
   first.append(left, '\x80');
@@ -114,14 +115,14 @@ u64 Pretokens::possible(const std::string& begun) {
   return possible_.emplace(begun, atoms & broken_).first->second;
 }
 
-// The piece holds the next character, too.
+// The next character belongs to the piece.
 bool Pretokens::go_on(u32 level, Piece& piece, u32 atom) const {
   const Level& of = levels_[level];
   Threads next;
   if (advance(of, piece.never, atom, next)) return false;
   piece.never = std::move(next);
   if (piece.kind == Kind::Gap) {
-    advance(of, {of.start}, atom, next);  // no match begins here
+    advance(of, {of.start}, atom, next);  // no match may begin here
     for (u32 at : next) piece.never.push_back(at);
     std::sort(piece.never.begin(), piece.never.end());
     piece.never.erase(std::unique(piece.never.begin(), piece.never.end()), piece.never.end());
@@ -146,7 +147,7 @@ bool Pretokens::end(u32 level, Piece& piece, u32 atom) const {
   return true;
 }
 
-// All levels from this one on begin a piece with this character.
+// On this level and all later ones, a piece begins with this character.
 void Pretokens::begin(Config config, u32 level, u32 atom, Configs& out) const {
   if (level == levels_.size()) {
     config.cut = static_cast<u32>(levels_.size());
@@ -164,7 +165,7 @@ void Pretokens::begin(Config config, u32 level, u32 atom, Configs& out) const {
     piece.threads = next;
     begin(config, level + 1, atom, out);
   }
-  if (!of.gaps || before.kind == Kind::Gap) return;  // two gaps would be one
+  if (!of.gaps || before.kind == Kind::Gap) return;  // two adjacent gaps would be one
   piece = before;
   piece.kind = Kind::Gap;
   piece.threads.clear();
@@ -178,12 +179,12 @@ void Pretokens::read_character(const Config& config, u32 cut, u32 atom, Configs&
   Config next = config;
   for (u32 level = 0; level < levels_.size(); ++level) {
     Piece& piece = next.levels[level];
-    if (piece.kind == Kind::None) continue;  // the text begins
+    if (piece.kind == Kind::None) continue;  // the beginning of the text
     if (level < cut) {
       if (!go_on(level, piece, atom)) return;
     } else if (level == cut) {
       if (!end(level, piece, atom)) return;
-    } else {  // what this level cut has ended
+    } else {  // the piece that this level cut has ended
       if (!end(level, piece, kEnd)) return;
       piece = Piece();
     }
@@ -194,7 +195,7 @@ void Pretokens::read_character(const Config& config, u32 cut, u32 atom, Configs&
 void Pretokens::read_token(Config config, u32 cut, std::string_view token, Configs& out) {
   const u32 none = static_cast<u32>(levels_.size());
   Configs now{std::move(config)}, next;
-  bool broken = !now[0].begun.empty();  // the character that is read was begun by another token
+  bool broken = !now[0].begun.empty();  // another token began this character
   if (!broken) now[0].cut = cut;
   for (char byte : token) {
     next.clear();
@@ -215,7 +216,7 @@ void Pretokens::read_token(Config config, u32 cut, std::string_view token, Confi
   for (Config& one : now) {
     if (one.begun.empty()) {
       one.cut = none;
-    } else {  // some character must go on so
+    } else {  // a character with these bytes must follow
       Configs after;
       const u64 atoms = possible(one.begun);
       for (u32 atom = 0; atom < kEnd && after.empty(); ++atom)
@@ -285,7 +286,7 @@ bool Pretokens::includes(State larger, State smaller) const {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 
-// Can every text of these characters be read? Whatever is read is followed along all guesses at once.
+// Can every text of these characters be read? Follows all guesses at once.
 bool Pretokens::reads_all(u64 atoms) {
   std::vector<State> open;
   std::unordered_set<State> seen;
@@ -325,7 +326,8 @@ u64 Pretokens::readable() {
   return all;
 }
 
-// After a character that begins a piece the text is where one is that begins with it: nothing else is left to guess.
+// A character may begin the next piece if the state after it includes that of a text that begins with it: then no other
+// guess matters.
 u64 Pretokens::cuts(State state) {
   if (state < cuts_.size() && cuts_[state] != kNotAsked) return cuts_[state];
   u64 out = may_end(state) ? u64{1} << kEnd : 0;
@@ -346,7 +348,7 @@ Pretokens::State Pretokens::intern(Configs configs) {
   std::sort(configs.begin(), configs.end());
   configs.erase(std::unique(configs.begin(), configs.end()), configs.end());
   if (auto it = known_.find(configs); it != known_.end()) return it->second;
-  // What may fail comes before the state has a number.
+  // May fail, so it comes before the state has a number.
   if (states_.size() == states_.capacity()) states_.reserve(2 * states_.size() + 8);
   steps_.resize(128 * (states_.size() + 1), kUnread);
   const State number = known_.emplace(configs, static_cast<State>(states_.size())).first->second;

@@ -1,14 +1,14 @@
-// Where a tokenizer cuts a text before it looks for tokens: its pre-tokenizer, read along with the tokens.
+// Where a tokenizer cuts a text before it searches for tokens: its pre-tokenizer, read along with the tokens.
 //
-// A pre-tokenizer is a sequence of levels; each cuts the pieces of the one before by a regular expression with ordered
-// alternatives, and what no match covers is a piece of its own. A text is spelled canonically if its tokens begin
-// wherever a piece begins, and if those within a piece are the tokens of the piece. What follows decides where a piece
-// ends (`\s+(?!\S)`), so a state is a set of guesses:
+// A pre-tokenizer is a sequence of levels. Each level cuts the pieces of the previous one by a regular expression with
+// ordered alternatives; text between matches is a piece of its own. A text is spelled canonically if a token begins
+// wherever a piece begins, and the tokens within each piece are those of the piece. Where a piece ends depends on what
+// follows (`\s+(?!\S)`), so a state is a set of guesses:
 //
-//   "ab" " c"     after ab: the threads of \p{L}+ that may read on; the next character, a space, ends the piece
+//  "ab" " c"     after ab: the threads of \p{L}+ that may continue; the next character, a space, ends the piece
 //
-// Each guess keeps, level by level, the threads of the match in order of preference, and the threads that must not come
-// to a match because a guess has ended the piece before (of higher preference, they would have read on).
+// For each level, a guess contains the threads of the match in order of preference, and the threads that must not
+// match. These are threads of higher preference, which would have continued a piece that the guess has ended.
 #pragma once
 
 #include <map>
@@ -28,39 +28,40 @@ class Pretokens {
   enum class Op : u8 { Char, Split, Next, Match };
   struct Instruction {
     Op op;
-    u64 atoms;  // Char reads one of these; Next looks whether one of these comes (bit 63: the end of the piece)
-    u32 a, b;   // where it continues; Split prefers a
+    u64 atoms;  // Char reads one of these; Next checks whether one of these comes (bit 63: the end of the piece)
+    u32 a, b;   // targets; Split prefers a
   };
   struct Level {
     std::vector<Instruction> program;
     u32 start = 0;
-    bool gaps = true;  // what no match covers is a piece; else it is lost, and no text with it is canonical
+    bool gaps = true;  // text between matches is a piece; otherwise it is dropped, and no text with it is canonical
   };
   using State = u32;
   static constexpr State kDead = 0, kFresh = 1;
   static constexpr u32 kEnd = 63;  // as an atom
 
-  // `atoms`: of each code point, characters that no level tells apart. `broken`: those that several tokens may share.
+  // `atoms`: for each code point, its class of characters that no level distinguishes. `broken`: characters that
+  // several tokens may share.
   Pretokens(std::vector<Level> levels, std::string atoms, u64 broken = ~u64{0});
 
-  // After one character, which a piece ends before (`cut`) or not.
+  // After one character. `cut`: a piece ends before it.
   State step(State state, u32 atom, bool cut) {
     const std::size_t at = (std::size_t{state} * 2 + cut) * 64 + atom;
     const State known = steps_[at];
     return known != kUnread ? known : steps_[at] = make_step(state, atom, cut);
   }
-  // After the bytes of one token, which need not be whole characters.
+  // After the bytes of a token, which may contain incomplete characters.
   State read(State state, std::string_view token, bool cut);
   State unite(State a, State b);
   bool may_end(State state);
-  // Each guess carries a number, 0 where its piece has no token yet. The same state with other numbers.
+  // Each guess carries a number, 0 if its piece has no token yet. Returns the state with other numbers.
   template <class F>
   State retag(State state, F f) {
     Configs configs = states_[state];
     for (Config& config : configs) config.tag = f(config.tag);
     return intern(std::move(configs));
   }
-  // Must a guess of this state go on?
+  // Does the state have a guess that must not end its piece?
   bool is_held(State state) const {
     for (const Config& config : states_[state])
       if (is_held(config)) return true;
@@ -70,17 +71,17 @@ class Pretokens {
   void each_tag(State state, F f) const {
     for (const Config& config : states_[state]) f(config.tag);
   }
-  // Characters, by atoms, of which any text can be read from the beginning to its end.
+  // Atoms of characters such that every text of them can be read to its end.
   u64 readable();
-  // Atoms that may begin the next piece here, whatever readable characters follow; bit kEnd: the text may end.
+  // Atoms that may begin the next piece here, whichever readable characters follow; bit kEnd: the text may end.
   u64 cuts(State state);
   u32 atom_count() const { return atom_count_; }
-  // Atoms of the characters that begin with these bytes, which a token leaves open.
+  // Atoms of the characters that begin with these bytes, which a token leaves unfinished.
   u64 possible(const std::string& begun);
-  // Pieces with these numbers may not end.
+  // Pieces with these numbers must not end.
   void hold(std::vector<bool> held) { held_ = std::move(held); }
   bool holds(u32 number) const { return number < held_.size() && held_[number]; }
-  // Is it in the midst of a character?
+  // Is the state inside a character?
   bool is_partial(State state) const;
   const std::vector<Level>& levels() const { return levels_; }
   u32 atom(u32 code_point) const { return static_cast<u8>(atoms_[code_point]); }
@@ -100,7 +101,7 @@ class Pretokens {
   };
   struct Config {
     std::vector<Piece> levels;
-    u32 cut = 0;        // the level at which a piece ends before the unfinished character; levels: none
+    u32 cut = 0;        // the level whose piece ends before the unfinished character; number of levels: none
     std::string begun;  // bytes of an unfinished character
     u32 tag = 0;
     bool operator==(const Config&) const = default;
@@ -134,8 +135,8 @@ class Pretokens {
   std::vector<bool> held_;
   std::optional<u64> readable_;
   std::vector<u64> cuts_;                  // by state; kNotAsked
-  std::unordered_map<u64, State> either_;  // state, atom -> after a character that a piece ends before, or not
-  std::map<std::string, u64> possible_;    // atoms, by how a character begins
+  std::unordered_map<u64, State> either_;  // (state, atom) -> the state after it, whether or not a piece ends before it
+  std::map<std::string, u64> possible_;    // atoms, by the prefix of a character
   std::vector<Configs> states_;
   std::vector<State> steps_;  // by state, whether a piece ends, and atom
   std::map<Configs, State> known_;

@@ -1,4 +1,4 @@
-// Spellings of byte-pair encodings: the tree of each token, the pairs that merges forbid, masks of pieces.
+// How byte-pair encodings spell: the tree of each token, the pairs that merges forbid, masks of pieces.
 #include "vocab/spelling.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
   place(Pretokens::kFresh, 0);
 }
 
-// The same merges with the first of the tokens that have one text.
+// The same merges. Of tokens with the same text, the first stands for the others.
 Merges Spelling::inward(Merges merges) {
   const u32 count = vocabulary_->token_count();
   if (merges.bytes.size() != 256 || merges.left.size() != merges.made.size() ||
@@ -106,7 +106,7 @@ void Spelling::outward(u32* words) const {
   }
 }
 
-// What merging a text begins with; empty: it has a byte that nothing spells.
+// The parts that merging a text starts from. Empty: the text has a byte without a token.
 std::vector<u32> Spelling::parts_of(const Merges& merges, std::string_view text) const {
   std::vector<u32> parts;
   for (std::size_t i = 0; i < text.size();) {
@@ -129,7 +129,7 @@ std::vector<u32> Spelling::parts_of(const Merges& merges, std::string_view text)
   return parts;
 }
 
-// Merges the text of each token by itself: the way it is made wherever it is made.
+// Merges the text of each token alone: a token has the same tree everywhere.
 void Spelling::plant(const Merges& merges) {
   const u32 count = vocabulary_->token_count();
   std::unordered_map<u64, u32> merge_of;
@@ -169,7 +169,7 @@ void Spelling::plant(const Merges& merges) {
     if (!trees_[t].made && whole_ && is_piece(t)) odd_.push_back(t);
 }
 
-// Finds the tokens with a merge that is worth more than those of its parts.
+// Finds the tokens with a merge that precedes a merge of its parts.
 void Spelling::sort_disorderly() {
   std::vector<u32> order;
   for (u32 t = 0; t < trees_.size(); ++t)
@@ -194,7 +194,8 @@ void Spelling::sort_disorderly() {
   }
 }
 
-// Orders tokens by their left spines: what begins with a token lies behind it, by the merge that takes it in.
+// Orders tokens by their left spines: tokens whose tree begins with a token follow it, by the rank of the merge that
+// absorbs it.
 void Spelling::order() {
   const u32 count = vocabulary_->token_count();
   began_by_.resize(count);
@@ -204,7 +205,7 @@ void Spelling::order() {
     if (trees_[t].made && trees_[t].left != kNone) began_by_[trees_[t].left].push_back(t);
   for (auto& tokens : began_by_)
     std::sort(tokens.begin(), tokens.end(), [&](u32 a, u32 b) { return trees_[a].rank < trees_[b].rank; });
-  std::vector<std::pair<u32, u32>> stack;  // token, how many of its children were visited
+  std::vector<std::pair<u32, u32>> stack;  // token, number of visited children
   for (u32 root = 0; root < count; ++root) {
     if (!trees_[root].made || trees_[root].left != kNone) continue;
     stack.push_back({root, 0});
@@ -255,14 +256,15 @@ void Spelling::sort_shapes() {
     alike_.push_back(static_cast<u32>(end - key.begin()));
     shapes_.push_back({key, std::move(tokens)});
   }
-  std::stable_sort(broken_.begin(), broken_.end(),  // shorter ones first
+  std::stable_sort(broken_.begin(), broken_.end(),  // shortest first
                    [&](const Broken& a, const Broken& b) {
                      return vocabulary_->bytes(a.token).size() < vocabulary_->bytes(b.token).size();
                    });
 }
 
-// A piece of several tokens must not be the text of a token that only a whole piece can be. What the piece is so far is
-// a number: 0 nothing, 1 no such text, 2 + 2 n a node of their trie, and one more for several tokens.
+// A piece of several tokens must not equal the text of a token that can only be a whole piece. A number describes the
+// piece so far: 0 nothing, 1 no prefix of such a text, 2 + 2 n node n of their trie, and 3 + 2 n the same after several
+// tokens.
 void Spelling::hold_odd() {
   if (odd_.empty()) return;
   odd_trie_.emplace_back();
@@ -281,11 +283,11 @@ void Spelling::hold_odd() {
   pretokens_.hold(std::move(held));
 }
 
-// The tokens that bring a piece to the end of such a text, or towards it.
+// The tokens that bring a piece to the end of such a text, or closer to it.
 const std::vector<u32>& Spelling::ends_below(u32 node) {
   if (const auto known = ends_below_.find(node); known != ends_below_.end()) return known->second;
   std::vector<u32> found;
-  std::vector<std::pair<u32, u32>> open{{node, 0}};  // places in the texts, and in the trie of the tokens
+  std::vector<std::pair<u32, u32>> open{{node, 0}};  // nodes of the trie of texts, and of the trie of tokens
   while (!open.empty()) {
     const auto [at, from] = open.back();
     open.pop_back();
@@ -299,7 +301,7 @@ const std::vector<u32>& Spelling::ends_below(u32 node) {
   return ends_below_.emplace(node, std::move(found)).first->second;
 }
 
-// The same state without numbers, which matter only where a piece may not end.
+// The same state without numbers, which matter only if a piece may not end.
 Pretokens::State Spelling::untagged(Pretokens::State state) {
   if (odd_.empty()) return state;
   if (auto it = untagged_.find(state); it != untagged_.end()) return it->second;
@@ -318,11 +320,11 @@ u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
   return 2 + 2 * node + (tag != 0);
 }
 
-// May b follow a? In order of ranks: a merge across is done if its parts are not taken in before.
+// May b follow a? Walks in order of ranks: a merge across the boundary is done unless its parts are absorbed before.
 bool Spelling::pair(u32 a, u32 b) const {
   if (!trees_[a].made || !trees_[b].made) return false;
   if (!trees_[a].orderly || !trees_[b].orderly) return played(steps(a), steps(b));
-  u32 absorbed = kNone;  // the merge that takes x in
+  u32 absorbed = kNone;  // the merge that absorbs x
   for (u32 x = a;;) {
     u32 taken = kNone;
     for (u32 y = b;;) {
@@ -349,10 +351,10 @@ bool Spelling::known_pair(u32 a, u32 b) {
   return found;
 }
 
-// How a token is made, merge by merge.
+// How a token is built, merge by merge.
 std::vector<Spelling::Step> Spelling::steps(u32 token) const {
   std::vector<u32> parts{token};
-  for (std::size_t i = 0; i < parts.size();)  // its bytes
+  for (std::size_t i = 0; i < parts.size();)  // into bytes
     if (const Tree& tree = trees_[parts[i]]; tree.left == kNone) {
       ++i;
     } else {
@@ -376,7 +378,7 @@ std::vector<Spelling::Step> Spelling::steps(u32 token) const {
   }
 }
 
-// The same step by step, where a merge is worth more than those of its parts.
+// The same, merge by merge, for tokens with a merge that precedes a merge of its parts.
 bool Spelling::played(const std::vector<Step>& left, const std::vector<Step>& right) const {
   for (std::size_t i = 0, j = 0;;) {
     if (const u32* made = made_of_.find(pair_of(left[i].last, right[j].first))) {
@@ -388,7 +390,7 @@ bool Spelling::played(const std::vector<Step>& left, const std::vector<Step>& ri
   }
 }
 
-// Plays what a row by ranges does not tell.
+// Decides one by one the pairs that the ranges of a row do not decide.
 void Spelling::correct(u32 token, Words& out) {
   const std::vector<Step> own = steps(token);
   const auto follows = [&](u32 other) {
@@ -415,7 +417,7 @@ void Spelling::correct(u32 token, Words& out) {
   }
 }
 
-// What the merges of a part forbid after it, before another merge takes the part in.
+// Clears the tokens that merges of a part forbid after it, before another merge absorbs the part.
 void Spelling::forbid_after(u32 part, u32 absorbed, Words& out) const {
   for (u32 made : began_by_[part]) {
     const u32 rank = trees_[made].rank, next = trees_[made].right;
@@ -451,7 +453,8 @@ const Words& Spelling::row(u32 token) {
   return *rows_[token];
 }
 
-// f(shape, the state after it), for those that can come; they are in order, so that each begins as the one before.
+// Calls f(shape, state after it) for each shape that may come. The shapes are sorted, so states of a common prefix are
+// reused.
 template <class F>
 void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
   std::vector<Pretokens::State> states{state};
@@ -466,7 +469,7 @@ void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
   }
 }
 
-// The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the last one.
+// The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the current one.
 const Spelling::Masks& Spelling::masks(Pretokens::State state) {
   if (state < masks_.size() && masks_[state]) return *masks_[state];
   auto made = std::make_unique<Masks>();
@@ -502,7 +505,7 @@ Pretokens::State Spelling::read(Pretokens::State state, u32 token, bool cut) {
 }
 
 u32 Spelling::place(Pretokens::State pieces, u32 separate) {
-  if (places_.size() == places_.capacity()) places_.reserve(2 * places_.size() + 8);  // fails before it is named
+  if (places_.size() == places_.capacity()) places_.reserve(2 * places_.size() + 8);  // may fail: before it is numbered
   const auto [it, fresh] = place_of_.try_emplace({pieces, separate}, static_cast<u32>(places_.size()));
   if (fresh) places_.push_back({pieces, separate});
   return it->second;

@@ -1,13 +1,13 @@
-// How a tokenizer of byte-pair encoding spells, decided token by token: which tokens may follow which.
+// How a byte-pair tokenizer spells texts, decided token by token: which tokens may follow which.
 //
-// A token is made by one tree of merges, whatever stands around it. Two tokens stand side by side in the canonical
-// spelling of a piece if and only if no merge crosses the place between them before the parts that it needs are gone:
+// A token is built by one tree of merges, in any context. Two tokens are adjacent in the canonical spelling of a piece
+// if and only if no merge across their boundary is done before the parts that it needs are absorbed:
 //
-//   a = (w x_1), b = (y_1 z): the merge (x_1 y_1) must come later than (w x_1), or than (y_1 z)
+//  a = (w x_1), b = (y_1 z): the merge (x_1 y_1) must come later than (w x_1), or than (y_1 z)
 //
-// and a piece is spelled canonically if each of its tokens and each two neighbours are (Vieira et al. 2025,
-// arXiv:2506.07956, prove it). All that a merge (x y) forbids after x is the tokens whose left spine holds y, and there
-// a range: the tokens whose tree begins with y, in the order of the merge that makes y disappear.
+// A piece is spelled canonically if each token and each adjacent pair is canonical (proof: Vieira et al. 2025,
+// arXiv:2506.07956). A merge (x y) forbids after x only tokens whose left spine contains y. They form a range: of the
+// tokens whose tree begins with y, those in which the merge that absorbs y comes later.
 #pragma once
 
 #include <array>
@@ -27,28 +27,28 @@
 
 namespace guiderail {
 
-// The merges of a byte-pair encoding, by rank; of several with the least rank the first in the text is done.
+// The merges of a byte-pair encoding, by rank. If several have the least rank, the leftmost in the text is done first.
 struct Merges {
   std::vector<u32> left, right, made, rank;
   std::vector<std::int64_t> bytes;    // the token of each byte; -1: none
-  bool whole = false;                 // a piece that is a token is that token, whatever the merges say
-  std::vector<std::string> separate;  // texts that are tokens of their own wherever they stand
-  // Merging begins with characters, as far as they are tokens, and with bytes otherwise.
+  bool whole = false;                 // a piece that is the text of a token becomes that token, whatever the merges say
+  std::vector<std::string> separate;  // texts that are always tokens of their own
+  // Merging starts from the characters that are tokens, and from the bytes of all others.
   bool by_character = false;
   std::vector<std::pair<u32, u32>> characters;  // code point, token
   std::vector<u32> added;                       // tokens of separate texts
-  bool closed = false;                          // none of those is followed by text
+  bool closed = false;                          // no text follows one of these
 };
 
-// Finds texts in what is read byte by byte. Of several that overlap, the one that begins first counts, and of those the
-// longest; so where such a text was written as its token, longer ones that begin there must not come about.
+// Finds texts in bytes that are read one by one. Of overlapping texts, the one that begins first counts, then the
+// longest. So after such a text was written as its token, the longer ones that begin with it must not be completed.
 class Separate {
  public:
   Separate(const std::vector<std::string>& texts, bool closed);
   static constexpr u32 kFound = 0xFFFFFFFF;
-  u32 read(u32 state, std::string_view bytes);  // kFound: one of them ends in these bytes
-  u32 pass(u32 state, std::string_view text);   // after one of them as a token; kFound: it is not the one that counts
-  bool ends_next(u32 state) const;              // in one byte more
+  u32 read(u32 state, std::string_view bytes);  // kFound: one of the texts ends in these bytes
+  u32 pass(u32 state, std::string_view text);   // reads a text as its token; kFound: another one counts
+  bool ends_next(u32 state) const;              // within one byte
   bool none() const { return nodes_.size() == 1; }
 
  private:
@@ -56,7 +56,7 @@ class Separate {
     std::map<u8, u32> next;
     bool found = false;
   };
-  using Threads = std::vector<u32>;  // nodes, each of another beginning; sorted. The root: no text follows
+  using Threads = std::vector<u32>;  // nodes, each with another beginning, sorted; the root: no text follows
   static constexpr u32 kUnread = 0xFFFFFFFE;
   u32 intern(Threads threads);
   u32 advance(u32 node, u8 byte, Threads& out) const;
@@ -70,10 +70,10 @@ class Separate {
 
 class Spelling {
  public:
-  // What matters of the tokens so far.
+  // What matters about the tokens so far.
   struct State {
-    u32 place = kFresh;  // in the pieces, and in texts that must not come about
-    int last = -1;       // the token before; -1: none, or no text
+    u32 place = kFresh;  // position in the pieces, and in texts that must not be completed
+    int last = -1;       // the previous token; -1: none, or not text
     auto operator<=>(const State&) const = default;
     bool dead() const { return place == kDead; }
   };
@@ -82,79 +82,79 @@ class Spelling {
 
   Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges, Pretokens pretokens);
 
-  // Takes the tokens out of a mask that cannot come next; those that are no text stay.
+  // Removes from a mask the tokens that cannot come next. Tokens that are not text stay.
   void restrict(const State& state, u32* words);
   State next(const State& state, u32 token);
   bool may_end(const State& state);
-  // What may come next in a constraint: atoms of characters, and bit Pretokens::kEnd where the text may end.
+  // What may come next in a constraint: atoms of characters, and bit Pretokens::kEnd if the text may end.
   using Follow = u64;
   Follow follow(u8 ascii) const { return u64{1} << pretokens_.atom(ascii); }
-  // Tokens that a state of a constraint allows, by what may follow them; it may allow others, too.
+  // Tokens that a state of a constraint allows, by what may follow them. The state may allow others, too.
   struct Outlook {
     std::shared_ptr<const Words> all;  // null: none
     Follow after_all = 0;
-    std::vector<std::pair<u32, Follow>> others;  // not among them
-    u64 number = 0;                              // no other has it
+    std::vector<std::pair<u32, Follow>> others;  // not in `all`
+    u64 number = 0;                              // unique
     std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
   };
-  // Those of them that a completion follows, as far as is known: of tokens that begin a piece, and of those within one.
-  // Then those of which that is not known; `unclear`: of them, those of which it cannot be told of all states alike.
-  // Read under mutex_.
+  // Which tokens of an outlook a completion follows, as far as known: `begins` for tokens that begin a piece, `inside`
+  // for tokens within one. `open_*`: not known yet. `unclear`: of these, tokens without one answer for all states.
+  // Guarded by mutex_.
   struct Proof {
     Words begins, inside, open_begins, open_inside;
-    Words unclear;                       // empty until there is one
-    bool ranked = false;                 // whether what follows is known:
-    u32 shortest = kInf;                 // bytes of the shortest of `begins`
-    std::vector<u32> shortest_inside{};  // of `inside`, the shortest
+    Words unclear;                       // empty until there are some
+    bool ranked = false;                 // whether the next two are known:
+    u32 shortest = kInf;                 // least length of a token of `begins`, in bytes
+    std::vector<u32> shortest_inside{};  // the shortest tokens of `inside`
   };
   enum class Answer : u8 { No, Yes, Unclear };
   std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook);
   void note(Proof& proof, u32 token, bool begins, Answer answer);
-  // Of these tokens, those of which nothing was noted.
+  // The tokens about which the proof has no note.
   std::vector<u32> unnoted(const Proof& proof, const std::vector<u32>& tokens);
-  // The places after a token that begins a piece, and after one within the piece, whatever the token before it; kDead:
-  // there is none. `beside`: that it may have begun a separate text is left out.
+  // The places after a token that begins a piece, and after a token within one, whatever the token before it. kDead:
+  // none. `beside`: ignores that the token may have begun a separate text.
   struct Ways {
     u32 begins = kDead, inside = kDead;
     bool beside = false;
     bool none() const { return begins == kDead && inside == kDead; }
   };
   Ways ways(u32 place, u32 token);
-  // Of these tokens, the first that may follow within a piece; kNoToken: none may.
+  // The first of these tokens that may follow within a piece; kNoToken: none.
   u32 first_after(u32 last, const std::vector<u32>& tokens);
   bool follows(u32 last, u32 token);
-  bool meets(int last, Proof& proof, u32& bytes);  // does one of the proved follow? `bytes`: of a short one
+  bool meets(int last, Proof& proof, u32& bytes);  // does a proved token follow? `bytes`: the length of a short one
   std::shared_ptr<const Outlook> known_outlook(const Hash& of);
   void keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook);
   u64 new_number() { return ++numbers_; }
-  // Of a mask, what is proved; `left`: what may come and is not. `strict`: nor is a token proved that leaves one of the
-  // separate texts open.
+  // Keeps the proved tokens of a mask. `left`: tokens that may come and are not proved. `strict`: tokens that leave a
+  // separate text unfinished are not proved either.
   void decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left);
-  // Is this token, which may come, proved? One that is about to be a text of its own never is.
+  // Is this token, which may come, proved? A token that begins a separate text is not.
   bool proves(const State& state, const Proof& proof, u32 token);
-  // Characters that may begin the next piece, whatever readable characters follow.
+  // Characters that may begin the next piece, whichever readable characters follow.
   Follow cuts(u32 place);
-  bool begins(u32 place, u8 ascii, bool strict);  // the same of one
+  bool begins(u32 place, u8 ascii, bool strict);  // the same for one character
   u64 readable();
-  bool spells(u8 byte) const { return bytes_.has(byte); }  // is it a token?
-  // The same place as far as it matters where a piece begins.
+  bool spells(u8 byte) const { return bytes_.has(byte); }  // is the byte a token?
+  // An equivalent place for tokens that begin a piece.
   u32 settled(u32 place);
   u32 atom(u32 code_point) const { return pretokens_.atom(code_point); }
   u32 atoms() const { return pretokens_.atom_count(); }
-  // Those of which no text can hold one: they are not tokens that are text.
+  // Separate texts that no text can contain: their tokens are not text.
   const std::vector<std::string>& separate_texts() const { return separate_texts_; }
-  bool writes_separate() const { return writes_separate_; }  // is one of the others there?
-  // Of tokens with the same text the first stands for the one that the tokenizer makes. From that one to the first;
-  // kNoToken: this one is never made.
+  bool writes_separate() const { return writes_separate_; }  // are there separate texts whose tokens are text?
+  // Of tokens with the same text, the first stands for the one that the tokenizer produces. Maps the latter to the
+  // first; kNoToken: the tokenizer never produces this token.
   static constexpr u32 kNoToken = 0xFFFFFFFF;
   u32 inward(u32 token) const {
     const auto it = inward_.find(token);
     return it == inward_.end() ? token : it->second;
   }
-  void outward(u32* words) const;  // and back, of a mask
-  // May these two stand side by side in a piece?
+  void outward(u32* words) const;  // the inverse, for a mask
+  // May the two be adjacent in a piece?
   bool pair(u32 a, u32 b) const;
-  // Is it part of a piece? Else it stands between two texts.
+  // Is it part of a piece? Otherwise it separates two texts.
   bool is_piece(u32 token) const { return vocabulary_->is_text(token) && !separate_tokens_.contains(token); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<u32>& odd() const { return odd_; }
@@ -165,26 +165,26 @@ class Spelling {
   struct Tree {
     u32 left = kNone, right = kNone, rank = kNone;  // kNone: a byte
     bool made = false;
-    bool orderly = true;  // each merge comes after those of its parts
+    bool orderly = true;  // each merge comes after the merges of its parts
   };
-  struct Step {  // of the making of a token: its rank, and the first and the last part before it
+  struct Step {  // one merge of a token: its rank, and the first and the last part before it
     u32 rank, first, last;
   };
-  struct Open {  // tokens that make a separate text whole, that leave one begun, and of which a byte is missing
+  struct Open {  // tokens that complete a separate text, leave one unfinished, or leave one a byte short
     std::vector<u32> whole, begun, nearly;
   };
-  struct Masks {  // tokens that may begin a piece, or stand within it; what may begin the next piece after those
+  struct Masks {  // tokens that may begin a piece or come within one; what may begin the next piece after them
     Words begins, inside;
     std::vector<Follow> after_begins, after_inside;  // by kind
   };
-  struct Broken {  // a token that is not made of whole characters
+  struct Broken {  // a token that does not consist of whole characters
     u32 token;
-    std::string atoms;         // of the characters before the one it leaves open
-    u64 possible, finish = 0;  // atoms of the characters that it may begin; of those that other tokens finish
-    bool plain;                // it is characters and the beginning of one
-    bool comes = true;         // some token may follow it
+    std::string atoms;         // of the characters before the unfinished one
+    u64 possible, finish = 0;  // atoms of the characters that it may begin; those that other tokens can finish
+    bool plain;                // characters, then the beginning of one
+    bool comes = true;         // at least one token may follow it
   };
-  struct Shape {  // of tokens: characters that no pre-tokenizer tells apart
+  struct Shape {  // tokens whose characters no pre-tokenizer distinguishes
     std::string atoms;
     std::vector<u32> tokens;
   };
@@ -226,29 +226,29 @@ class Spelling {
   std::vector<Tree> trees_;
   FlatMap<> made_of_;                       // (left, right) -> token
   std::vector<std::vector<u32>> began_by_;  // tokens whose tree has this one at its left, by rank
-  std::vector<u32> begin_, end_, ordered_;  // by token: its range in the order of left spines
+  std::vector<u32> begin_, end_, ordered_;  // by token: its range in ordered_
   std::vector<u32> disorderly_;
-  std::unordered_map<u32, std::vector<u32>> disorderly_after_;  // of them, those that a merge may bind to a part
-  std::unordered_map<u32, std::vector<u32>> disorderly_of_;     // and those whose tree has this one at its left
-  std::vector<u32> odd_;                                        // tokens that only a whole piece can be
-  std::vector<std::map<u8, u32>> odd_trie_;                     // of their texts; empty: there are none
+  std::unordered_map<u32, std::vector<u32>> disorderly_after_;  // by token: those that a merge may bind to it
+  std::unordered_map<u32, std::vector<u32>> disorderly_of_;     // by token: those whose tree has it at its left
+  std::vector<u32> odd_;                                        // tokens that can only be whole pieces
+  std::vector<std::map<u8, u32>> odd_trie_;                     // of their texts; empty: no such texts
   Separate separate_;
   std::unordered_set<u32> separate_tokens_;
   std::vector<Shape> shapes_;
-  std::vector<u32> alike_;  // by shape: atoms that it begins with as the one before does
+  std::vector<u32> alike_;  // by shape: length of the common prefix with the previous one
   std::vector<Broken> broken_;
-  std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or after them the place in broken_
-  ByteSet bytes_;                        // those that are tokens
+  std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or the number of shapes plus an index into broken_
+  ByteSet bytes_;                        // bytes that are tokens
   std::vector<std::string> separate_texts_;
   bool writes_separate_ = false;
-  std::vector<u32> apart_;  // tokens of those that no longer one begins with
+  std::vector<u32> apart_;  // tokens of separate texts that are not prefixes of longer ones
   std::unordered_map<u32, u32> inward_;
   std::vector<std::pair<u32, u32>> outward_;
   std::unordered_map<u32, u32> characters_;  // code point -> token
-  Words own_;                                // tokens that merges make
+  Words own_;                                // tokens that merges produce
   Words no_text_;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following
   std::vector<std::shared_ptr<const Words>> rows_;
   std::deque<u32> kept_rows_;
   std::vector<std::unique_ptr<Masks>> masks_;
@@ -264,7 +264,7 @@ class Spelling {
   std::vector<Follow> cuts_after_;                        // by state of the pre-tokenizer
   AgingMap<Ways> ways_;                                   // by place and token
   std::unordered_map<u32, std::vector<u32>> ends_below_;  // by node of odd_trie_
-  AgingMap<u8> pairs_;                                    // two tokens -> whether the one may follow the other
+  AgingMap<u8> pairs_;                                    // two tokens -> whether the second may follow the first
   std::unordered_map<u32, std::vector<Step>> steps_of_;   // of disorderly tokens
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;

@@ -1,8 +1,8 @@
-// What may follow a token: after which tokens of a mask a piece may begin, whatever the token before them was.
+// What may follow a token: after which tokens of a mask a piece may begin, whatever the token before them.
 //
-// A constraint tells which characters may follow a token, and the pre-tokenizer which may begin a piece after it. Where
-// one is in both, the text can go on: what is allowed by the constraint can be completed, and any text that begins a
-// piece can be spelled. So most tokens of a mask are proved by the bits of two sets.
+// The constraint says which characters may follow a token, and the pre-tokenizer which characters may begin a piece
+// after it. If a character is in both sets, the text can be completed: the constraint can complete what it allows, and
+// any text that begins a piece can be spelled. So the bits of two sets prove most tokens of a mask.
 #include <algorithm>
 #include <bit>
 
@@ -11,7 +11,7 @@
 namespace guiderail {
 
 namespace {
-constexpr u32 kMostFinishes = 16'384;  // tokens tried to tell which characters one can become
+constexpr u32 kMostFinishes = 16'384;  // tokens tried to find out which characters a token can become
 void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
 void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
 bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
@@ -44,12 +44,12 @@ void Spelling::sort_broken() {
   }
 }
 
-// The characters that a token leaves open and other tokens bring to their end. A token that none may continue so that
-// its character ends stands in no text.
+// The characters that a token leaves unfinished and other tokens finish. A token whose character no other token can
+// finish is part of no text.
 void Spelling::find_finishes() {
   if (std::exchange(finishes_known_, true)) return;
-  std::array<std::vector<u32>, 4> ends;    // tokens of so many bytes that continue a character and nothing else
-  std::array<std::vector<u32>, 4> beyond;  // tokens that end one with so many bytes, and have more
+  std::array<std::vector<u32>, 4> ends;    // by length: tokens that only continue a character
+  std::array<std::vector<u32>, 4> beyond;  // tokens that finish a character so, and have more bytes
   for (const Broken& broken : broken_) {
     const std::string_view text = vocabulary_->bytes(broken.token);
     const auto read = static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), continues) - text.begin());
@@ -65,7 +65,7 @@ void Spelling::find_finishes() {
     const std::size_t whole = first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u;
     u32 tries = kMostFinishes;
     bool other = false;
-    // `tag`: of a piece that the token begins; of one that it continues nothing is asked here
+    // `tag`: of a piece that the token begins; pieces that it continues are not considered here
     const auto read = [&](u32 tag, u32 token) { return odd_.empty() ? 1 : walk_odd(tag, vocabulary_->bytes(token)); };
     const auto finish = [&](auto& self, u32 last, u32 tag) -> void {
       const std::size_t missing = whole - character.size();
@@ -104,7 +104,7 @@ Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
   return cuts_after_[state] = found;
 }
 
-// The tokens that are not made of whole characters, of those that may come in a state.
+// Of the tokens that do not consist of whole characters, those that may come in a state.
 void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
   find_finishes();
   const bool partial = pretokens_.is_partial(state);
@@ -157,7 +157,7 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
   outlooks_.forget(kOutlookBytes);
 }
 
-// Of all tokens, those that one of these characters may follow. After a separate text, a piece begins.
+// All tokens that one of these characters may follow. After a separate text, a piece begins.
 const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
   const Hash key = key_of(pieces, after);
   if (const auto* known = extents_.find(key)) return **known;
@@ -183,7 +183,7 @@ const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
   return **extents_.find(key);
 }
 
-// Numbers of guesses matter where a piece is about to become one of the texts that only a whole piece can be.
+// The numbers of guesses matter if a piece may become a text that only a whole piece can be.
 Pretokens::State Spelling::as_asked(Pretokens::State state) {
   bool plain = true;
   pretokens_.each_tag(state, [&](u32 tag) { plain = plain && tag < 2; });
@@ -273,12 +273,12 @@ Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
   return out;
 }
 
-// What follows a token that was asked for often is a row of bits; else few are asked one by one.
 bool Spelling::follows(u32 last, u32 token) {
   std::lock_guard lock(mutex_);
   return known_pair(last, token);
 }
 
+// Tries a few pairs one by one before it builds the whole row.
 u32 Spelling::first_after(u32 last, const std::vector<u32>& tokens) {
   std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -300,7 +300,7 @@ void Spelling::rank(Proof& proof) const {
   proof.shortest_inside.assign(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(most));
 }
 
-// Few of those that follow are asked one by one, short ones first, before the whole row is.
+// Tries a few short tokens one by one before it builds the whole row.
 bool Spelling::meets(int last, Proof& proof, u32& bytes) {
   std::lock_guard lock(mutex_);
   rank(proof);
@@ -331,7 +331,7 @@ bool Spelling::proves(const State& state, const Proof& proof, u32 token) {
 }
 
 void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left) {
-  constexpr std::size_t kBlock = 64;  // words that are decided side by side
+  constexpr std::size_t kBlock = 64;  // words decided together
   std::lock_guard lock(mutex_);
   const auto [pieces, separate] = places_[state.place];
   const Open* of_texts = separate_.none() ? nullptr : &opened(separate);

@@ -1,4 +1,4 @@
-// Texts that are tokens of their own wherever they stand.
+// Texts that are always tokens of their own.
 #include <algorithm>
 
 #include "vocab/spelling.hpp"
@@ -29,7 +29,7 @@ u32 Separate::intern(Threads threads) {
   return it->second;
 }
 
-// Puts the node after a byte into `out`, if anything can end below it. Its number; 0: there is none.
+// Adds the node after a byte to `out` if it has children. Returns it; 0: there is none.
 u32 Separate::advance(u32 node, u8 byte, Threads& out) const {
   const auto it = nodes_[node].next.find(byte);
   if (it == nodes_[node].next.end()) return 0;
@@ -69,7 +69,7 @@ u32 Separate::pass(u32 state, std::string_view text) {
   for (char c : text) {
     next.clear();
     for (u32 node : threads)
-      if (nodes_[advance(node, static_cast<u8>(c), next)].found) return kFound;  // one that began before
+      if (nodes_[advance(node, static_cast<u8>(c), next)].found) return kFound;  // a text that began earlier
     std::swap(threads, next);
     own = nodes_[own].next.at(static_cast<u8>(c));
   }

@@ -19,7 +19,7 @@ class StringCounts {
     int token;
   };
   StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode);
-  // The tokens that stay in the string and read at most so many characters, including an unfinished one; null: none.
+  // The tokens that stay in the string and read at most this many characters, including an unfinished one; null: none.
   std::shared_ptr<const Words> inside(u32 most);
   // The tokens that leave it, with the number of characters before the quote; sorted by token.
   const std::vector<Count>& leaving() const { return leaving_; }

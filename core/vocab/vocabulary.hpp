@@ -181,7 +181,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   // The tokens of a class without its class mask. Null if the mask already exists, or the class is of another kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   CharacterIndex& character_index() { return character_index_; }
-  // The tokens that stay in a string and read at most so many characters (null: none), and the tokens that leave it.
+  // The tokens that stay in a string and read at most this many characters (null: none), and those that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made on first use

@@ -1,4 +1,4 @@
-// GUIDERAIL_LIB is the folder of libguiderail; by default the linker looks where it always does.
+// GUIDERAIL_LIB is the folder of libguiderail; by default the linker searches its usual folders.
 fn main() {
     if let Ok(folder) = std::env::var("GUIDERAIL_LIB") {
         println!("cargo:rustc-link-search=native={folder}");

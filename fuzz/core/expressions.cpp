@@ -16,7 +16,7 @@ bool explaining = false;
 
 namespace {
 
-// Python's spellings, for the one input that is explained.
+// Python spellings, for the one input that is explained.
 std::string in_quotes(std::string_view text) {
   if (!explaining) return {};
   std::string out = "b'";
@@ -112,13 +112,13 @@ Made Expressions::closed(Made e) {
   return out;
 }
 
-// One that is known to match something, for what is certain to be empty is left out by who asks for an object.
+// An expression that is known to match something. Callers that ask for an object leave out what is certain to be empty.
 Made Expressions::living() {
   const Made e = closed(pop());
   return arena_.has(e.id, kHasRef) || arena_.live(e.id) ? e : chars(in_.byte());
 }
 
-// One made of characters: keys are texts.
+// An expression over characters: keys are texts.
 Made Expressions::text() {
   const Made e = closed(pop());
   return e.term != kNoMeaning && !arena_.has(e.id, kHasRef) && arena_.live(e.id) ? e : chars(in_.byte());
@@ -149,17 +149,17 @@ void Expressions::list(Term::Kind kind) {
   push(id, parts, {.kind = kind}, call(name, "[" + code + "]"));
 }
 
-// A JSON object or a list, as the text of a string may be.
+// A JSON object or a list, which may also be the text of a string.
 Made Expressions::object() {
   in_.chance(2) ? members() : distinct();
   return pop();
 }
 
-// More members than there can be, or an obligation that nothing fulfils, is left to front ends to refuse.
+// Front ends must reject more required members than there can be, and obligations that nothing fulfils.
 void Expressions::members() {
   MemberTable table;
   auto meaning = std::make_shared<Object>();
-  bool meant = true;  // all parts have a meaning
+  bool meant = true;  // all parts have a known meaning
   const u8 names = in_.byte(), shape = in_.byte(), bounds = in_.byte();
   std::string name_code, value_code, required_code, other_code;
   const bool every = (shape & 3) == 3;  // other key is allowed
@@ -242,7 +242,7 @@ Made Expressions::enclosed(const char* open, const Made& e, const char* close) {
   return out;
 }
 
-// A JSON value, and how many there are of it: whoever makes a list of distinct values does not ask for more of them.
+// A JSON value, and the number of such values: a list of distinct values must not require more of them.
 Made Expressions::value(u32& values) {
   values = kInf;
   switch (in_.below(3)) {
@@ -299,10 +299,10 @@ void Expressions::distinct() {
   stack_.push_back(enclosed("[", {guiderail::Json::of(arena_).distinct(body), term, call("distinct", code)}, "]"));
 }
 
-// Objects and lists of distinct values are no lexemes: front ends make them nested terminals.
+// Objects and lists of distinct values are not lexemes: front ends make them nested terminals.
 bool Expressions::holds_values(int index) {
   std::vector<int> open{index};
-  std::unordered_set<int> seen;  // rules may hold themselves
+  std::unordered_set<int> seen;  // rules may contain themselves
   while (!open.empty()) {
     index = open.back();
     open.pop_back();
@@ -335,7 +335,7 @@ void Expressions::lexed() {
     lexer.terminals.push_back(std::move(t));
     lexer.ignored.push_back(0);
   }
-  u32 named = count;  // what the grammar may ask for
+  u32 named = count;  // terminals that the grammar may use
   if (in_.chance(2)) {
     --named;
     lexer.ignored.back() = 1;
@@ -418,7 +418,7 @@ void Expressions::lexed() {
   stack_.push_back({guiderail::Lexed::of(arena_).lexed(number, body.id), term, explaining ? "(" + code + ")[-1]" : ""});
 }
 
-// r ::= open r close | r-free, perhaps twice.
+// r ::= open r close | non-recursive, sometimes twice.
 void Expressions::recursive() {
   const std::string name = "r" + std::to_string(rules_++);
   const Id rule = arena_.rule(name);
@@ -532,7 +532,7 @@ void Expressions::one() {
       const Made e = pop();
       return push(arena_.scope(e.id), {e}, {.kind = Term::Scope}, call("scope", e.code));
     }
-    case 25: {  // what stands for an item of a list elsewhere
+    case 25: {  // elsewhere an item of a list
       u32 values = 0;
       const Made e = value(values);
       return stack_.push_back(e);
@@ -576,7 +576,7 @@ Made Expressions::run() {
     try {
       one();
     } catch (const Error&) {
-      // Refused: what it took is gone, and the rest must work.
+      // Rejected: its operands are gone, and the rest must work.
     }
     if (stack_.size() > kMostOnStack) list(Term::Concat);
   }

@@ -1,6 +1,6 @@
-// Bytes → an expression of the algebra and, where it has one, its obvious meaning. The bytes are a program for a stack:
-// each takes what it needs from the stack and pushes what it makes, so that every input means something and a small
-// change of the input is a small change of the expression.
+// From bytes to an expression of the algebra and, if it has one, a direct implementation of its meaning. The bytes are
+// a program for a stack machine: each takes its operands from the stack and pushes its result. So every input has a
+// meaning, and a small change of the input is a small change of the expression.
 #pragma once
 
 #include "expr/expression.hpp"
@@ -11,7 +11,7 @@ namespace guiderail::fuzz {
 struct Made {
   Id id = kEpsilon;
   int term = kNoMeaning;
-  std::string code{};  // how to make it with guiderail._core.Builder, where that is asked for
+  std::string code{};  // how to make it with guiderail._core.Builder, if requested
 };
 
 extern bool explaining;
@@ -46,9 +46,9 @@ class Expressions {
   Input& in_;
   std::vector<Made> stack_;
   u32 rules_ = 0;
-  bool raw_ = false;  // with bytes that make no characters, and then without look-arounds, which see text
+  bool raw_ = false;  // with bytes that are not characters, and then without look-arounds, which see text
 };
 
-extern const std::vector<std::string> kPieces;  // what texts are made of
+extern const std::vector<std::string> kPieces;  // parts of texts
 
 }  // namespace guiderail::fuzz

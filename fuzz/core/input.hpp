@@ -1,5 +1,5 @@
-// The bytes of an input, read one after the other. Past the end come pseudo-random ones that depend on the input alone,
-// so that a short input still plays a long game, and always the same.
+// The bytes of an input, read in order. After the end follow pseudo-random ones that depend only on the input, so a
+// short input still plays a long game, and always the same one.
 #pragma once
 
 #include "base/support.hpp"
@@ -28,7 +28,7 @@ class Input {
   u64 random_ = 0xcbf29ce484222325ULL;
 };
 
-// Ends the process with a message, so that the input is kept.
+// Ends the process with a message, so the input is kept.
 [[noreturn]] void fail(const std::string& what);
 
 }  // namespace guiderail::fuzz

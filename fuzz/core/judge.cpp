@@ -21,7 +21,7 @@ std::optional<u32> hex(std::string_view digits) {
   return value;
 }
 
-// What the inside of a JSON string says, by the standard.
+// The meaning of the inside of a JSON string, by the standard.
 std::optional<std::string> decoded(std::string_view spelled) {
   std::string out;
   for (std::size_t i = 0; i < spelled.size(); ++i) {
@@ -54,7 +54,7 @@ std::optional<std::string> decoded(std::string_view spelled) {
   return out;
 }
 
-// The one spelling that everybody may use.
+// The one spelling that is always allowed.
 std::string spelled(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -81,21 +81,21 @@ std::optional<std::string> read_string(std::string_view text, Escapes mode) {
 
 struct Judge::Writing {
   std::vector<std::string> keys;
-  u32 last = 0;  // ordered: names before this one may not come any more
+  u32 last = 0;  // ordered: names before this one may no longer come
   u32 discharged = 0;
 };
 
-// What may follow: sets of stacks of parts that are still to come, each closed under what needs no terminal.
+// What may follow: sets of stacks of pending parts, each closed under steps without a terminal.
 struct Judge::Grammar {
   struct Todo {
-    u32 part, min, max;  // the counts of a repetition, as far as they are left
+    u32 part, min, max;  // the remaining counts of a repetition
     auto operator<=>(const Todo&) const = default;
   };
   using Stack = std::vector<Todo>;
   using State = std::set<Stack>;
   const Lexed& of;
   std::vector<State> states{};
-  std::vector<u32> readable{};  // by state: terminals, of which there are few
+  std::vector<u32> readable{};  // by state: its few possible terminals
   std::map<State, u32> ids{};
   std::map<std::pair<u32, u32>, u32> steps{};
 
@@ -241,7 +241,7 @@ Judge::Places Judge::begins(int term, u32 end) {
   return columns_[at] = found;
 }
 
-// Where it may begin, if it ends at one of these.
+// Where a match may begin that ends at one of these places.
 Judge::Places Judge::before(int term, Places ends) {
   Places found = 0;
   for (; ends != 0; ends &= ends - 1) found |= begins(term, static_cast<u32>(std::countr_zero(ends)));
@@ -288,7 +288,7 @@ Judge::Places Judge::evaluate(int index, u32 j) {
         if (count >= t.min) found |= here;
         if (count == t.max) return found;
         const Places next = before(t.parts[0], here);
-        if (next == here) return found | here;  // nothing changes any more, however often
+        if (next == here) return found | here;  // nothing changes any more
         if (count >= t.min && (next & ~found) == 0) return found;
         here = next;
       }
@@ -353,7 +353,7 @@ bool Judge::complete(const Object& object, const Writing& written) const {
          (object.pending & ~written.discharged) == 0;
 }
 
-// A member, and all that follow it up to the end.
+// A member, and all later ones up to the end.
 bool Judge::member(const Object& object, u32 from, u32 end, Writing& so_far) {
   if (from >= end || text_[from] != '"') return false;
   u32 quote = from + 1;
@@ -388,8 +388,7 @@ bool Judge::member(const Object& object, u32 from, u32 end, Writing& so_far) {
   });
 }
 
-// An item of a list, and all that follow it up to the end. (Of the values that there are here only strings can be
-// spelled in more than one way.)
+// An item of a list, and all later ones up to the end. (Of the values here, only strings have several spellings.)
 bool Judge::item(const Term& list, u32 from, u32 end, std::vector<std::string>& values) {
   if (list.max != kInf && values.size() > list.max) return false;
   for (u32 after = from; after <= end; ++after) {
@@ -407,8 +406,8 @@ bool Judge::item(const Term& list, u32 from, u32 end, std::vector<std::string>& 
   return false;
 }
 
-// Of the terminals that may come, the first in order that matches a beginning of the rest wins, with its longest text;
-// or its shortest; or, as a lazy one, where it matches first, whatever others could still become.
+// Of the terminals that may come, the first in order that matches a prefix of the rest wins, with its longest text, or
+// its shortest. A lazy one wins at its first match, whatever others could still become.
 bool Judge::in_lexemes(int term, u32 from, u32 end) {
   const Lexed& of = *terms_[static_cast<std::size_t>(term)].lexed;
   auto& grammar = grammars_[term];
@@ -419,7 +418,7 @@ bool Judge::in_lexemes(int term, u32 from, u32 end) {
     for (u32 t = 0; t < of.terminals.size(); ++t)
       if (of.terminals[t].ignored || grammar->may_read(state, t)) competing.push_back(t);
     u32 winner = kInf, at = 0;
-    std::size_t running = competing.size();  // those that rank behind are out
+    std::size_t running = competing.size();  // those of lower rank are out
     for (u32 q = from + 1; q <= end; ++q) {
       for (std::size_t rank = 0; rank < running; ++rank) {
         if (!(begins(of.terminals[competing[rank]].text, q) & place(from))) continue;

@@ -1,6 +1,6 @@
-// The obvious meaning of expressions for texts that grow and shrink by a byte: for each term and each place where the
-// text read so far could end, the places where a match may begin that ends there. A byte adds a column to that table,
-// filled where it is asked for; so all beginnings of a text share their columns, and many texts cost little.
+// A direct implementation of expressions, for texts that grow and shrink by a byte. For each term and each possible end
+// in the text so far, it finds where a match with this end may begin. A byte adds a column to that table, filled on
+// demand. All texts with a common prefix share its columns, so many texts cost little.
 #pragma once
 
 #include <map>
@@ -10,24 +10,24 @@
 
 namespace guiderail::fuzz {
 
-struct Unjudged {};  // thrown where a text is too long for a look-around, or a grammar has too many states
+struct Unjudged {};  // thrown if a text is too long for a look-around, or a grammar has too many states
 
 class Judge {
  public:
   static constexpr u32 kLongest = 31;  // bytes: sets of places are 32 bits
   explicit Judge(Oracle& oracle);
   void push(u8 byte);
-  void shrink(u32 size) { size_ = size; }  // to its beginning
+  void shrink(u32 size) { size_ = size; }  // to a prefix
   void clear() { size_ = 0; }
   u32 size() const { return size_; }
   std::string_view text() const { return {text_.data(), size_}; }
-  bool matches(int term);                          // the text read, as a whole
-  bool contains(int term, std::string_view text);  // another one
+  bool matches(int term);                          // the whole text read
+  bool contains(int term, std::string_view text);  // another text
 
  private:
   using Places = u32;
   struct Grammar;
-  struct Writing;  // an object being read
+  struct Writing;  // an object in progress
   Places begins(int term, u32 end);
   Places evaluate(int term, u32 end);
   void start_column(u32 end);

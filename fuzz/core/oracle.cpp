@@ -14,8 +14,8 @@ std::size_t key(int term, u32 from, u32 low, u32 high) {
 }
 }  // namespace
 
-// Rules start from "no match" and grow: to the least fixed point. (A part that is judged as a whole may ask again, for
-// another text, before the first is answered.)
+// Rules start from "no match" and grow to the least fixed point. (A part that is judged as a whole may query another
+// text before the first is answered.)
 bool Oracle::matches(int root, std::string_view text) {
   struct Before {
     Oracle& of;
@@ -111,7 +111,7 @@ Oracle::Places Oracle::evaluate(const Term& t, int index, u32 i, u32 low, u32 hi
       for (u32 count = 0; here != 0 && count <= t.max; ++count) {
         if (count >= t.min) found |= here;
         const Places next = after(t.parts[0], here, low, high);
-        if (next == here) return found | here;  // nothing changes any more, however often
+        if (next == here) return found | here;  // nothing changes any more
         if (count >= t.min && (next & ~found) == 0) return found;
         here = next;
       }

@@ -1,7 +1,6 @@
-// The obvious, slow meaning of expressions: at which bytes of a short text may a match end that starts at byte `i`?
-// Each kind is one or two lines of that definition. Texts that are quoted (escaped strings, objects, lists of distinct
-// values) and lexed ones are judged as a whole, by a Judge (judge.cpp). Counted tokens have no meaning for a text
-// alone.
+// A direct, slow implementation of expressions: where may a match that starts at byte `i` of a short text end? Each
+// kind is one or two lines of that definition. Quoted texts (escaped strings, objects, lists of distinct values) and
+// lexed ones are judged as a whole, by a Judge (judge.cpp). Counted tokens have no meaning for a text alone.
 #pragma once
 
 #include <memory>
@@ -12,10 +11,10 @@
 
 namespace guiderail::fuzz {
 
-constexpr u32 kLongestText = 14;  // bytes that are judged: sets of places are 16 bits
+constexpr u32 kLongestText = 14;  // maximum bytes of a judged text: sets of places have 16 bits
 constexpr int kNoMeaning = -1;
 
-// What is between the braces of a JSON object, as MemberTable says it, but with terms.
+// The contents of a JSON object, like MemberTable, but with terms.
 struct Object {
   struct Way {
     int value;
@@ -72,7 +71,7 @@ struct Term {
     Rule,
     Escaped,   // spellings of the texts of a part inside a JSON string
     Members,   // of a JSON object
-    Distinct,  // an item, and `min` to `max` more behind commas; nothing at all, too, if `negative`
+    Distinct,  // an item, and `min` to `max` more after commas; `negative`: also nothing at all
     Lexed
   } kind;
   std::vector<std::string> texts{};

@@ -9,7 +9,7 @@
 namespace guiderail::fuzz {
 namespace {
 
-constexpr std::size_t kMostChecked = 400;  // tokens of one mask; more are drawn
+constexpr std::size_t kMostChecked = 400;  // tokens of one mask; of more, some are drawn
 
 Counts totals;
 
@@ -46,7 +46,7 @@ class Game {
  private:
   Program& program() { return *matcher_.program(); }
 
-  // The core and the oracle say the same of texts.
+  // The core and the oracle agree on texts.
   void judge_texts() {
     if (term_ == kNoMeaning) return;
     for (u32 count = 4; count > 0; --count) {
@@ -67,7 +67,7 @@ class Game {
     }
   }
 
-  // Does the oracle say so, too? What it cannot judge counts as agreed.
+  // Does the oracle agree? What it cannot judge counts as agreement.
   bool judged(const std::string& text, bool accepted) {
     try {
       return oracle_.matches(term_, text) == accepted;
@@ -107,7 +107,7 @@ class Game {
     }
   }
 
-  // Each bit says what accepting the token says, padding is 0, and some bit is set unless nothing can follow.
+  // Each bit says whether the token is accepted, padding is 0, and some bit is set unless nothing can follow.
   std::vector<u32> check_mask() {
     std::vector<u32> mask(vocabulary_.words(), 0xA5A5A5A5);
     const bool restricts = matcher_.fill(mask.data());
@@ -176,7 +176,7 @@ class Game {
           fail("validate says " + std::to_string(valid) + ", accepted are " + std::to_string(accepted));
         break;
       }
-      case 2: {  // masks of a draft are those that one meets token by token
+      case 2: {  // masks of a draft are those met token by token
         std::vector<std::int64_t> draft, parents;
         for (u32 n = in_.below(4); n > 0; --n) {
           parents.push_back(static_cast<std::int64_t>(in_.below(static_cast<u32>(draft.size()) + 1)) - 1);
@@ -215,7 +215,7 @@ class Game {
         }
         break;
       }
-      case 4: {  // a string is its bytes
+      case 4: {  // a string equals its bytes
         std::string text;
         for (u32 n = 1 + in_.below(3); n > 0; --n) text += kPieces[in_.below(22)];
         Matcher twin(matcher_);
@@ -234,7 +234,7 @@ class Game {
           if (within[w] & ~mask[w]) fail("a budget allows what the mask forbids");
         break;
       }
-      case 6: {  // the same program without what was found
+      case 6: {  // the same program without its caches
         const std::shared_ptr<Program> fresh = program().fresh();
         Id at = fresh->advance(guide_->root(), read_);
         if (spelled_ && !arena_counts() && (at == kEmpty || fresh->accepting(at) != matcher_.accepting()))
@@ -276,7 +276,7 @@ class Game {
     return true;
   }
 
-  // A walk within a promised budget reaches an end, whatever is chosen.
+  // A walk within a promised budget reaches an end, whatever the choices.
   void budgeted() {
     u32 budget;
     try {
@@ -364,7 +364,7 @@ void play(const u8* data, std::size_t size) {
     ++totals.compiled;
     Game(in, which, guide, oracle, root.term).run();
   } catch (const Error&) {
-    // Refused; what it leaves behind is the next inputs' business.
+    // Rejected; later inputs check what it leaves behind.
   }
 }
 

@@ -1,11 +1,11 @@
-// Damaged program files, read through the C interface: each must give an error, or a program that can be used.
+// Damaged program files, read through the C interface: each must give an error or a usable program.
 //
-//     fuzz_programs FOLDER [COUNT [SEED]]
+//    fuzz_programs FOLDER [COUNT [SEED]]
 //
-// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few
-// places, puts the checksum right, so that the bending is not found at once, and reads them. What can be read is
-// compiled with a small vocabulary, and a text is written under it at random: what the mask allows must be accepted,
-// and nothing else. Sanitizers see what goes wrong; a hang ends by an alarm of the processor's time.
+// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), changes their contents in a few
+// places, and repairs the checksum so that the damage is not found at once. Then it reads them. What can be read is
+// compiled with a small vocabulary, and a random text is written under it: exactly what the mask allows must be
+// accepted. Sanitizers detect errors; a CPU-time alarm ends a hang.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -27,16 +27,16 @@ namespace {
 
 using Random = std::mt19937_64;
 
-constexpr unsigned kSeconds = 60;  // of the processor, for some files; each is limited in steps, and takes far less
-constexpr unsigned kFiles = 64;    // so many
-constexpr int kTokens = 6;         // written under what can be read
-constexpr int kRefused = 8;        // tokens that are tried although the mask forbids them, before each
+constexpr unsigned kSeconds = 60;  // of CPU time for some files; each is limited in steps, and takes far less
+constexpr unsigned kFiles = 64;    // number of these files
+constexpr int kTokens = 6;         // written under a readable program
+constexpr int kRefused = 8;        // forbidden tokens to try before each
 
 struct Totals {
   unsigned long long files = 0, read = 0, guides = 0, tokens = 0;
 } totals;
 
-std::string current;  // what is being read, for whoever finds it crash
+std::string current;  // the current file, for the report of a crash
 void write_down(int) {
   if (std::FILE* file = std::fopen("build/fuzz-programs-found.rail", "wb")) {
     std::fwrite(current.data(), 1, current.size(), file);
@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
   if (seeds.empty()) return std::fputs("no files there\n", stderr), 2;
   gr_vocabulary* vocabulary = vocabulary_of_bytes();
 #ifndef _WIN32
-  // On a stack of its own: one that has run over is what it may be about.
+  // On a separate stack: the other one may have overflowed.
   static char room[1 << 16];
   const stack_t stack{room, 0, sizeof room};
   sigaltstack(&stack, nullptr);

@@ -20,7 +20,7 @@ using namespace guiderail::fuzz;
 
 namespace {
 
-u64 current = 0;  // what is being played
+u64 current = 0;  // the current input
 
 u64 scramble(u64 x) {
   x += 0x9e3779b97f4a7c15ULL;
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***);
 
 int main(int argc, char** argv) {
   LLVMFuzzerInitialize(&argc, &argv);
-  static std::array<char, 1 << 16> stack;  // a recursion too deep leaves none to report it on
+  static std::array<char, 1 << 16> stack;  // a stack overflow leaves no room to report it
   stack_t other{};
   other.ss_sp = stack.data();
   other.ss_size = stack.size();

@@ -1,4 +1,4 @@
-// libFuzzer's entry, and what happens when something is wrong.
+// libFuzzer's entry point, and the handling of failures.
 #include <cstdio>
 #include <cstdlib>
 

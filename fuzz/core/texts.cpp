@@ -1,13 +1,13 @@
 // Another game: one expression, and thousands of texts. A judge and a matcher read them together, byte by byte, along a
-// tree of texts: either all texts up to some length over a few bytes, or those that the matcher lets live, over all
-// bytes that the expression speaks of, and one byte more. Going back is a rollback, now and then a fork is left behind.
+// tree of texts: either all texts up to some length over a few bytes, or those that the matcher considers live, over
+// all bytes of the expression and one more. Going back is a rollback; now and then a fork stays behind.
 //
-//   - a text is accepted if and only if it is a match;
-//   - a byte is refused only if no text that begins so is a match: of all that are a little longer, or of some;
-//   - what the core names as a completion of a state makes a match;
-//   - tokens of several bytes do what their bytes do, and masks say which of them can be accepted.
+//  - a text is accepted if and only if it is a match;
+//  - a byte is rejected only if no text with this prefix is a match: of all slightly longer ones, or of some;
+//  - the core's completion of a state makes a match;
+//  - tokens of several bytes do what their bytes do, and masks say which of them can be accepted.
 //
-// A text counts once for each expression, however often it is met; what is asked beside that is counted apart.
+// A text counts once for each expression, however often it occurs; other queries are counted separately.
 #include <algorithm>
 #include <cstdio>
 #include <unordered_set>
@@ -20,17 +20,17 @@ namespace guiderail::fuzz {
 namespace {
 
 constexpr u32 kMostTexts = 12'000;  // of one expression
-constexpr u32 kMostKept = 24;       // matches that others are made of
+constexpr u32 kMostKept = 24;       // matches from which others are made
 constexpr u32 kMostSearched = 12;   // completions
 constexpr u32 kMostMasks = 4;
 
 struct {
   u64 inputs = 0, expressions = 0, refused = 0, meaningless = 0;
-  u64 texts = 0, matches = 0, early = 0;  // early: refused before their last byte
+  u64 texts = 0, matches = 0, early = 0;  // early: rejected before their last byte
   u64 completions = 0, open = 0, splits = 0, rollbacks = 0, forks = 0, masks = 0, bits = 0;
 } totals;
 
-// The bytes that a term speaks of.
+// The bytes of a term.
 void collect(const Oracle& oracle, int index, std::vector<bool>& seen, ByteSet& to) {
   if (index == kNoMeaning || seen[static_cast<std::size_t>(index)]) return;
   seen[static_cast<std::size_t>(index)] = true;
@@ -106,7 +106,7 @@ class Texts {
     return met_.insert(hash ^ u64{judge_.size()} << 56).second;
   }
 
-  // The judge's text, which the core answered like that.
+  // Compares the judge's text with the core's answer.
   bool judge(bool accepted, bool early) {
     const bool expected = judge_.matches(term_);
     if (accepted != expected)
@@ -120,7 +120,7 @@ class Texts {
     return expected;
   }
 
-  // Of the text that the matcher has read, and of what follows.
+  // Checks the text that the matcher has read, and what follows.
   void live() {
     const bool match = judge(at_->accepting(), false);
     if (match && matches_.size() < kMostKept) matches_.emplace_back(judge_.text());
@@ -164,7 +164,7 @@ class Texts {
     }
   }
 
-  // The matcher refused the last byte: no match begins so.
+  // The matcher rejected the last byte: no match has this prefix.
   void dead(u32 since = 0) {
     judge(false, since > 0);
     if (all_) {
@@ -189,7 +189,7 @@ class Texts {
   }
   u32 size() const { return static_cast<u32>(letters_.size()); }
 
-  // None of the texts that go on like this is a match.
+  // No text with this continuation is a match.
   void follow(std::string_view more) {
     const u32 before = judge_.size();
     try {
@@ -221,7 +221,7 @@ class Texts {
     judge_.shrink(before);
   }
 
-  // A token of several bytes is its bytes.
+  // A token of several bytes equals its bytes.
   void token() {
     const u32 token = in_.below(vocabulary_.token_count());
     if (!vocabulary_.is_text(token)) return;
@@ -241,7 +241,8 @@ class Texts {
     judge_.shrink(before);
   }
 
-  // What is allowed can be completed to a match; what is not is refused, and a few ways to go on are no matches.
+  // What is allowed can be completed to a match; what is not allowed is rejected, and a few continuations of it are not
+  // matches.
   void mask() {
     ++masks_;
     ++totals.masks;
@@ -278,7 +279,7 @@ class Texts {
     }
   }
 
-  // Texts that nearly are matches.
+  // Texts that are almost matches.
   void mutants() {
     const std::size_t count = matches_.size();
     for (std::size_t i = 0; i < count; ++i)

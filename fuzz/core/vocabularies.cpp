@@ -11,7 +11,7 @@ struct Made {
   std::unordered_map<std::string, u32> symbols;
 };
 
-// `special`: where the special token <s> stands; the stop token is the last one.
+// `special`: the index of the special token <s>; the stop token is the last one.
 Made make(std::vector<std::string> tokens, std::size_t special, u32 spare) {
   tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(special), "<s>");
   tokens.push_back("<eos>");
@@ -97,7 +97,7 @@ std::vector<Made> make_all() {
         "true",   "null",     "aaaa",   "abababab", "\n ",     "\n",      "  "})
     json.emplace_back(t);
   out.push_back(make(json, 256, 7));
-  // Large enough for whatever the core does with large vocabularies only.
+  // Large enough for what the core does only with large vocabularies.
   std::vector<std::string> large = bytes;
   for (const std::string& one : kPieces)
     for (const std::string& two : kPieces)

@@ -82,7 +82,7 @@ def seed(name: str, folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("readers", nargs="*")
-    parser.add_argument("--seconds", type=int, default=600, help="for all together")
+    parser.add_argument("--seconds", type=int, default=600, help="in total")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--once", metavar="READER")
     parser.add_argument("--ledger", action="store_true", help="add a line for each reader to fuzz/ledger.md")

@@ -31,7 +31,7 @@ class Target:
 
 
 def text(data: bytes) -> str:
-    """Any text, lone surrogates among them: those come from JSON and from careless programs."""
+    """Returns any text, including lone surrogates, which come from JSON and from careless programs."""
     return data.decode("utf-8", "surrogatepass") if b"\xed" in data and valid(data) else data.decode("utf-8", "replace")
 
 
@@ -74,7 +74,7 @@ def regex(data: bytes) -> None:
 
 
 def strings_in(*folders: str) -> list[bytes]:
-    """The string constants of our tests, which name what readers read."""
+    """Returns the string constants of our tests, which include inputs of the readers."""
     found = set()
     for folder in folders:
         for path in sorted((ROOT / "tests").glob(folder)):
@@ -196,7 +196,7 @@ def in_pieces(data: bytes) -> list[str]:
 
 
 def tool_text(data: bytes) -> None:
-    """What a model wrote: in one piece and in several it says the same."""
+    """Checks that a model's text gives the same result in one piece and in several."""
     formats = sorted(gr.tool_formats())
     calls = calls_of(formats[(data[0] if data else 0) // 16 % len(formats)])
     outcomes = []
@@ -318,7 +318,7 @@ def python_type(data: bytes) -> None:
     try:
         kind = eval(compile(tree, "type", "eval"), {"__builtins__": {}}, names)
     except (TypeError, AttributeError, ValueError, RecursionError):
-        return  # Python itself refuses
+        return  # Python itself rejects it
     used(gr.python_type(kind))
 
 
@@ -398,7 +398,7 @@ def tekkens() -> list[bytes]:
 
 
 def ggufs() -> list[bytes]:
-    """The smallest files there are: a header and the vocabulary's metadata."""
+    """Returns minimal files: a header and the vocabulary's metadata."""
 
     def string(value: str) -> bytes:
         return struct.pack("<Q", len(value.encode())) + value.encode()

@@ -43,7 +43,7 @@ const look = newest(async () => {
   const answer = await engine.ask("look", { text: asked });
   if (text.value !== asked || !good) return;
   forced = showText(asked, constraint.value, answer, insert, replace);
-  document.body.dataset.looked = asked; // for tests: this text was answered
+  document.body.dataset.looked = asked;  // for tests: the text with this number was answered
   tell("text", performance.now() - began);
 });
 
@@ -101,7 +101,7 @@ text.addEventListener("keydown", (event) => {
 });
 at("clear").addEventListener("click", () => replace(""));
 
-// -- examples, and the URL, which holds everything on the page ---------------------------------------------------
+// -- examples, and the URL, which contains the state of the page ------------------------------------------------
 function fillPicker() {
   picker.replaceChildren(element("option", { value: "", textContent: "Examples …", disabled: true }));
   EXAMPLES.forEach((one, i) => {
@@ -140,7 +140,7 @@ function kept() {
     const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     if (["schema", "regex", "grammar"].includes(state.kind) && typeof state.source === "string") return state;
   } catch {
-    // no state, or somebody else's
+    // no state, or another program's
   }
   return null;
 }

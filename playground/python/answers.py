@@ -54,7 +54,7 @@ def read(kind: str, text: str, options: str = "{}") -> str:
     global _current, _source
     began = time.perf_counter()
     answer: dict[str, Any] = {"ok": False, "kind": kind}
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             made = _made(kind, text, json.loads(options))
@@ -70,7 +70,7 @@ def read(kind: str, text: str, options: str = "{}") -> str:
             answer["error"] = _fault(error, text)
         except RecursionError:
             answer["error"] = {"message": "this is nested too deeply for a browser", "code": "depth"}
-    answer["warnings"] = [str(one.message) for one in said][:5]
+    answer["warnings"] = [str(one.message) for one in caught][:5]
     answer["milliseconds"] = 1000 * (time.perf_counter() - began)
     return json.dumps(answer)
 
@@ -111,7 +111,7 @@ def _fault(error: GuiderailError, text: str) -> dict[str, Any]:
 
 
 def look(text: str) -> str:
-    """What may come after a text, or where and why it fails."""
+    """Returns what may come after a text, or where and why it fails."""
     began = time.perf_counter()
     if _current is None:
         return json.dumps({"ok": False})
@@ -138,7 +138,7 @@ def look(text: str) -> str:
 
 
 def _schema_span(place: dict[str, Any] | None) -> list[int] | None:
-    """The span of the constraint's text that describes the location, if a single part of the schema does."""
+    """Returns the span of the constraint's text that describes the location, if a single part of the schema does."""
     if not place or len(place.get("schema", ())) != 1 or place["schema"] == ("#",):  # all of it
         return None
     found = span_of(_source, place["schema"][0])
@@ -156,7 +156,7 @@ def _place(read: str) -> dict[str, Any] | None:
 
 
 def program_handle() -> int:
-    """The core's handle of the current program, or 0 if there is none."""
+    """Returns the core's handle of the current program, or 0 if there is none."""
     if _current is None:
         return 0
     core: Any = Program.of(_current).core

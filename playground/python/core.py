@@ -1,8 +1,8 @@
-"""What the front ends need of ``guiderail._core``, in pure Python, for places where the extension cannot be loaded.
+"""Replaces the parts of ``guiderail._core`` that front ends use, in pure Python, where the extension cannot be loaded.
 
 A builder here encodes each call as bytes and passes it to a core elsewhere: in a browser, the ``.wasm`` of the
-JavaScript package. The core answers at once, with the number of an expression, because front ends query it while they
-lower: whether an intersection is empty, how a text may begin.
+JavaScript package. The core answers each call with the number of an expression, because front ends query expressions
+while they lower: whether an intersection is empty, how a text may begin.
 
 Operations are encoded as in a program file (``docs/program_format.md``), except that the numbers of expressions are
 those of the core.
@@ -31,7 +31,7 @@ __all__ = ["CALLS", "OPERATIONS", "Builder", "CharSet", "CoreError", "Link", "Pr
 
 _LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
-_OWED = 4096  # steps counted here before the core is told
+_OWED = 4096  # steps counted here before they are reported to the core
 
 CALLS = (
     "limit_work", "restore_work", "spend_work", "spent_work", "free", "builder",
@@ -58,10 +58,10 @@ class Link(Protocol):
     """A core elsewhere. Both functions raise :class:`CoreError`."""
 
     def number(self, call: int, handle: int, arguments: bytes) -> int:
-        """What is answered by a number: an expression, a handle, yes or no."""
+        """Makes a call whose answer is a number: an expression, a handle, yes or no."""
 
     def data(self, call: int, handle: int, arguments: bytes) -> bytes:
-        """What is answered by bytes."""
+        """Makes a call whose answer is bytes."""
 
 
 _link: Link | None = None
@@ -70,7 +70,7 @@ _owed = 0
 
 
 def connect(link: Link) -> None:
-    """All calls from here on go to this core."""
+    """Directs all later calls to this core."""
     global _link
     _link = link
 
@@ -122,7 +122,7 @@ def is_plain_json(value: object, most: int) -> bool:
 
 # -- counted work: see guiderail.support.work --------------------------------------------------------------------
 def unshared_parts(value: object, most: int) -> int:
-    """Parts of a value where it is written out; counting ends beyond ``most``. -1: something is in it twice."""
+    """Counts the parts of a value until there are more than ``most``. -1: a part occurs twice."""
     seen: set[int] = set()
     stack: list[Any] = [value]
     count = 0
@@ -233,7 +233,7 @@ class CharSet:
         if self._written is None:
             flat = [len(self._ranges)]
             last = 0
-            for low, high in self._ranges:  # they rise, so that differences are small
+            for low, high in self._ranges:  # in ascending order, so differences are small
                 flat += low - last, high - low
                 last = high
             self._written = b"".join(map(_u, flat))
@@ -281,7 +281,7 @@ def _part(part: tuple[int, Sequence[int]]) -> bytes:
 
 
 class Builder:
-    """As the core's. Equal calls make one expression there, so they are made once."""
+    """Like the core's builder. Equal calls make one expression there, so each is made once."""
 
     EMPTY = 0
     EPSILON = 1

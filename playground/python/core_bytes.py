@@ -1,4 +1,4 @@
-"""Encodes arguments and answers of the core as bytes, for ``core.py``, which stands in for the extension.
+"""Encodes arguments and answers of the core as bytes, for ``core.py``, which replaces the extension.
 
 Numbers are LEB128, signed ones zigzag. Bytes, texts and lists follow their lengths. An optional value follows a 0 or a
 1.

@@ -12,7 +12,7 @@ _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)')
 
 
 def span_of(text: str, fragment: str) -> tuple[int, int] | None:
-    """The half-open span of the value that a fragment (``#/properties/a``) points to, or None.
+    """Returns the half-open span of the value that a fragment (``#/properties/a``) points to, or None.
 
     >>> span_of('{"a": [1, 22]}', "#/a/1")
     (10, 12)
@@ -60,7 +60,7 @@ def span_of(text: str, fragment: str) -> tuple[int, int] | None:
 
 
 def _like(steps: list[str], stack: list[list[str | int | None]]) -> list[str | int | None]:
-    """The steps as the stack writes them: numbers where it has lists."""
+    """Returns the steps in the form of the stack, with numbers for lists."""
     if len(steps) != len(stack):
         return [None, "no such place"]
     return [int(step) if one[0] == "[" and step.isdigit() else step for step, one in zip(steps, stack, strict=True)]

@@ -1,6 +1,6 @@
-"""The persistent collections that ``referencing`` uses, in Python alone: copies where rpds shares.
+"""The persistent collections that ``referencing`` uses, in pure Python: they copy where rpds shares.
 
-A schema's registry holds some tens of documents, so that a copy costs nothing that anybody would notice.
+A schema's registry has a few dozen documents, so the cost of a copy is negligible.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["HashTrieMap", "HashTrieSet", "List"]
 
 
 class HashTrieMap(Mapping[Any, Any]):
-    """A mapping of which each change makes another."""
+    """An immutable mapping; each change makes a new one."""
 
     __slots__ = ("_items",)
 
@@ -65,7 +65,7 @@ class HashTrieMap(Mapping[Any, Any]):
 
 
 class HashTrieSet(frozenset[Any]):
-    """A set of which each change makes another."""
+    """An immutable set; each change makes a new one."""
 
     def insert(self, value: Any) -> HashTrieSet:
         return HashTrieSet(self | {value})
@@ -83,7 +83,7 @@ class HashTrieSet(frozenset[Any]):
 
 
 class List(tuple[Any, ...]):
-    """A list that grows at its front; each change makes another."""
+    """An immutable list that grows at its front; each change makes a new one."""
 
     def __new__(cls, *values: Any) -> List:
         given = values[0] if len(values) == 1 and not isinstance(values[0], str) else values

@@ -43,7 +43,7 @@ class CharSet:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-def is_plain_json(value: object, most: int) -> bool: ...  # and of at most so many parts, shared ones counted each time
+def is_plain_json(value: object, most: int) -> bool: ...  # and of at most this many parts; shared ones count each time
 def unshared_parts(value: object, most: int) -> int: ...  # when written out; -1: some container occurs twice
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
@@ -81,7 +81,7 @@ class Builder:
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
     # one token of any kind: one of these, or any except these and the stop tokens
     def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int: ...
-    def counted(self, e: int, most: int, /) -> int: ...  # e within at most so many tokens
+    def counted(self, e: int, most: int, /) -> int: ...  # e within at most this many tokens
     def rule(self, name: str, /, holds_items: bool = False) -> int: ...  # a reference to a rule, defined later
     def escaped(self, e: int, /, mode: int = 0) -> int: ...  # inside of a JSON string; 0: canonical, 1: all spellings
     def members(  # the inside of the braces of a JSON object
@@ -154,8 +154,8 @@ class Builder:
         traps: Sequence[int] = (),  # terminals that may precede never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
-    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
-    def identifier_lexer(  # a lexer of which the last terminals are identifiers
+    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and its matches are rejected
+    def identifier_lexer(  # a lexer whose last terminals are identifiers
         self,
         terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
         ignore: Sequence[int],
@@ -250,15 +250,15 @@ class Spelling:
         vocabulary: Vocabulary,
         merges: NDArray[np.uint32],  # four numbers each: left, right, made, rank
         bytes: Sequence[int],  # the token of each byte, or -1
-        # of a pre-tokenizer: (instructions, where they begin, whether what nothing matches is a piece)
+        # of a pre-tokenizer: (instructions, start, whether text between matches is a piece)
         levels: Sequence[tuple[Sequence[tuple[int, int, int, int]], int, bool]],
         atoms: bytes,  # of each code point
-        whole: bool,  # a piece that is a token is that token
-        separate: Sequence[bytes],  # texts that are tokens of their own
+        whole: bool,  # a piece that is the text of a token becomes that token
+        separate: Sequence[bytes],  # texts that are always tokens of their own
         by_character: bool = False,  # merging begins with characters that are tokens, and with bytes otherwise
-        characters: Sequence[tuple[int, int]] = (),  # those but ASCII: code point, token
-        added: Sequence[int] = (),  # the tokens of texts that are tokens of their own
-        closed: bool = False,  # no text follows those
+        characters: Sequence[tuple[int, int]] = (),  # non-ASCII ones: code point, token
+        added: Sequence[int] = (),  # the tokens of separate texts
+        closed: bool = False,  # no text follows these
         broken: int = 0xFFFFFFFFFFFFFFFF,  # atoms of characters that several tokens may share
     ) -> None: ...
     odd: list[int]  # tokens that merges do not make

@@ -1,8 +1,8 @@
-"""Real clients against a real server on the embedded model, each in an environment of its own; and the frameworks of
-``docs/frameworks.md``, whose sections run as they stand, in process and against that server.
+"""Real clients against a real server on the embedded model, each in its own environment; and the frameworks of
+``docs/frameworks.md``, whose sections run unchanged, in process and against that server.
 
-They install from PyPI and take minutes, so they run only where ``GUIDERAIL_CLIENT_TESTS=1`` is set. Environments are
-made in pytest's cache, or found in the folder that ``GUIDERAIL_CLIENT_ENVS`` names.
+They install from PyPI and take minutes, so they run only if ``GUIDERAIL_CLIENT_TESTS=1`` is set. Environments are made
+in pytest's cache, or found in the folder that ``GUIDERAIL_CLIENT_ENVS`` names.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from socket import socket
 import pytest
 
 import guiderail as gr
+from linked_package import link_package
 
 HERE = Path(__file__).parent
-# What a client needs that its package does not ask for: litellm imports mcp as soon as there are tools.
+# Packages that a client needs but does not declare: litellm imports mcp as soon as there are tools.
 BESIDE = {"litellm": ["mcp"]}
 CLIENTS = {
     "openai": "use_openai.py",
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `guiderail serve` on the embedded model."""
+    """Runs `guiderail serve` on the embedded model; its address."""
     with socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -74,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def python_of(client: str, config: pytest.Config, installs: list[list[str]]) -> Path:
-    """The interpreter of an environment that holds a client and nothing else; ``installs``: arguments of pip."""
+    """Returns the interpreter of an environment with only a client; ``installs``: arguments of pip."""
     given = os.environ.get("GUIDERAIL_CLIENT_ENVS")
     folder = Path(given) / client if given else Path(config.cache.mkdir(f"client-{client}"))  # type: ignore[union-attr]
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -92,7 +93,7 @@ def test_client(client: str, server: str, request: pytest.FixtureRequest) -> Non
     environment = {
         "GUIDERAIL_URL": server,
         "GUIDERAIL_MODEL": "SmolLM2-135M-Instruct",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it looks for prices in the network
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise it downloads prices
         "PATH": os.environ["PATH"],
     }
     done = subprocess.run(
@@ -112,10 +113,11 @@ def test_framework(name: str, server: str, request: pytest.FixtureRequest, tmp_p
     python = python_of(f"framework-{name.lower()}", request.config, installs)
     code = "\n".join(BLOCK.findall(COMMON + FRAMEWORKS[name])).replace("http://127.0.0.1:8000", server)
     (tmp_path / "section.py").write_text(code, encoding="utf-8")
+    link_package(tmp_path / "guiderail")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "PYTHONPATH": str(Path(gr.__file__).parent.parent),
+        "PYTHONPATH": str(tmp_path),
     }
     environment["HAYSTACK_TELEMETRY_ENABLED"] = "False"
     done = subprocess.run(

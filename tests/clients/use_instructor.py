@@ -1,4 +1,4 @@
-"""What ``instructor`` does with a server: tools (its default), JSON modes, partial values, lists."""
+"""Uses a server through ``instructor``: tools (its default), JSON modes, partial values, lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASK = [{"role": "user", "content": "Describe Ada Lovelace."}]
 
 
 class Person(BaseModel):
-    # Closed: where more members may come, a small model makes up one after the other until the tokens run out.
+    # Closed: otherwise a small model invents members until the tokens run out.
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(max_length=20)
@@ -24,14 +24,14 @@ class Person(BaseModel):
 
 for mode in ("TOOLS", "TOOLS_STRICT", "JSON_SCHEMA", "RESPONSES_TOOLS"):
     client = instructor.from_openai(raw, mode=instructor.Mode[mode])
-    # max_retries=0: what does not validate at once is a failure of the server
+    # max_retries=0: an answer that does not validate at once is a failure of the server
     person = client.chat.completions.create(
         model=MODEL, messages=ASK, response_model=Person, max_retries=0, max_tokens=300
     )
     assert isinstance(person, Person), (mode, person)
     print(mode, person)
 
-# JSON mode only asks for an object; the schema is in the prompt, so the object need not be of the schema.
+# JSON mode only requests an object. The schema is in the prompt, so the object need not conform to it.
 client = instructor.from_openai(raw, mode=instructor.Mode.JSON)
 _, completion = client.chat.completions.create_with_completion(
     model=MODEL, messages=ASK, response_model=Person, max_retries=0, max_tokens=300,

@@ -1,4 +1,4 @@
-"""What ``langchain-openai`` does with a server: with_structured_output in its methods, bound tools, streams."""
+"""Uses a server through ``langchain-openai``: all methods of with_structured_output, bound tools, streams."""
 
 from __future__ import annotations
 

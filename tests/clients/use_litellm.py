@@ -1,4 +1,4 @@
-"""What ``litellm`` does with a server: formats, tools, streams, errors."""
+"""Uses a server through ``litellm``: formats, tools, streams, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ``openai`` client does with a server: parse, stream, tools, custom tools, responses, errors."""
+"""Uses a server through the ``openai`` client: parse, stream, tools, custom tools, responses, errors."""
 
 from __future__ import annotations
 

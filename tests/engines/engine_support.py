@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-import guiderail as gr
-from guiderail import _core
+from linked_package import link_package
 
-STUBS = Path(__file__).parent / "stubs"  # packages that engines import and text models do not use
+STUBS = Path(__file__).parent / "stubs"  # packages that engines import but text models do not need
 ENTRY_POINTS = """\
 [vllm.general_plugins]
 guiderail = guiderail.integrations.vllm:register
@@ -31,8 +30,8 @@ guiderail = guiderail.integrations.vllm:register
 guiderail = guiderail.integrations.sglang:register
 """
 
-# Reads the embedded model's GGUF and writes a folder as the Hugging Face hub has them. A model that was loaded from a
-# GGUF cannot be saved: its weights are copied into a fresh one.
+# Reads the embedded model's GGUF and writes a folder in Hugging Face format. A model that was loaded from a GGUF cannot
+# be saved, so its weights are copied into a new one.
 EXPORT = """
 import sys, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -49,29 +48,17 @@ AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
 
 
 def own_dependencies() -> list[str]:
-    """What guiderail itself needs, as its package says."""
+    """Returns the dependencies of guiderail, as declared in its package."""
     return [needed for needed in metadata.requires("guiderail") or [] if "extra ==" not in needed]
 
 
-def link_package(folder: Path) -> None:
-    """Makes a package of links to guiderail's sources and to the core that is compiled already.
-
-    The core lies beside the sources or, after ``pip install --editable``, in the folder of installed packages.
-    """
-    folder.mkdir()
-    for file in (*Path(gr.__file__).parent.iterdir(), Path(_core.__file__)):
-        link = folder / file.name
-        if file.name != "__pycache__" and not link.is_symlink():
-            link.symlink_to(file)
-
-
 def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
-    """The interpreter of an environment with an engine in it and guiderail's source beside it.
+    """Returns the interpreter of an environment with an engine and guiderail's source.
 
     Args:
-        name: of the folder in pytest's cache.
-        variable: of the environment; names the folder of a ready environment instead.
-        installs: arguments of pip, one call each.
+        name: the folder in pytest's cache.
+        variable: an environment variable that names the folder of a ready environment instead.
+        installs: arguments of each pip call.
         config: pytest's.
     """
     given = os.environ.get(variable)
@@ -97,7 +84,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
 
 
 def model_folder(python: Path, config: pytest.Config) -> Path:
-    """The embedded model's weights in Hugging Face's form; made once, or what ``GUIDERAIL_ENGINE_MODEL`` names."""
+    """Returns the embedded model in Hugging Face format, made once, or the folder in ``GUIDERAIL_ENGINE_MODEL``."""
     given = os.environ.get("GUIDERAIL_ENGINE_MODEL")
     if given:
         return Path(given)
@@ -132,7 +119,7 @@ def server(command: Sequence[Any], log: Path, environment: dict[str, str], port:
         yield base
         assert process.poll() is None, log.read_text()[-6000:]
     finally:
-        process.terminate()  # the engine's own processes end with it
+        process.terminate()  # also ends the engine's child processes
         process.wait(60)
 
 
@@ -144,7 +131,7 @@ def free_port() -> int:
 
 
 def post(url: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The status and the JSON of an answer, whatever the status."""
+    """Returns the status and the JSON of an answer with any status."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=300) as answer:

@@ -1,4 +1,4 @@
-"""A small byte-level tokenizer of transformers, made without any file from elsewhere."""
+"""A small byte-level tokenizer for transformers, made without any file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ WORDS = ("true", "false", "null", '{"', '": ', "name", "yes", "no", "12", "<call
 
 
 def tokenizer() -> Any:
-    """256 bytes, some words, ``<think>`` and ``</think>``, and ``</s>`` as the end of a text."""
+    """Makes a tokenizer of 256 bytes, some words, ``<think>``, ``</think>``, and ``</s>`` as the end of a text."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import PreTrainedTokenizerFast

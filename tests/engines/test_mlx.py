@@ -67,7 +67,7 @@ def test_generate_writes_only_what_is_allowed(model: Any, tokenizer: Any, temper
     processor = logits_processor(DATE, tokenizer)
     for seed in range(3):
         mx.random.seed(seed)
-        for prompt in PROMPTS:  # one processor for one text after the other
+        for prompt in PROMPTS:  # one processor for several texts in sequence
             text = mlx_lm.generate(
                 model, tokenizer, prompt, max_tokens=40, logits_processors=[processor],
                 sampler=make_sampler(temperature),
@@ -108,7 +108,7 @@ def test_drafts_do_not_change_the_text(model: Any, tokenizer: Any, drafts: int) 
 
 @pytest.mark.parametrize("temperature", [0.0, 2.0])
 def test_a_batch_may_share_one_processor(model: Any, tokenizer: Any, temperature: float) -> None:
-    """Texts are shown one by one, in turn; equal prompts, and texts that end early, are among them."""
+    """The processor sees the texts one by one, in turn; some prompts are equal, and some texts end early."""
     processor = logits_processor(DATE, tokenizer)
     prompts = [tokenizer.encode(p) for p in PROMPTS * 4]
     for seed in range(2):

@@ -72,7 +72,7 @@ def vocabulary(folder: Path) -> gr.Vocabulary:
 
 
 def begin(model: Any, prompts: list[str], **options: Any) -> tuple[Any, Any]:
-    """A generator with its prompts, and its parameters."""
+    """Makes a generator with its prompts and parameters."""
     tokenizer = og.Tokenizer(model)
     params = og.GeneratorParams(model)
     params.set_search_options(**{"max_length": 200, "batch_size": len(prompts), **options})
@@ -110,7 +110,7 @@ def test_a_schema(model: Any, vocabulary: gr.Vocabulary) -> None:
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_a_batch_with_its_constraints(model: Any, vocabulary: gr.Vocabulary, sampled: bool) -> None:
-    """Prompts of several lengths, texts that end at different steps."""
+    """Prompts of different lengths, and texts that end at different steps."""
     constraints = [DATE, gr.choice(["yes", "no"]), WORDS, gr.literal("a")]
     generator, params = begin(model, PROMPTS, do_sample=sampled, temperature=2.0, top_k=0, random_seed=5)
     texts = finish(generator, logits_processor(constraints, vocabulary, generator, params), vocabulary, len(PROMPTS))
@@ -128,7 +128,7 @@ def test_rewinding_within_a_text(model: Any, vocabulary: gr.Vocabulary) -> None:
     before = generator.get_sequence(0)[start:].tolist()
     generator.rewind_to(start + 3)
     processor()
-    assert generator.get_sequence(0)[start:].tolist() == before[:4]  # the library's rewinding keeps one token more
+    assert generator.get_sequence(0)[start:].tolist() == before[:4]  # the library's rewind keeps one more token
     while not generator.is_done():
         processor()
         generator.generate_next_token()
@@ -146,7 +146,7 @@ def test_the_next_turn(model: Any, vocabulary: gr.Vocabulary) -> None:
 
 
 def test_the_models_ends_are_the_ends(model: Any, folder: Path, tmp_path: Path) -> None:
-    """``genai_config.json`` says where the library stops, whatever the tokenizer says."""
+    """``genai_config.json`` decides where the library stops, not the tokenizer."""
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / file).write_text((folder / file).read_text())
     settings = json.loads((folder / "genai_config.json").read_text())

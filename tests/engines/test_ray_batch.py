@@ -1,7 +1,7 @@
-"""``guiderail batch`` on two replicas of Ray Data: the embedded model, and vLLM; killed, and run again.
+"""``guiderail batch`` on two replicas of Ray Data, with the embedded model and vLLM; killed, and resumed.
 
-Installs Ray beside vLLM's CPU build, so it runs only where ``GUIDERAIL_ENGINE_TESTS=1`` is set. ``GUIDERAIL_RAY_ENV``
-names a ready environment.
+Installs Ray with vLLM's CPU build, so it runs only if ``GUIDERAIL_ENGINE_TESTS=1`` is set. ``GUIDERAIL_RAY_ENV`` names
+a ready environment.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def check(out: Path, count: int) -> None:
 
 
 def marked(mark: str) -> list[int]:
-    """Processes with this in their environment: the driver, and whatever it or they have started."""
+    """Returns the processes with this in their environment: the driver and its descendants."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes():
                 found.append(int(folder.name))
-        except OSError:  # it has ended, or is another user's
+        except OSError:  # it has ended, or belongs to another user
             continue
     return found
 
@@ -99,7 +99,7 @@ def test_killed_and_run_again(python: Path, tmp_path: Path) -> None:
     assert "48/48 rows" in again.stderr
     assert " 0 failed" in again.stderr
     resumed = int(again.stderr.split(" from an earlier run")[0].split()[-1])
-    assert 2 * done <= resumed < 48  # actors may have finished what they were at
+    assert 2 * done <= resumed < 48  # actors may have finished their current work
 
     alone = tmp_path / "alone"
     single = [part if part != "2" or asked[i - 1] != "--replicas" else "1" for i, part in enumerate(asked)]
@@ -117,7 +117,7 @@ def test_killed_and_run_again(python: Path, tmp_path: Path) -> None:
 
 
 def test_both_replicas_work(python: Path, tmp_path: Path) -> None:
-    """Parts are answered by two processes."""
+    """Two processes answer the parts."""
     rows, out = rows_file(tmp_path, 24), tmp_path / "out"
     code = (
         "import json, os, sys\n"

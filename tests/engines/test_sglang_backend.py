@@ -1,4 +1,4 @@
-"""The grammar backend against SGLang's own classes, without a server; skipped where SGLang is not installed."""
+"""The grammar backend with SGLang's own classes, without a server; skipped if SGLang is not installed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def backend() -> GuiderailGrammarBackend:
 
 
 def ask(backend: Any, kind: str, text: str, *, reasoning: bool = False) -> Any:
-    """As SGLang's manager asks: the cache, or a future whose result it puts there."""
+    """Queries like SGLang's manager: the cache, or a future whose result the backend caches."""
     found, hit = backend.get_cached_or_future_value((kind, text), reasoning)
     if not hit:
         found = found.result()
@@ -86,11 +86,11 @@ def test_every_kind(backend: GuiderailGrammarBackend, kind: str, text: str, good
     again, hit = backend.get_cached_or_future_value((kind, text), False)
     assert hit
     assert again.grammar_stats.is_cache_hit
-    assert not write(again, bad)  # a copy of its own
+    assert not write(again, bad)  # an independent copy
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "message"),
     [
         ("json", '{"type": "wat"}', "#/type"),
         ("json", "{", "not JSON"),
@@ -99,11 +99,11 @@ def test_every_kind(backend: GuiderailGrammarBackend, kind: str, text: str, good
         ("structural_tag", '{"type": "structural_tag", "format": {"type": "wat"}}', "wat"),
     ],
 )
-def test_refused_with_the_reason(backend: GuiderailGrammarBackend, kind: str, text: str, said: str) -> None:
-    for _ in range(2):  # refusals are kept, too
+def test_refused_with_the_reason(backend: GuiderailGrammarBackend, kind: str, text: str, message: str) -> None:
+    for _ in range(2):  # refusals are cached, too
         found = ask(backend, kind, text)
         assert isinstance(found, InvalidGrammarObject)
-        assert said in found.error_message
+        assert message in found.error_message
 
 
 def test_masks_and_logits(backend: GuiderailGrammarBackend) -> None:
@@ -129,7 +129,7 @@ def test_rollback_and_what_comes_after_the_end(backend: GuiderailGrammarBackend)
     grammar = ask(backend, "regex", "(yes)+")
     (yes,) = TOKENIZER.encode("yes")
     (no,) = TOKENIZER.encode("no")
-    for token in (yes, yes, END, no):  # what comes after the end does not count
+    for token in (yes, yes, END, no):  # tokens after the end do not count
         grammar.accept_token(token)
     assert grammar.is_terminated()
     grammar.rollback(2)
@@ -221,7 +221,7 @@ def test_options_of_the_server() -> None:
 
 
 def test_thinking() -> None:
-    """Nothing is constrained before the reasoning ends; a request that does not think is constrained at once."""
+    """The constraint begins after the reasoning; a request without reasoning is constrained at once."""
     backend = create(arguments(reasoning_parser="qwen3"), TOKENIZER, SIZE, {END})
     assert isinstance(backend, ReasonerGrammarBackend)
     grammar = ask(backend, "regex", "yes|no", reasoning=True)
@@ -250,7 +250,7 @@ def test_thinking() -> None:
 
 
 def test_thinking_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With strict thinking the reasoning is ended by force, by masks that this backend makes."""
+    """With strict thinking, masks of this backend force the end of the reasoning."""
     monkeypatch.setenv("SGLANG_MAX_THINK_TOKENS", "2")
     backend = create(arguments(reasoning_parser="qwen3", enable_strict_thinking=True), TOKENIZER, SIZE, {END})
     grammar = ask(backend, "regex", "yes|no", reasoning=True)

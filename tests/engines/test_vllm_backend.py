@@ -1,4 +1,4 @@
-"""The backend's classes against vLLM's own package, without a server; skipped where vLLM is not installed."""
+"""The backend's classes with vLLM's own package, without a server; skipped if vLLM is not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import torch
 from engine_tokenizer import tokenizer as make_tokenizer
 from vllm.config import StructuredOutputsConfig
 from vllm.exceptions import VLLMValidationError
+from vllm.platforms import current_platform
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+from vllm.v1.sample import rejection_sampler
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
 import guiderail as gr
@@ -86,7 +88,7 @@ def test_the_end_is_reached_in_time(thought: int) -> None:
         grammar.fill_bitmask(masks, 0)
         allowed = gr.bitmask_to_bool(masks.numpy(), SIZE)[0].nonzero()[0].tolist()
         token = opening if opening in allowed else end if end in allowed else allowed[0]
-        if token == opening:  # a draft that is refused changes nothing
+        if token == opening:  # a rejected draft changes nothing
             assert grammar.accept_tokens("r", [opening])
             grammar.rollback(1)
         assert grammar.accept_tokens("r", [token])
@@ -115,7 +117,7 @@ def test_tokens_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_drafts_and_rollback() -> None:
-    """As the scheduler and the speculative path of vLLM call it."""
+    """Calls like those of vLLM's scheduler and speculative path."""
     grammar = backend().compile_grammar(Kind.REGEX, "(yes)+")
     yes, no, end = TOKENIZER.encode("yes")[0], TOKENIZER.encode("no")[0], TOKENIZER.eos_token_id
     assert grammar.validate_tokens([yes, yes, no, yes]) == [yes, yes]
@@ -124,7 +126,7 @@ def test_drafts_and_rollback() -> None:
     assert grammar.validate_tokens([yes, SIZE, -1]) == [yes]
     assert grammar.accept_tokens("r", [yes, yes])
     assert not grammar.accept_tokens("r", [yes, no])
-    assert grammar.accept_tokens("r", [end, no])  # what comes after the end does not count
+    assert grammar.accept_tokens("r", [end, no])  # tokens after the end do not count
     assert grammar.is_terminated()
     assert grammar.validate_tokens([yes]) == []
     grammar.rollback(4)
@@ -180,10 +182,10 @@ def test_requests_are_checked() -> None:
     good = verify(StructuredOutputsParams(json=SCHEMA))
     assert good.structured_outputs is not None
     assert good.structured_outputs._backend == "guiderail"
-    again = verify(good.structured_outputs)  # parameters are used again for n > 1
+    again = verify(good.structured_outputs)  # parameters are reused for n > 1
     assert again.structured_outputs is good.structured_outputs
     assert store_of(TOKENIZER, SIZE).guide(asked_of(good.structured_outputs)).matcher().accept_string('{"name"')
-    for wrong, said in [
+    for wrong, message in [
         (StructuredOutputsParams(json={"type": "wat"}), "#/type"),
         (StructuredOutputsParams(regex="(a"), "regex-"),
         (StructuredOutputsParams(choice=[]), "not-a-constraint"),
@@ -195,7 +197,7 @@ def test_requests_are_checked() -> None:
     ]:
         with pytest.raises(VLLMValidationError) as caught:
             verify(wrong)
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_other_backends_take_their_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,14 +232,14 @@ def test_another_vllm_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     with pytest.raises(gr.CompileError) as caught:
         _vllm_patches.apply()
     assert caught.value.code == "engine-version"
-    register()  # vLLM runs on; whoever asks for guiderail is refused by its configuration
+    register()  # vLLM continues; its configuration rejects requests for guiderail
     monkeypatch.setenv("GUIDERAIL_VLLM_AUTO", "1")
     with pytest.raises(gr.CompileError):
         register()
 
 
 def manager_of(engine: GuiderailBackend, rows: int, drafts: int) -> Any:
-    """vLLM's own manager, without what makes a tokenizer and threads."""
+    """Makes vLLM's own manager without a tokenizer and threads."""
     from vllm.v1.structured_output import StructuredOutputManager
 
     manager = object.__new__(StructuredOutputManager)
@@ -257,13 +259,13 @@ def request_of(grammar: Any) -> Any:
     return SimpleNamespace(structured_output_request=asked, prompt_token_ids=[], all_token_ids=[])
 
 
-# What each text has read, and its draft: good ones, padding, one that is refused, one that ends the text.
+# What each text has read, and its draft: good ones, padding, a rejected one, one that ends the text.
 BATCH = [("", "yes"), ("y", ""), ("", "yx"), ("no", "\0"), ("ye", "s\0"), ("n", "\1\1")]
 
 
 @pytest.mark.parametrize("most", [None, 5, 5000])
 def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts included: what vLLM gets is what it got one after the other, and the texts stand where they stood."""
+    """With drafts, too: vLLM gets the same masks as one by one, and the matchers do not move."""
     from guiderail.integrations import _vllm_backend as integration
 
     calls: list[int] = []
@@ -287,7 +289,7 @@ def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatc
             requests[str(i)] = request_of(grammar)
             drafts[str(i)] = [token for c in draft for token in special.get(c) or [TOKENIZER.encode(c)[0]]]
         manager = manager_of(engine, len(BATCH), 3)
-        for _ in range(2):  # the second step over the rows of the first
+        for _ in range(2):  # the second step reuses the rows of the first
             found = manager.grammar_bitmask(requests, list(requests), drafts).copy()
         made.append((found, [r.structured_output_request.grammar.matcher.step_count for r in requests.values()]))
         assert not engine.together.open
@@ -311,7 +313,7 @@ def asking(grammar: Any, **state: Any) -> Any:
 
 
 def test_the_constraint_offers_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it has something to say, in place of the proposer's; vLLM then checks it as any draft."""
+    """If the constraint has a draft, it replaces the proposer's; vLLM then verifies it like any other."""
     engine = backend()
     yes, no, end = TOKENIZER.encode("yes")[0], TOKENIZER.encode("no")[0], TOKENIZER.eos_token_id
     grammar = engine.compile_asked(Asked("regex", "(yes|no)yesyes"))
@@ -365,11 +367,11 @@ CITY = {
 
 
 def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
-    """The constraint that vLLM makes of a request with a tool, and the request."""
+    """Returns the constraint that vLLM makes for a request with a tool, and the request."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
 
-    StructuredOutputsConfig(backend="guiderail")  # as when an engine starts
+    StructuredOutputsConfig(backend="guiderail")  # like at an engine's start
     _vllm_patches.apply()
     made = ParserManager.get_parser(tool_parser_name=parser, enable_auto_tools=True)
     assert made is not None
@@ -395,11 +397,11 @@ NAMED = {"type": "function", "function": {"name": "weather"}}
 @pytest.mark.parametrize("choice", ["auto", "required", NAMED], ids=str)
 @pytest.mark.parametrize("strict", [None, True, False])
 def test_calls_keep_to_the_schemas_of_the_tools(choice: Any, strict: bool | None) -> None:
-    """Also where the model decides whether to call, and a tool does not say that it is strict."""
+    """Even if the model decides whether to call, and the tool does not declare itself strict."""
     constraint, request = tag_of(choice, **({} if strict is None else {"strict": strict}))
     assert request.tools[0].function.strict is strict, "the prompt shows what the client sent"
     if choice == "auto" and strict is False:
-        assert constraint is None  # so the client wants it
+        assert constraint is None  # as the client requests
         return
     call = "<tool_call>\n{}\n</tool_call>"
     assert constraint.matches(call.format(GOOD))
@@ -462,3 +464,12 @@ def test_a_manager_that_fails_leaves_nothing_behind() -> None:
         manager.grammar_bitmask(requests, ["a", "b"], {})
     assert not engine.together.open and engine.together._waiting == []
     assert manager.grammar_bitmask(requests, ["a"], {}).shape[0] == 1
+
+
+@pytest.mark.skipif(not current_platform.is_cpu(), reason="only the CPU build is patched")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+def test_settings_of_a_request_reach_each_drafted_token(dtype: torch.dtype) -> None:
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)  # the second request has no draft
+    found = rejection_sampler.expand_batch_to_tokens(torch.tensor([3, 4, 0]).to(dtype), ends, 5, 0, 1)
+    assert found.dtype == dtype
+    assert found.tolist() == [3, 3, 1, 1, 1]

@@ -1,6 +1,6 @@
 """vLLM's own server on its CPU build, with guiderail as its backend.
 
-Installs vLLM (3.4 GB) and starts it several times, so it runs only where ``GUIDERAIL_ENGINE_TESTS=1`` is set.
+Installs vLLM (3.4 GB) and starts it several times, so it runs only if ``GUIDERAIL_ENGINE_TESTS=1`` is set.
 ``GUIDERAIL_VLLM_ENV`` names a ready environment, ``GUIDERAIL_VLLM_URL`` a running server of the model ``smol``.
 """
 
@@ -40,7 +40,7 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-# xgrammar, vLLM's default, ignores these keywords or refuses them
+# xgrammar, vLLM's default, ignores or rejects these keywords
 HARD = {
     "type": "object",
     "properties": {
@@ -190,10 +190,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_the_reason(name: str, url: str) -> None:
-    asked, said = REFUSED[name]
+    asked, message = REFUSED[name]
     status, answer = chat(url, structured_outputs=asked)
     assert status == 400, answer
-    assert said in answer["error"]["message"]
+    assert message in answer["error"]["message"]
 
 
 def test_tools(url: str) -> None:
@@ -206,7 +206,7 @@ def test_tools(url: str) -> None:
 
 
 def test_a_call_that_the_model_chooses_to_make(url: str) -> None:
-    """With ``auto`` the text is free; a call that begins in it keeps to the schema, though the tool is not strict."""
+    """With ``auto`` the text is free. A call within it follows the schema, although the tool is not strict."""
     call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome", "days": 3}}\n</tool_call>'
     turns = [{"role": "user", "content": "Weather in Rome?"}, {"role": "assistant", "content": call}] * 3
     calls = 0
@@ -233,7 +233,7 @@ def test_many_at_once_and_samples(url: str) -> None:
 
 
 def test_own_stop_tokens(url: str) -> None:
-    """A stop token of the request ends the text where it may end, and nowhere else."""
+    """A stop token of the request ends the text only where it may end."""
     status, answer = post(f"{url}/tokenize", {"model": "smol", "prompt": "1", "add_special_tokens": False})
     assert status == 200, answer
     (one,) = answer["tokens"]
@@ -242,7 +242,7 @@ def test_own_stop_tokens(url: str) -> None:
 
 
 def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Drafts are cut where the constraint ends them, and taken back where the model disagrees."""
+    """Drafts are cut where the constraint rejects them, and rolled back where the model disagrees."""
     pairs = {**PERSON, "properties": {**PERSON["properties"], "pairs": {
         "type": "array", "minItems": 5, "maxItems": 5,
         "items": {"type": "object", "properties": {"name": {"enum": ["alpha", "beta"]}, "ok": {"type": "boolean"}},
@@ -262,7 +262,7 @@ def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
 
 
 def test_drafts_change_nothing_but_the_number_of_passes(request: pytest.FixtureRequest) -> None:
-    """What must come next is a draft that the model verifies: the same greedy texts in fewer passes."""
+    """The model verifies forced text as a draft: the same greedy texts in fewer passes."""
     places = {
         "type": "object",
         "properties": {f"{name} of the person": {"enum": ["Paris", "Rome", "Oslo"]} for name in ("birth", "school")},

@@ -2,8 +2,8 @@
 
     python write_with_drafts.py MODEL '[{"json": {…}}, {"regex": "…"}]'
 
-In float32: with less precision a pass over several tokens rounds otherwise than passes over one, and where two tokens
-are as likely as each other the texts part.
+It uses float32: with less precision, a pass over several tokens rounds differently from passes over one, and texts
+diverge where two tokens are equally likely.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOKENS = 6
 
 
 def write(model: str, asked: list[dict[str, Any]], drafts: int) -> tuple[list[str], int]:
-    """The texts, and how often the model was run for them."""
+    """Returns the texts, and the number of passes of the model."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
@@ -34,7 +34,7 @@ def write(model: str, asked: list[dict[str, Any]], drafts: int) -> tuple[list[st
 
     def counted(scheduled: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal passes
-        passes += scheduled.total_num_scheduled_tokens > 0  # while a constraint is compiled, none are
+        passes += scheduled.total_num_scheduled_tokens > 0  # none while a constraint is compiled
         return run(scheduled, *args, **kwargs)
 
     executor.execute_model = counted

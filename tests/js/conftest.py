@@ -1,4 +1,4 @@
-"""Constraints, texts and their masks as Python sees them, for others to read and compare."""
+"""Constraints, texts and their masks from Python, for comparison in other languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package for JavaScript: its own tests, run by Node over files that Python has written.
+"""The JavaScript package: its own tests, run by Node on files that Python has written.
 
 Needs node and emscripten, or a ``guiderail.wasm`` that ``make js`` has built; skipped if neither is there.
 """

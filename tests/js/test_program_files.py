@@ -21,7 +21,7 @@ from browser import Browser, find_browser
 PACKAGE = Path(__file__).parents[2] / "bindings/js"
 WASM = PACKAGE / "dist/guiderail.wasm"
 
-# What the page runs.
+# The page's script.
 REPLAY = """
 (async () => {
   const { Vocabulary, load } = await import("/guiderail/src/index.js");
@@ -78,7 +78,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def page(cases: Path, tmp_path: Path) -> Iterator[Browser]:
-    """A page beside the package and the cases."""
+    """A page next to the package and the cases."""
     shutil.copytree(PACKAGE, tmp_path / "guiderail", ignore=shutil.ignore_patterns("node_modules"))
     (tmp_path / "cases").symlink_to(cases, target_is_directory=True)
     (tmp_path / "index.html").write_text('<!doctype html><link rel="icon" href="data:,">')

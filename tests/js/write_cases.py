@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes constraints, texts and what their masks are, for JavaScript to read and compare.
+"""Writes constraints, texts and their masks, for JavaScript to compare.
 
     python tests/js/write_cases.py FOLDER                                            # the constraints of the tests
     python tests/js/write_cases.py FOLDER --data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json
@@ -40,7 +40,7 @@ TEXTS = {
 
 
 def letters() -> gr.Vocabulary:
-    """Every byte, some words, special tokens, a hole."""
+    """A vocabulary of all bytes, some words, special tokens, and a hole."""
     tokens: list[bytes | None] = [bytes([b]) for b in range(256)]
     tokens += [w.encode() for w in ("alpha", " beta", "red", '": "', '{"', '"}', "true", "null", "name", " €", "ä")]
     tokens += [None, b"<|end|>", b"<|pad|>"]
@@ -50,7 +50,7 @@ def letters() -> gr.Vocabulary:
 
 
 def spelled(vocabulary: gr.Vocabulary, text: str) -> list[int]:
-    """Tokens of a text: the tokenizer's, or the longest ones from the left."""
+    """Returns the tokens of a text: the tokenizer's, or the longest ones from the left."""
     if vocabulary.can_encode:
         try:
             return vocabulary.encode(text)
@@ -67,7 +67,7 @@ def spelled(vocabulary: gr.Vocabulary, text: str) -> list[int]:
 
 
 def followed(guide: gr.Guide, tokens: list[int]) -> dict[str, Any]:
-    """What a matcher says along the tokens."""
+    """Returns the answers of a matcher along the tokens."""
     matcher = guide.matcher()
     bitmask = np.zeros((1, (guide.vocabulary.size + 31) // 32), np.int32)
     digest = hashlib.sha256()
@@ -129,7 +129,7 @@ def main() -> int:
     parser.add_argument("--schemas", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json; by default a small vocabulary of letters")
-    parser.add_argument("--rounds", type=int, default=1, help="of each text, for times: the least of each step counts")
+    parser.add_argument("--rounds", type=int, default=1, help="walks of each text; the least time of each step counts")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     vocabulary = letters() if given.tokenizer is None else gr.Vocabulary.from_huggingface(str(given.tokenizer))
@@ -144,7 +144,7 @@ def main() -> int:
                 guide = gr.Guide(constraint, vocabulary)
                 rounds.append([followed(guide, list_) for list_ in tokens])
         except gr.GuiderailError:
-            continue  # too large, or nothing that this vocabulary can write
+            continue  # too large, or not writable with this vocabulary
         rows = rounds[0]
         for row, *others in zip(*rounds, strict=True):
             times = [row["nanoseconds"], *(other["nanoseconds"] for other in others)]

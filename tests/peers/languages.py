@@ -1,12 +1,12 @@
-"""What the tables of other libraries' tests say of grammars and schemas, and the ratchet of the cases that differ.
+"""Runs the tables of other libraries' tests for grammars and schemas; the ratchet lists the cases that differ.
 
-    python tests/peers/languages.py                 # what differs, and how much is equal, table by table
+    python tests/peers/languages.py                 # differences and agreement, by table
     python tests/peers/languages.py --only lark     # tables whose names contain this
-    python tests/peers/languages.py --write         # write the ratchet anew; the reasons of known cases are kept
+    python tests/peers/languages.py --write         # rewrite the ratchet; reasons of known cases stay
 
 ``peer_tables.py`` says where the tables are; their README says how they are made. A case is a grammar or schema with a
-text that must (not) match, or one that must (not) be read, or tokens in order with those that a mask must (not) have on
-the way.
+text that must (not) match, or one that must (not) compile, or a sequence of tokens with those that each mask must (not)
+contain.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rows(table: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one case: ``verdict`` is "right" or says how it differs."""
+    """The result of one case: ``verdict`` is "right" or the kind of difference."""
 
     key: str
     verdict: str
@@ -122,7 +122,7 @@ EOS = 32000
 
 @functools.cache
 def vocabulary() -> gr.Vocabulary:
-    """Bytes, the words of the traces, and the tokens that their grammars name by number."""
+    """A vocabulary of bytes, the words of the traces, and the tokens that their grammars name by number."""
     words = {word for row in rows("llguidance/test_ll") for part in row.get("output", ()) for _, word in steps(part)}
     words = {word for word in words if not word.startswith(("<|", "<[", "≺", "1↶")) and word}
     tokens: list[bytes] = [bytes([b]) for b in range(256)]
@@ -142,7 +142,7 @@ def vocabulary() -> gr.Vocabulary:
 
 
 def steps(part: str) -> list[tuple[bool, str]]:
-    """The tokens of a part of a trace: ``✖a✖b‧c``: the mask has neither a nor b, and then c."""
+    """Returns the tokens of a part of a trace. ``✖a✖b‧c``: the mask contains neither a nor b, then c is read."""
     return [(not one.startswith("✖"), one.lstrip("✖")) for one in re.findall(r"✖[^‧✖]*|[^‧✖]+", part)]
 
 
@@ -169,7 +169,7 @@ def _token(word: str) -> list[int]:
 
 
 def _trace(key: str, row: dict[str, Any]) -> Result:
-    """Follows a trace; what a stop takes back of the text is left out of it."""
+    """Follows a trace; text that a stop takes back is left out."""
     try:
         given: dict[str, gr.Constraint] = {}
         if "schema" in row:
@@ -241,7 +241,7 @@ def _llama_cpp(table: str) -> Iterator[Result]:
 
 
 def _xgrammar(table: str) -> Iterator[Result]:
-    """Whether each grammar is read, and which texts its matchers take from their beginning."""
+    """Yields whether each grammar compiles, and which texts its matchers accept."""
     specs: dict[int, dict[str, Any]] = {}
     created: dict[int, str | None] = {}
     samples: dict[int, dict[str, bool]] = {}
@@ -294,13 +294,13 @@ def results(table: str) -> Iterator[Result]:
 
 # -- the ratchet ----------------------------------------------------------------------------------------------------
 def ratchet() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """table → verdict → reason → the cases."""
+    """Returns table → verdict → reason → cases."""
     content: dict[str, dict[str, dict[str, list[str]]]] = json.loads(RATCHET.read_text(encoding="utf-8"))
     return content
 
 
 def listed(table: str) -> dict[str, tuple[str, str]]:
-    """The cases of a table that are known to differ: key → (verdict, reason)."""
+    """Returns the known differences of a table: key → (verdict, reason)."""
     return {
         key: (verdict, reason)
         for verdict, reasons in ratchet().get(table, {}).items()

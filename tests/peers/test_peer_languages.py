@@ -1,4 +1,4 @@
-"""Grammars and schemas of other libraries' tests, held to ``data/peers_ratchet.json`` where the tables are at hand."""
+"""Grammars and schemas of other libraries' tests, compared with ``data/peers_ratchet.json`` if available."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ needs_tables = pytest.mark.skipif(folder("llguidance") is None, reason=SKIP)
 @needs_tables
 @pytest.mark.parametrize("table", TABLES)
 def test_table(table: str) -> None:
-    """Fails on a case that differs and is not listed, and on a listed one that is equal, or differs in another way."""
+    """Fails for a difference that is not listed, and for a listed case that is right or differs in another way."""
     expected = {key: verdict for key, (verdict, _) in listed(table).items()}
     every = list(results(table))
     differing = {one.key: one for one in every if one.verdict != "right"}

@@ -1,8 +1,8 @@
 """Wheels, built as the workflow builds them, in clean environments without a compiler; with the embedded model.
 
-Building takes minutes, so it runs only where ``GUIDERAIL_WHEEL_TESTS=1`` is set: for this Python, or for those that
-``GUIDERAIL_WHEEL_PYTHONS`` names (paths, separated as in PATH). Python 3.12 and newer share one wheel, except for
-free-threaded ones, each of which has its own. There is no runtime of the embedded model for those.
+Building takes minutes, so it runs only if ``GUIDERAIL_WHEEL_TESTS=1`` is set: for this Python, or for those in
+``GUIDERAIL_WHEEL_PYTHONS`` (paths, separated as in PATH). Python 3.12 and newer share one wheel. Each free-threaded
+Python has its own, and no runtime of the embedded model.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def free_threaded(python: str) -> bool:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The wheel for each Python."""
+    """Builds the wheel for each Python."""
 
     @cache
     def build(python: str, stable: bool) -> Path:
         folder = tmp_path_factory.mktemp("wheel")
-        said = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
-        options = [f"--config-settings={one}" for one in said]
+        settings = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
+        options = [f"--config-settings={one}" for one in settings]
         run(python, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", folder, *options, ROOT)
         (made,) = folder.glob("*.whl")
         return made
@@ -79,7 +79,7 @@ def test_installs_without_a_compiler(python: str, wheels: dict[str, Path], tmp_p
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_holds_the_package_and_nothing_else(python: str, wheels: dict[str, Path]) -> None:
-    """Every file of ``src/guiderail`` that is no cache, one library, and the notes of the installer."""
+    """Every file of ``src/guiderail`` except caches, one library, and the installer's metadata."""
     wheel = wheels[python]
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     libraries = {name for name in names if "/_core." in name and name.endswith((".so", ".pyd"))}

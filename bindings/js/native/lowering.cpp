@@ -1,6 +1,6 @@
-// Front ends that run elsewhere (Python in a browser) build expressions here: a call is its number, the handle of a
+// Front ends that run elsewhere (Python in a browser) build expressions here. A call has a number, the handle of a
 // builder or a program, and the bytes of its arguments. The other side is playground/python/core.py. Expressions are
-// named by what the core calls them, not by their number in a file: front ends compare them.
+// identified by their names in the core, not by their numbers in a file, because front ends compare them.
 #include "lowering.hpp"
 
 #include <unordered_map>
@@ -12,7 +12,7 @@
 namespace guiderail {
 namespace {
 
-// As OPERATIONS of playground/python/core.py.
+// In the order of OPERATIONS of playground/python/core.py.
 // clang-format off
 enum class Call : u32 {
   LimitWork, RestoreWork, SpendWork, SpentWork, Free, Builder,
@@ -149,7 +149,7 @@ double of_neither(Call call, ByteReader& in, std::string& out) {
   ByteWriter writer;
   switch (call) {
     case Call::LimitWork: {
-      const Work::Allowed before = Work::limit(in.number());  // a compilation's: `what` is null
+      const Work::Allowed before = Work::limit(in.number());  // the limit of a compilation: `what` is null
       writer.number(before.until);
       writer.number(before.steps);
       break;

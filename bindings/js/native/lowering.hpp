@@ -1,4 +1,4 @@
-// Expressions built from elsewhere, see lowering.cpp.
+// Expressions built by front ends that run elsewhere, see lowering.cpp.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace guiderail {
 
-// One call: its number, the handle of a builder or a program (0: neither), its arguments. What is answered by bytes is
-// written to `out`, what is answered by a number is returned.
+// A call: its number, the handle of a builder or a program (0: neither), its arguments. Writes an answer in bytes to
+// `out`, returns an answer that is a number.
 double lowering_call(u32 operation, u32 handle, std::string_view arguments, std::string& out);
 
-// The program that `finish` answered with this handle.
+// The program whose handle `finish` returned.
 std::shared_ptr<Program> lowered_program(u32 handle);
 
 }  // namespace guiderail

@@ -1,4 +1,4 @@
-// lowering.hpp for JavaScript: room for arguments, a call, its answer. One thread.
+// lowering.hpp for JavaScript: memory for arguments, a call, its answer. For one thread.
 #include "lowering.hpp"
 
 #include <new>
@@ -12,7 +12,7 @@
 #endif
 
 namespace {
-std::string arguments, answer;  // NOLINT: of the one thread
+std::string arguments, answer;  // NOLINT: there is one thread
 
 template <class F>
 auto guarded(F f) -> decltype(f()) {
@@ -36,7 +36,7 @@ auto guarded(F f) -> decltype(f()) {
 
 extern "C" {
 
-// Where the next call's arguments are to be written; -1: there is no memory for so many.
+// Where to write the arguments of the next call; -1: not enough memory.
 std::intptr_t EXPORTED(guiderail_lowering_room)(std::uint32_t size) {
   return guarded([&] {
     arguments.resize(size);
@@ -44,7 +44,7 @@ std::intptr_t EXPORTED(guiderail_lowering_room)(std::uint32_t size) {
   });
 }
 
-// -1: an error; the answer then is its code, a zero byte and the message.
+// -1: an error; the answer is then its code, a zero byte and the message.
 double EXPORTED(guiderail_lowering_call)(std::uint32_t operation, std::uint32_t handle) {
   return guarded([&] { return guiderail::lowering_call(operation, handle, arguments, answer); });
 }
@@ -52,7 +52,7 @@ double EXPORTED(guiderail_lowering_call)(std::uint32_t operation, std::uint32_t 
 const char* EXPORTED(guiderail_lowering_answer)() { return answer.data(); }
 std::uint32_t EXPORTED(guiderail_lowering_answer_size)() { return static_cast<std::uint32_t>(answer.size()); }
 
-// A gr_program, to be freed as such; -1: an error.
+// A gr_program, which the caller frees; -1: an error.
 std::intptr_t EXPORTED(guiderail_lowering_program)(std::uint32_t handle) {
   return guarded([&] { return reinterpret_cast<std::intptr_t>(new gr_program{guiderail::lowered_program(handle)}); });
 }

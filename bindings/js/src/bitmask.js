@@ -1,7 +1,7 @@
-// Bitmasks in JavaScript's own memory: logits are there, so nothing is copied.
+// Bitmasks in JavaScript's own memory, where the logits are, so nothing is copied.
 import { GuiderailError, unsigned } from "./errors.js";
 
-/** A bitmask for so many rows, all tokens allowed; a row has ceil(vocabularySize / 32) words. */
+/** A bitmask of this many rows that allows all tokens; a row has ceil(vocabularySize / 32) words. */
 export function allocateTokenBitmask(rows, vocabularySize) {
   const words = Math.ceil(unsigned(vocabularySize, "vocabularySize", 2 ** 28) / 32);
   if (unsigned(rows, "rows") * words > 2 ** 31)
@@ -13,12 +13,12 @@ const FLOATS = [Float32Array, Float64Array, globalThis.Float16Array].filter(Bool
 const HALF_INFINITY = { float16: 0xfc00, bfloat16: 0xff80 };
 
 /**
- * Sets the logits of tokens that are not allowed to -Infinity, in place, and those beyond the bitmask.
+ * Sets the logits of tokens that are not allowed, or beyond the bitmask, to -Infinity, in place.
  *
  * @param {Float32Array | Float64Array | Uint16Array} logits of one position, one number for each token
  * @param {Int32Array | Uint32Array} bitmask as Matcher.fillNextTokenBitmask writes it
  * @param {{row?: number, vocabularySize?: number, dtype?: "float16" | "bfloat16"}} [options] the row of the bitmask;
- *   the tokens it speaks of, by default as many as there are logits; what a Uint16Array holds
+ *   the number of its tokens, by default that of the logits; the type of the numbers in a Uint16Array
  */
 export function applyTokenBitmask(logits, bitmask, options = {}) {
   const size = unsigned(options?.vocabularySize ?? logits?.length, "vocabularySize");
@@ -53,7 +53,7 @@ function infinityOf(logits, dtype) {
   );
 }
 
-/** The tokens that a row allows, rising. */
+/** The tokens that a row allows, in ascending order. */
 export function allowedTokens(bitmask, vocabularySize = 32 * bitmask.length) {
   const out = [];
   for (let word = 0; word < bitmask.length; word++)

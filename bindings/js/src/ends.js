@@ -1,5 +1,5 @@
-// Which tokens end a turn: the declared ones, and those of the public chat formats that the tokenizer lists among its
-// special (or added) tokens.
+// The tokens that end a turn: the declared ones, and those of public chat formats among the tokenizer's special (or
+// added) tokens.
 const END_TEXTS = new Set([
   "</s>", // Llama 1 and 2, Mistral, T5
   "<eos>", // Gemma
@@ -27,7 +27,7 @@ const END_TEXTS = new Set([
   "<|EOT|>", // DeepSeek Coder
 ]);
 
-// In some vocabularies these are text (the end of a struck-out passage in HTML): they count only if special.
+// In some vocabularies these are text (the end of struck-out HTML): they count only as special tokens.
 const SPECIAL_ONLY = new Set(["</s>", "<eos>", "[EOS]", "[EOT]", "<EOT>", "_<EOT>"]);
 
 /**
@@ -36,7 +36,7 @@ const SPECIAL_ONLY = new Set(["</s>", "<eos>", "[EOS]", "[EOT]", "<EOT>", "_<EOT
  * @param {Map<string, {id: number}>} added all added tokens, by text
  */
 export function endTokens(declared, special, added) {
-  // gpt-oss: <|end|> only closes one message of a turn, the turn ends with <|return|> or <|call|>
+  // gpt-oss: <|end|> only closes a message; <|return|> or <|call|> ends the turn
   const inner = special.has("<|return|>") && special.has("<|call|>") ? "<|end|>" : null;
   const known = [];
   for (const [text, id] of special) if (END_TEXTS.has(text) && text !== inner) known.push(id);

@@ -1,8 +1,8 @@
-/** What everything here raises: a stable code beside the message. */
+/** The error that everything here raises: a stable code and a message. */
 export class GuiderailError extends Error {
   /**
    * @param {string} code stable and machine-readable, see docs/errors.md
-   * @param {string} message what happened, and what to do
+   * @param {string} message what happened, and what to do about it
    */
   constructor(code, message) {
     super(message);
@@ -13,7 +13,7 @@ export class GuiderailError extends Error {
 
 const LARGEST = 0xffffffff;
 
-/** A number that is an unsigned integer of 32 bits, or an error that names it. */
+/** Returns a number that is an unsigned 32-bit integer, or raises an error that names it. */
 export function unsigned(value, what, most = LARGEST) {
   if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= most) return value;
   const given = typeof value === "number" || typeof value === "bigint" ? String(value) : typeof value;
@@ -29,7 +29,7 @@ export function bytesOf(value, what) {
   throw new GuiderailError("argument", `${what} must be a string or bytes (a Uint8Array), not ${typeof value}`);
 }
 
-/** Integers as the core reads them; any list, copied. */
+/** Copies any list of integers into the form that the core reads. */
 export function tokenList(value, what) {
   if (value === null || typeof value !== "object" || typeof value[Symbol.iterator] !== "function")
     throw new GuiderailError("argument", `${what} must be a list of token ids, not ${typeof value}`);

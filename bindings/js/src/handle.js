@@ -1,4 +1,4 @@
-// Objects that live in the module's memory until they are freed, by hand or when nobody refers to them any more.
+// Objects in the module's memory, until they are freed explicitly or by garbage collection.
 import { GuiderailError } from "./errors.js";
 import { wasm } from "./wasm.js";
 
@@ -18,7 +18,7 @@ export class Handle {
     this.#free = free;
     forgotten.register(this, { core: this.#core, free, at }, this);
   }
-  /** Gives the memory back now. Twice is no error; any other use afterwards is. */
+  /** Frees the memory now. A second call does nothing; any other later use is an error. */
   free() {
     if (this.#at === 0) return;
     forgotten.unregister(this);
@@ -38,7 +38,7 @@ export class Handle {
 }
 if (Symbol.dispose) Object.defineProperty(Handle.prototype, Symbol.dispose, { value: Handle.prototype.free });
 
-/** The address that f(where to write it) gives. */
+/** The address that f writes to the location that it gets. */
 export function made(f) {
   const core = wasm();
   f(core.answer);

@@ -6,14 +6,14 @@ import { wasm } from "./wasm.js";
 
 const NO_WAY = 0xffffffff;
 
-/** A program over a vocabulary: what matchers of any number of texts share. */
+/** A program with a vocabulary, shared by the matchers of any number of texts. */
 export class Guide extends Handle {
   #vocabulary;
   /**
    * @param {Program} program
    * @param {Vocabulary} vocabulary
-   * @param {{maxMemory?: number, prepare?: number}} [options] bytes that earlier texts may leave behind (0: no limit);
-   *   masks made at once, where texts are JSON
+   * @param {{maxMemory?: number, prepare?: number}} [options] bytes that caches of earlier texts may take (0: no
+   *   limit); masks to make at once, if the texts are JSON
    */
   constructor(program, vocabulary, options = {}) {
     const core = wasm();
@@ -29,7 +29,7 @@ export class Guide extends Handle {
   get vocabulary() {
     return this.#vocabulary;
   }
-  /** Bytes that it holds. */
+  /** Memory that the guide takes, in bytes. */
   get memorySize() {
     return wasm().exports.gr_guide_memory(Handle.at(this, Guide, "the guide")) >>> 0;
   }
@@ -79,7 +79,7 @@ export class Matcher extends Handle {
     return core.flag();
   }
 
-  /** A copy at the same place, which goes its own way. Costs next to nothing. */
+  /** An independent copy at the same place. Costs next to nothing. */
   fork() {
     const core = wasm();
     const from = this.#at();
@@ -87,13 +87,13 @@ export class Matcher extends Handle {
   }
 
   /**
-   * Writes which tokens may come next: bit t % 32 of word t / 32 is 1 if token t may.
+   * Writes the mask of the tokens that may come next: bit t % 32 of word t / 32 is 1 if token t may.
    *
    * @param {Int32Array | Uint32Array} bitmask one row, or several; see allocateTokenBitmask
    * @param {number} [row]
-   * @param {{maxTokens?: number}} [options] without tokens after which the text needs
-   *   more than `maxTokens - 1` others, a stop token aside
-   * @returns {boolean} whether any token is not allowed: else there is nothing to apply
+   * @param {{maxTokens?: number}} [options] excludes tokens after which the text needs
+   *   more than `maxTokens - 1` others, not counting a stop token
+   * @returns {boolean} whether some token is not allowed; otherwise there is nothing to apply
    */
   fillNextTokenBitmask(bitmask, row = 0, options = undefined) {
     const at = this.#at();
@@ -116,7 +116,7 @@ export class Matcher extends Handle {
     bitmask.set(all.subarray(place >>> 2, (place >>> 2) + words), from);
     return core.flag();
   }
-  /** The same as a new row. */
+  /** The same mask, as a new row. */
   nextTokenBitmask() {
     const bitmask = new Int32Array(this.#words);
     this.fillNextTokenBitmask(bitmask);
@@ -129,7 +129,7 @@ export class Matcher extends Handle {
     core.call("gr_matcher_accept_token", this.#at(), unsigned(token, "token"), core.answer);
     return core.flag();
   }
-  /** Reads text or bytes, whatever their tokens. Returns false, and changes nothing, if no match continues like this. */
+  /** Reads text or bytes, whatever their tokens. Returns false, and changes nothing, if no match can continue so. */
   acceptString(text) {
     const bytes = bytesOf(text, "the text");
     const core = wasm();
@@ -137,7 +137,7 @@ export class Matcher extends Handle {
     core.with(bytes, (from) => core.call("gr_matcher_accept_bytes", at, from, bytes.length, core.answer));
     return core.flag();
   }
-  /** How many of these tokens could be accepted, one after the other. */
+  /** The number of these tokens that could be accepted in turn. */
   validateTokens(tokens) {
     const core = wasm();
     const at = this.#at();
@@ -148,7 +148,7 @@ export class Matcher extends Handle {
   rollback(steps = 1) {
     wasm().call("gr_matcher_rollback", this.#at(), unsigned(steps, "steps"));
   }
-  /** To the start of a text. */
+  /** Returns to the start of a text. */
   reset() {
     wasm().call("gr_matcher_reset", this.#at());
   }
@@ -156,12 +156,12 @@ export class Matcher extends Handle {
   forcedBytes(limit = 65536) {
     return wasm().bytesFrom("gr_matcher_forced_bytes", this.#at(), unsigned(limit, "limit"));
   }
-  /** The only text that can come next, up to where it may end and never part of a character; "" if there is a choice. */
+  /** The only text that can come next, as whole characters, up to where it may end; "" if there is a choice. */
   findJumpForwardString() {
     const bytes = this.forcedBytes();
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(0, wholeCharacters(bytes)));
   }
-  /** The tokens that must come next, as long as only one is allowed; a stop token included. */
+  /** The tokens that must come next, while only one is allowed, including a stop token. */
   forcedTokens(limit = 1024) {
     const core = wasm();
     const at = this.#at();
@@ -182,20 +182,20 @@ export class Matcher extends Handle {
   isTerminated() {
     return this.#flag("gr_matcher_is_terminated");
   }
-  /** Steps that can be undone. */
+  /** The number of steps that can be undone. */
   get stepCount() {
     const core = wasm();
     core.call("gr_matcher_step_count", this.#at(), core.answer);
     return core.number();
   }
-  /** The fewest tokens known to complete the text, without a stop token; Infinity: no way was found. */
+  /** The fewest tokens known to complete the text, without a stop token; Infinity: no completion was found. */
   leastTokens() {
     const core = wasm();
     core.call("gr_matcher_least_tokens", this.#at(), core.answer);
     const count = core.number();
     return count === NO_WAY ? Infinity : count;
   }
-  /** What is left of the constraint, for people. */
+  /** The rest of the constraint, in readable form. */
   dump() {
     return new TextDecoder().decode(wasm().bytesFrom("gr_matcher_dump", this.#at()));
   }
@@ -206,7 +206,7 @@ function withTokens(tokens, what, f) {
   return wasm().with(new Uint8Array(list.buffer), (at) => f(at, list.length));
 }
 
-// One row's room in the module's memory; a larger one for larger vocabularies.
+// Memory for one row in the module; more for large vocabularies.
 function roomFor(core, words) {
   if (4 * words <= 65536) return core.scratch;
   if ((core.rowWords ?? 0) < words) {
@@ -230,7 +230,7 @@ function rowOf(bitmask, row, words) {
   return from;
 }
 
-// How many bytes there are before a character that is cut off.
+// The number of bytes before an incomplete character.
 function wholeCharacters(bytes) {
   let start = bytes.length;
   for (let back = 1; back <= Math.min(4, bytes.length); back++) {

@@ -2,12 +2,12 @@ import { GuiderailError, bytesOf, unsigned } from "./errors.js";
 import { Handle, KEY, made } from "./handle.js";
 import { wasm } from "./wasm.js";
 
-/** A compiled constraint without a vocabulary, from a file that Python has written. */
+/** A compiled constraint without a vocabulary, from a file written by Python. */
 export class Program extends Handle {
   constructor(key, at) {
     super(key, "gr_program_free", at);
   }
-  /** @param {Uint8Array | ArrayBuffer} file what `constraint.save(path)` or `guiderail export` wrote */
+  /** @param {Uint8Array | ArrayBuffer} file the output of `constraint.save(path)` or `guiderail export` */
   static fromFile(file) {
     if (typeof file === "string") throw new GuiderailError("argument", "give the bytes of a program file, not its path");
     const bytes = bytesOf(file, "the program file");
@@ -15,7 +15,7 @@ export class Program extends Handle {
     const at = core.with(bytes, (from) => made((out) => core.call("gr_program_read", from, bytes.length, 0, out)));
     return new Program(KEY, at);
   }
-  /** @internal of a module that makes programs in other ways */
+  /** @internal for a module that makes programs in other ways */
   static adopt(at) {
     return new Program(KEY, at);
   }
@@ -23,7 +23,7 @@ export class Program extends Handle {
   #at() {
     return Handle.at(this, Program, "the program");
   }
-  /** Whether a whole text is one of the constraint's. */
+  /** Whether the constraint matches a whole text. */
   matches(text) {
     const bytes = bytesOf(text, "the text");
     const core = wasm();
@@ -31,7 +31,7 @@ export class Program extends Handle {
     core.with(bytes, (from) => core.call("gr_program_matches", at, from, bytes.length, core.answer));
     return core.flag();
   }
-  /** The state in which texts begin. States are numbers; 0 is dead: no match begins so. */
+  /** The initial state. States are numbers; 0 is the dead state, after which no match is possible. */
   start() {
     const core = wasm();
     core.call("gr_program_start", this.#at(), core.answer);
@@ -73,7 +73,7 @@ export class Program extends Handle {
       unsigned(limit, "limit"),
     );
   }
-  /** The expression of a state, for people. */
+  /** The expression of a state, in readable form. */
   dump(state = this.start()) {
     return new TextDecoder().decode(wasm().bytesFrom("gr_program_dump", this.#at(), unsigned(state, "state")));
   }

@@ -1,11 +1,11 @@
-// A Hugging Face tokenizer.json → the bytes of its tokens, by doing its decoder's steps to each token, as for a token in
-// the middle of a text. The rules are those of the Python package (vocabulary/huggingface.py).
+// From a Hugging Face tokenizer.json to the bytes of its tokens: applies the decoder's steps to each token, as in the
+// middle of a text. The rules are those of the Python package (vocabulary/huggingface.py).
 import { GuiderailError, bytesOf, tokenList, unsigned } from "./errors.js";
 import { endTokens } from "./ends.js";
 
 const encoder = new TextEncoder();
 
-/** → {bytes, lengths, special, stops, size}, what a vocabulary is made of. */
+/** → {bytes, lengths, special, stops, size}, the parts of a vocabulary. */
 export function readTokenizer(json, options) {
   const file = parsed(json, "tokenizer.json");
   const settings = {
@@ -18,7 +18,7 @@ export function readTokenizer(json, options) {
   const spellings = spellingsOf(ids, added);
   const special = specialTokens(added, settings.tokenizer, (text) => added.get(text)?.id ?? ids.get(text));
   const tokens = interpret(steps(file.decoder), spellings);
-  // The text of a special token stands for it in messages; it is never matched.
+  // The text of a special token represents it in messages; it is never matched.
   const names = new Map(Array.from(special, ([text, id]) => [id, text]));
   const out = new Joined(spellings.length);
   for (let id = 0; id < spellings.length; id++) {
@@ -53,8 +53,8 @@ function parsed(given, what) {
   return value;
 }
 
-// The merges of a byte-pair encoding are most of its file, and nothing here reads them: they are cut out before it is
-// parsed, all but their brackets.
+// The merges of a byte-pair encoding are most of its file, and nothing here reads them. So they are removed before the
+// file is parsed, except for their brackets.
 const MERGES = encoder.encode('"merges"');
 const [QUOTE, BACKSLASH, COLON, OPEN, CLOSE] = encoder.encode('"\\:[]');
 function withoutMerges(bytes) {
@@ -76,7 +76,7 @@ function withoutMerges(bytes) {
   return bytes;
 }
 
-// After the quote that ends the string that begins here, or the end of a damaged file.
+// The position after the string that begins here, or the end of a damaged file.
 function stringEnd(bytes, at) {
   for (at++; at < bytes.length && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++;
   return Math.min(at + 1, bytes.length);
@@ -115,7 +115,7 @@ function modelIds(model) {
   return ids;
 }
 
-// By their texts; in the vocabulary some have an id already.
+// Added tokens by their texts; some have an id in the vocabulary already.
 function addedTokens(file, ids) {
   const added = new Map();
   for (const token of file.added_tokens ?? []) {
@@ -128,7 +128,7 @@ function addedTokens(file, ids) {
   return added;
 }
 
-// Every token as the tokenizer writes it, in the order of the ids; null: a hole.
+// The spelling of each token in the order of ids; null: a hole.
 function spellingsOf(ids, added) {
   let last = -1;
   for (const id of ids.values()) if (id > last) last = id;
@@ -151,7 +151,7 @@ function specialTokens(added, config, idOf) {
   return special;
 }
 
-// The tokens that tokenizer_config.json names, such as eos_token.
+// The tokens named by tokenizer_config.json, such as eos_token.
 function declared(config) {
   const out = new Map();
   for (const [key, value] of Object.entries(config)) {
@@ -190,12 +190,12 @@ function steps(decoder) {
   return decoder.decoders.flatMap(steps);
 }
 
-// A function that adds the bytes of a token to others.
+// Returns a function that appends the bytes of a token to others.
 function interpret(decoder, spellings) {
   let texts = spellings.map((text) => text ?? "");
   const add = (id, out) => (raw.has(id) ? out.add(raw.get(id)) : out.addText(texts[id]));
-  const raw = new Map(); // tokens that stand for one byte
-  let fused = false; // after "Fuse" a step sees the whole text, not a token
+  const raw = new Map();  // tokens that represent one byte
+  let fused = false;  // after "Fuse", a step sees the whole text instead of a token
   for (const [number, step] of decoder.entries()) {
     if (step?.type === "ByteLevel") {
       if (decoder.slice(number + 1).some((later) => later?.type !== "Fuse")) unsupported(step);
@@ -244,7 +244,7 @@ function strip(text, { content, start, stop }) {
   return characters.slice(begin, end).join("");
 }
 
-// The library's tidying of English, in its order.
+// The library's clean-up of English, in its order.
 const CLEANUP = [
   [" .", "."],
   [" ?", "?"],
@@ -265,7 +265,7 @@ function wordPiece(text, { prefix, cleanup }) {
   return out;
 }
 
-// Character → byte of byte-level BPE (GPT-2): printable Latin-1 stands for itself, the rest for U+0100 and on.
+// Character → byte of byte-level BPE (GPT-2): printable Latin-1 represents itself, other bytes are U+0100 and up.
 const BYTES = (() => {
   const table = new Int16Array(0x144).fill(-1);
   let shift = 0;
@@ -276,12 +276,12 @@ const BYTES = (() => {
   return table;
 })();
 
-/** Tokens one after the other, and their lengths. */
+/** Concatenated tokens, and their lengths. */
 export class Joined {
   constructor(count) {
     this.bytes = new Uint8Array(Math.max(16 * count, 256));
     this.lengths = new Uint32Array(count);
-    this.token = this.from = this.at = 0; // `from`: where the token began
+    this.token = this.from = this.at = 0;  // `from`: the beginning of the token
   }
   room(size) {
     if (this.at + size <= this.bytes.length) return;
@@ -304,8 +304,8 @@ export class Joined {
     this.at += encoder.encodeInto(text, this.bytes.subarray(this.at)).written;
     this.end();
   }
-  // False, and nothing is added: it has a character outside of the alphabet, and is its own UTF-8. So do the libraries
-  // decode it.
+  // False without adding anything: the text has a character outside the alphabet, and represents its own UTF-8. The
+  // libraries decode it so.
   addByteLevel(text) {
     this.room(text.length);
     for (let i = 0; i < text.length; i++) {

@@ -3,10 +3,10 @@ import { Handle, KEY, made } from "./handle.js";
 import { Joined, readTokenizer } from "./tokenizer.js";
 import { wasm } from "./wasm.js";
 
-const PARTS = 10; // the words of gr_vocabulary_parts
+const PARTS = 10;  // words of gr_vocabulary_parts
 const encoder = new TextEncoder();
 
-/** The tokens of a model: their bytes, which are special, which end a text. */
+/** The tokens of a model: their bytes, the special ones, those that end a text. */
 export class Vocabulary extends Handle {
   constructor(key, at) {
     super(key, "gr_vocabulary_free", at);
@@ -15,7 +15,7 @@ export class Vocabulary extends Handle {
   /**
    * @param {Iterable<Uint8Array | string | null>} tokens the bytes of each token, in the order of the ids; null: a hole
    * @param {{specialTokens?: Record<string, number> | Iterable<number>, stopTokenIds: number | Iterable<number>,
-   *   size?: number}} options `size`: the width of the logits, where that is more than there are tokens
+   *   size?: number}} options `size`: the width of the logits, if they are wider than the tokens
    */
   static fromTokens(tokens, options = {}) {
     if (tokens === null || typeof tokens !== "object" || typeof tokens[Symbol.iterator] !== "function")
@@ -32,18 +32,18 @@ export class Vocabulary extends Handle {
   }
 
   /**
-   * A Hugging Face `tokenizer.json`: byte-level BPE, SentencePiece and whatever else decodes token by token.
+   * Reads a Hugging Face `tokenizer.json`: byte-level BPE, SentencePiece, and all others that decode token by token.
    *
-   * @param {string | Uint8Array | object} json its text, or what JSON.parse made of it
+   * @param {string | Uint8Array | object} json its text, or the result of JSON.parse
    * @param {{tokenizerConfig?: object | string, generationConfig?: object | string, config?: object | string,
    *   stopTokenIds?: number | Iterable<number>, size?: number}} options the files beside it, which name the tokens that
-   *   end a text and the width of the logits; or these themselves
+   *   end a text and the width of the logits; or these values
    */
   static fromTokenizerJson(json, options = {}) {
     return Vocabulary.#fromParts(readTokenizer(json, options ?? {}));
   }
 
-  /** What `Vocabulary.save` of the Python package has written. */
+  /** Reads a file written by `Vocabulary.save` of the Python package. */
   static fromFile(file) {
     const bytes = bytesOf(file, "the file");
     const core = wasm();
@@ -86,11 +86,11 @@ export class Vocabulary extends Handle {
   get size() {
     return wasm().exports.gr_vocabulary_size(Handle.at(this, Vocabulary, "the vocabulary")) >>> 0;
   }
-  /** Words of 32 tokens that a row of a bitmask has. */
+  /** The number of 32-token words in a row of a bitmask. */
   get bitmaskWords() {
     return wasm().exports.gr_vocabulary_bitmask_words(Handle.at(this, Vocabulary, "the vocabulary")) >>> 0;
   }
-  /** The tokens that end a text, rising. */
+  /** The tokens that end a text, in ascending order. */
   get stopTokenIds() {
     const core = wasm();
     const at = Handle.at(this, Vocabulary, "the vocabulary");
@@ -98,7 +98,7 @@ export class Vocabulary extends Handle {
     const from = core.number(0) >>> 2;
     return Array.from(core.words().subarray(from, from + core.number(1)));
   }
-  /** The bytes of a token; a special token's are its name. */
+  /** The bytes of a token; for a special token, its name. */
   tokenBytes(token) {
     const core = wasm();
     const at = Handle.at(this, Vocabulary, "the vocabulary");
@@ -114,7 +114,7 @@ export class Vocabulary extends Handle {
     core.with(encoder.encode(`${text}\0`), (from) => core.call("gr_vocabulary_special_token", at, from, core.answer));
     return core.number();
   }
-  /** The text of tokens, as a continuation; bytes that are no UTF-8 become U+FFFD. */
+  /** The text of tokens, as a continuation; bytes that are not UTF-8 become U+FFFD. */
   decode(tokens) {
     const pieces = Array.from(tokenList(tokens, "tokens"), (token) => this.tokenBytes(token));
     const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
@@ -127,7 +127,7 @@ export class Vocabulary extends Handle {
   }
 }
 
-// What a caller says of special tokens, as the core reads it.
+// The options about special tokens, as the core reads them.
 function named(options) {
   if (options === null || typeof options !== "object") throw new GuiderailError("argument", "options are an object");
   const { specialTokens = [], stopTokenIds, size = 0 } = options;

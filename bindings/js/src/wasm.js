@@ -1,21 +1,21 @@
-// The WebAssembly module: how it is loaded, its memory, and calls whose status becomes an error.
+// The WebAssembly module: loading, memory, and calls whose status becomes an error.
 import { GuiderailError } from "./errors.js";
 
-const MANY = 1 << 16; // what texts may take before they have memory of their own
+const MANY = 1 << 16;  // longer texts get memory of their own
 
 let core = null;
 let loading = null;
 
 /**
- * Loads the module, once: later calls give the same promise. Where the bytes come from is found out by itself in Node,
- * browsers, workers and bundlers that know `new URL(..., import.meta.url)`.
+ * Loads the module once; later calls return the same promise. The bytes are found automatically in Node, browsers,
+ * workers and bundlers that support `new URL(..., import.meta.url)`.
  *
- * @param {{wasm?: BufferSource | WebAssembly.Module | Response | URL | string}} [options] another place for
- *   `guiderail.wasm`: its bytes, the compiled module, a response, or an address.
+ * @param {{wasm?: BufferSource | WebAssembly.Module | Response | URL | string}} [options] another source of
+ *   `guiderail.wasm`: its bytes, the compiled module, a response, or a URL.
  */
 export function load(options = {}) {
   loading ??= instantiate(options?.wasm).catch((error) => {
-    loading = null; // so that it can be tried again
+    loading = null;  // allows another attempt
     if (error instanceof GuiderailError) throw error;
     throw new GuiderailError("wasm-load", `guiderail.wasm cannot be loaded: ${error?.message ?? error}`);
   });
@@ -24,18 +24,18 @@ export function load(options = {}) {
 
 export const isLoaded = () => core !== null;
 
-/** The instance, for what builds on it: `exports`, `memory()`, `call`. */
+/** The instance, for other modules: `exports`, `memory()`, `call`. */
 export function wasm() {
   if (core === null) throw new GuiderailError("not-loaded", "guiderail is not loaded; `await load()` first");
   return core;
 }
 
-/** That of the core. */
+/** The version of the core. */
 export const version = () => wasm().text(wasm().exports.gr_version_text());
 
 async function instantiate(source) {
   const module = await compiled(source ?? new URL("../dist/guiderail.wasm", import.meta.url));
-  const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has it only there
+  const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto;  // Node 18 has it only there
   core = new Core(module, random);
 }
 
@@ -68,12 +68,12 @@ class Core {
     this.broken = null;
     this.bytes_ = this.words_ = this.view_ = null;
     this.exports._initialize?.();
-    // Room for answers: 4 numbers, then texts that are short.
+    // Memory for answers: 4 numbers, then short texts.
     this.answer = this.allocate(16);
     this.scratch = this.allocate(MANY);
   }
 
-  // Views go stale when the memory grows, so they are asked for anew each time.
+  // Views become invalid when the memory grows, so each call checks them.
   bytes() {
     if (this.bytes_?.buffer !== this.memory.buffer) this.bytes_ = new Uint8Array(this.memory.buffer);
     return this.bytes_;
@@ -92,7 +92,7 @@ class Core {
     if (at !== 0 && this.broken === null) this.exports.free(at);
   }
 
-  /** f(address) with these bytes in the module's memory while it runs. */
+  /** Calls f(address) with these bytes in the module's memory. */
   with(bytes, f) {
     const own = bytes.byteLength > MANY;
     const at = own ? this.allocate(bytes.byteLength) : this.scratch;
@@ -104,7 +104,7 @@ class Core {
     }
   }
 
-  /** A function of guiderail.h; what it refuses becomes an error. */
+  /** Calls a function of guiderail.h; a failure becomes an error. */
   call(name, ...args) {
     if (this.broken !== null) this.refuse();
     let status;
@@ -123,7 +123,7 @@ class Core {
       this.fail(error);
     }
   }
-  // After a trap the module's memory may be half changed: nothing of it is used any more.
+  // After a trap, the module's memory may be inconsistent: it is never used again.
   fail(error) {
     if (error instanceof GuiderailError) throw error;
     this.broken = error;
@@ -143,14 +143,14 @@ class Core {
     const bytes = this.bytes();
     return new TextDecoder().decode(bytes.subarray(at, bytes.indexOf(0, at)));
   }
-  /** The first number that a call answered with. */
+  /** A number that the last call answered with. */
   number(index = 0) {
     return this.words()[(this.answer >>> 2) + index];
   }
   flag() {
     return this.bytes()[this.answer] !== 0;
   }
-  /** Bytes that a function writes to (…, out, room, count): asked again where there were more. */
+  /** The bytes that a function writes to (…, out, room, count); called again if there are more. */
   bytesFrom(name, ...args) {
     let at = this.scratch;
     let room = MANY;
@@ -170,8 +170,8 @@ class Core {
   }
 }
 
-// What the C library asks of its surroundings. There is no file system and no console; a message of a failed
-// assertion is the only thing that is ever written.
+// The imports of the C library. There is no file system and no console; only the message of a failed assertion is
+// written.
 function imports(core) {
   const BAD = 8; // EBADF
   const view = () => new DataView(core().memory.buffer);

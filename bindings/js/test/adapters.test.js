@@ -1,4 +1,4 @@
-// The adapters: against the real @huggingface/transformers where GUIDERAIL_NPM names a folder with its node_modules.
+// The adapters; with the real @huggingface/transformers if GUIDERAIL_NPM names a folder that has its node_modules.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -35,8 +35,8 @@ test("a logits processor follows rows, also where they change places", { skip },
   assert.deepEqual(allowed(logits, 0), [0, 3, 4, 5, 7]);
   logits = process([[1n, 1n, 7n], [1n, 1n, 5n]], tensor([zeros(), zeros()]));
   assert.deepEqual([allowed(logits, 0), allowed(logits, 1)], [[8], [9]]);
-  logits = process([[1n, 1n, 5n, 9n], [1n, 1n, 7n, 8n]], tensor([zeros(), zeros()])); // they have changed places
-  assert.deepEqual([allowed(logits, 0), allowed(logits, 1)], [[9], [9]]); // after the end only more of it
+  logits = process([[1n, 1n, 5n, 9n], [1n, 1n, 7n, 8n]], tensor([zeros(), zeros()]));  // the rows have changed places
+  assert.deepEqual([allowed(logits, 0), allowed(logits, 1)], [[9], [9]]);  // only more ends may follow the end
   assert.equal(process.isAccepting(0), true);
   assert.equal(process.matcher(1).isComplete(), true);
   assert.throws(
@@ -52,7 +52,7 @@ test("the library calls it as its own", { skip: skip || !existsSync(library) }, 
   const list = new LogitsProcessorList();
   list.extend([logitsProcessor(guide)]);
   const ids = [[1n]];
-  const wanted = [7, 8, 9]; // the model would write x for ever
+  const wanted = [7, 8, 9];  // the model would write x forever
   for (const token of wanted) {
     const scores = new Float32Array(16).fill(0);
     scores[10] = 9;
@@ -75,7 +75,7 @@ test("a tokenizer of the library", () => {
   assert.throws(() => vocabularyOf({}), (error) => error.code === "unsupported-tokenizer");
 });
 
-// Answers as llama.cpp's server does: the likeliest tokens after biases, of a model that prefers `order`.
+// Answers like llama.cpp's server: the likeliest tokens after biases, for a model that prefers `order`.
 function server(order, size = 16) {
   const requests = [];
   return {
@@ -102,7 +102,7 @@ test("wllama writes what is allowed", { skip }, async () => {
     [9, "", true],
   ]);
   assert.deepEqual(step.value, { text: "blue", tokens: [7, 8, 9], finishReason: "stop" });
-  assert.equal(model.requests.length, 1); // what is forced needs no model
+  assert.equal(model.requests.length, 1);  // forced tokens need no model
   assert.equal(model.requests[0].prompt, "A colour: ");
 });
 

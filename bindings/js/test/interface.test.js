@@ -1,4 +1,4 @@
-// What the classes do and refuse, on small vocabularies.
+// What the classes do and reject, on small vocabularies.
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 
@@ -61,7 +61,7 @@ test("a matcher follows a text", { skip }, () => {
   matcher.rollback(3);
   assert.equal(matcher.stepCount, 0);
   assert.equal(matcher.validateTokens([5, 9, 9]), 2);
-  assert.equal(matcher.validateTokens([3n, 9n]), 2); // as libraries of models give them
+  assert.equal(matcher.validateTokens([3n, 9n]), 2);  // as model libraries pass them
   assert.equal(other.findJumpForwardString(), "ue");
   other.reset();
   assert.deepEqual([...other.nextTokenBitmask()], [...matcher.nextTokenBitmask()]);
@@ -168,7 +168,7 @@ test("what has been freed says so", { skip }, () => {
   refuses("freed", () => new Guide(program, mine));
   const short = Program.fromFile(read("colours.rail"));
   const over = new Guide(short, vocabulary);
-  short.free(); // a guide keeps what it needs
+  short.free();  // a guide keeps its program and vocabulary alive
   assert.equal(over.matcher().acceptToken(3), true);
 });
 

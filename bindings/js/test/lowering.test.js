@@ -1,4 +1,4 @@
-// Calls of front ends that run elsewhere (native/lowering.cpp): what is right, and that nothing hostile ends the module.
+// Calls of front ends that run elsewhere (native/lowering.cpp): valid ones work, and no hostile one ends the module.
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { load } from "../src/index.js";

@@ -1,12 +1,12 @@
-// Reads again what tests/js/write_cases.py has written down, in Node or in a browser, and compares: tokens that are
-// accepted, every mask bit for bit, whether a text may end, what must come next.
+// Replays, in Node or in a browser, the cases that tests/js/write_cases.py has recorded, and compares: accepted tokens,
+// every mask bit for bit, whether a text may end, and what must come next.
 import { Guide, Program } from "../src/index.js";
 
 /**
  * @param cases those of cases.json
- * @param {(name: string) => Promise<Uint8Array>} read a file beside it
+ * @param {(name: string) => Promise<Uint8Array>} read reads a file beside cases.json
  * @param vocabularies by name
- * @returns how much agreed; an error says what did not
+ * @returns the number of results that agree; raises an error for one that does not
  */
 export async function replay(cases, read, vocabularies) {
   const done = { programs: 0, texts: 0, masks: 0 };

@@ -1,4 +1,4 @@
-// The same masks as from Python, bit for bit: what Python wrote down is read again here.
+// The same masks as Python's, bit for bit: replays what Python recorded.
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 

@@ -3,13 +3,13 @@ import { dirname, join } from "node:path";
 
 import { Vocabulary } from "../src/index.js";
 
-/** A folder that tests/js/write_cases.py has written. */
+/** A folder written by tests/js/write_cases.py. */
 export const CASES = process.env.GUIDERAIL_JS_CASES;
 
 export const read = (name) => readFileSync(join(CASES, name));
 export const readJson = (name) => JSON.parse(read(name).toString());
 
-/** A tokenizer.json with the files beside it. */
+/** The vocabulary of a tokenizer.json and the files beside it. */
 export function fromTokenizer(path) {
   const beside = (name) => {
     const file = join(dirname(path), name);

@@ -54,7 +54,7 @@ test("which tokens end a text", () => {
   assert.deepEqual(Vocabulary.fromTokenizerJson(tokenizer(vocab, level), { stopTokenIds: 0 }).stopTokenIds, [0]);
 });
 
-// Merges are skipped unread, wherever they stand; what only looks like them is not.
+// Merges are skipped unread, wherever they are; what only looks like merges is not.
 const MERGES = {
   "after the tokens": '{"model": {"vocab": {"a": 0}, "merges": [["a", "b"], ["]", "\\"]"]]}, "added_tokens": []}',
   "before them": '{"model": {"merges":["a b", "[ {"] , "vocab": {"a": 0}}}',

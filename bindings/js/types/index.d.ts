@@ -1,4 +1,4 @@
-/** What everything here raises. */
+/** The error that everything here raises. */
 export declare class GuiderailError extends Error {
   constructor(code: string, message: string);
   /** Stable and machine-readable, see docs/errors.md. */
@@ -7,7 +7,7 @@ export declare class GuiderailError extends Error {
 
 export type WasmSource = ArrayBuffer | ArrayBufferView | WebAssembly.Module | Response | URL | string;
 
-/** Loads the WebAssembly module, once; everything else needs it. */
+/** Loads the WebAssembly module once; everything else needs it. */
 export declare function load(options?: { wasm?: WasmSource }): Promise<void>;
 export declare function isLoaded(): boolean;
 /** The version of the core. */
@@ -16,38 +16,38 @@ export declare function version(): string;
 export type Bitmask = Int32Array | Uint32Array;
 export type Bytes = Uint8Array | ArrayBuffer | ArrayBufferView;
 
-/** A bitmask for so many rows, all tokens allowed; a row has ceil(vocabularySize / 32) words. */
+/** A bitmask of this many rows that allows all tokens; a row has ceil(vocabularySize / 32) words. */
 export declare function allocateTokenBitmask(rows: number, vocabularySize: number): Int32Array;
 
-/** Sets the logits of tokens that are not allowed to -Infinity, in place, and those beyond the vocabulary. */
+/** Sets the logits of tokens that are not allowed, or beyond the vocabulary, to -Infinity, in place. */
 export declare function applyTokenBitmask<L extends Float32Array | Float64Array | Uint16Array>(
   logits: L,
   bitmask: Bitmask,
   options?: { row?: number; vocabularySize?: number; dtype?: "float16" | "bfloat16" },
 ): L;
 
-/** The tokens that a row allows, rising. */
+/** The tokens that a row allows, in ascending order. */
 export declare function allowedTokens(bitmask: Bitmask, vocabularySize?: number): number[];
 
-/** Lives in the module's memory, until it is freed or nobody refers to it any more. */
+/** An object in the module's memory, until it is freed explicitly or by garbage collection. */
 declare abstract class Handle {
-  /** Gives the memory back now. Twice is no error; any other use afterwards is. */
+  /** Frees the memory now. A second call does nothing; any other later use is an error. */
   free(): void;
   readonly isFreed: boolean;
 }
 
 export interface TokenizerOptions {
-  /** The files beside tokenizer.json: as text, or parsed. */
+  /** The files beside tokenizer.json, as text or parsed. */
   tokenizerConfig?: object | string;
   generationConfig?: object | string;
   config?: object | string;
-  /** The tokens that end a text, instead of those that the files name. */
+  /** The tokens that end a text, instead of those named in the files. */
   stopTokenIds?: number | Iterable<number>;
   /** The width of the model's logits. */
   size?: number;
 }
 
-/** The tokens of a model: their bytes, which are special, which end a text. */
+/** The tokens of a model: their bytes, the special ones, those that end a text. */
 export declare class Vocabulary extends Handle {
   private constructor();
   static fromTokens(
@@ -60,13 +60,13 @@ export declare class Vocabulary extends Handle {
   ): Vocabulary;
   /** A Hugging Face tokenizer.json: its text, its bytes, or parsed. */
   static fromTokenizerJson(json: string | Bytes | object, options?: TokenizerOptions): Vocabulary;
-  /** What Vocabulary.save of the Python package has written. */
+  /** Reads a file written by Vocabulary.save of the Python package. */
   static fromFile(file: Bytes): Vocabulary;
   /** The width of logits and masks, in tokens. */
   readonly size: number;
-  /** Words of 32 tokens that a row of a bitmask has. */
+  /** The number of 32-token words in a row of a bitmask. */
   readonly bitmaskWords: number;
-  /** Rising. */
+  /** In ascending order. */
   readonly stopTokenIds: number[];
   tokenBytes(token: number): Uint8Array;
   specialToken(text: string): number;
@@ -76,10 +76,10 @@ export declare class Vocabulary extends Handle {
 /** A compiled constraint without a vocabulary. */
 export declare class Program extends Handle {
   private constructor();
-  /** The bytes of what constraint.save(path) or `guiderail export` wrote. */
+  /** Reads the bytes of a file written by constraint.save(path) or `guiderail export`. */
   static fromFile(file: Bytes): Program;
   matches(text: string | Bytes): boolean;
-  /** States are numbers; 0 is dead: no match begins so. */
+  /** The initial state. States are numbers; 0 is the dead state, after which no match is possible. */
   start(): number;
   advance(state: number, text: string | Bytes): number;
   isAccepting(state: number): boolean;
@@ -89,11 +89,11 @@ export declare class Program extends Handle {
   dump(state?: number): string;
 }
 
-/** A program over a vocabulary: what matchers of any number of texts share. */
+/** A program with a vocabulary, shared by the matchers of any number of texts. */
 export declare class Guide extends Handle {
   constructor(program: Program, vocabulary: Vocabulary, options?: { maxMemory?: number; prepare?: number });
   readonly vocabulary: Vocabulary;
-  /** Bytes. */
+  /** In bytes. */
   readonly memorySize: number;
   matcher(options?: { stopTokenIds?: Iterable<number> }): Matcher;
 }
@@ -103,13 +103,13 @@ export declare class Matcher extends Handle {
   constructor(guide: Guide, options?: { stopTokenIds?: Iterable<number> });
   readonly guide: Guide;
   fork(): Matcher;
-  /** Returns whether any token is not allowed. */
+  /** Returns whether some token is not allowed. */
   fillNextTokenBitmask(bitmask: Bitmask, row?: number, options?: { maxTokens?: number }): boolean;
   nextTokenBitmask(): Int32Array;
   /** Returns false, and changes nothing, if the token is not allowed. */
   acceptToken(token: number): boolean;
   acceptString(text: string | Bytes): boolean;
-  /** How many of these tokens could be accepted, one after the other. */
+  /** The number of these tokens that could be accepted in turn. */
   validateTokens(tokens: Iterable<number>): number;
   rollback(steps?: number): void;
   reset(): void;

@@ -6,7 +6,7 @@ export declare function vocabularyOf(tokenizer: object, options?: TokenizerOptio
 export interface GuiderailLogitsProcessor {
   (inputIds: ArrayLike<bigint | number>[], logits: any): any;
   _call(inputIds: ArrayLike<bigint | number>[], logits: any): any;
-  /** Before another text. */
+  /** Prepares for another text. */
   reset(): void;
   matcher(row?: number): Matcher | undefined;
   isAccepting(row?: number): boolean;

@@ -1,15 +1,15 @@
-// Masks of lexed texts, put together from pieces (see pieces.cpp).
+// Masks of lexed texts, combined from pieces (see pieces.cpp).
 //
-// A bundle is the groups of a piece whose lexemes end as the same terminal. Three maps lead from it to tokens:
+// A bundle contains the groups of a piece whose lexemes end as the same terminal. Three maps lead from it to tokens:
 //
-// - bundle, and what may begin after it -> continuation: the pieces that its tokens continue with, and their bundles;
+// - bundle, and what may begin after it -> continuation: the pieces that continue its tokens, and their bundles;
 // - end of a lexeme, and position in the grammar -> transition: what may begin after it, and later the position there;
 // - bundle, and position in the grammar -> outcome: a continuation, and the outcomes of its bundles after the terminal.
 //
 // Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
-// with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
-// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell. With
-// identifiers, the short form is first asked without the values of variables (see lexed/identifiers.cpp).
+// with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So the place is
+// first cut short, which makes many places equal; the full place is used only if the short one does not decide. With
+// identifiers, the short place is first tried without the values of variables (see lexed/identifiers.cpp).
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -47,7 +47,8 @@ void MaskBuilder::bundle(Piece& piece) {
   }
 }
 
-// `after`: may follow without a lexeme, where the lexed text can end. `nested`: may follow in place of a lexeme.
+// `after`: what may follow where the lexed text can end, without another lexeme. `nested`: what may follow in place of
+// a lexeme.
 u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   u64 key = u64{bundle} << 32 | start;
   if (after != kEpsilon || nested != kEmpty) {
@@ -72,7 +73,7 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   for (std::size_t i = 0; i < made.of->groups.size(); ++i) {
     Group& group = *made.of->groups[i];
     go_on(group, Lexed::of(arena_).open_lexeme({group.end.munch_guard, lexer, start, 0}));
-    if (after != kEpsilon) {  // no lexeme: no guard holds there
+    if (after != kEpsilon) {  // no lexeme follows: no guard applies
       const ByteSet begins = arena_.first(after);
       for (unsigned b = 0; b < 256 && !made.blurred; ++b)
         made.blurred = begins.has(static_cast<u8>(b)) &&
@@ -81,13 +82,13 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
     }
     if (nested != kEmpty) go_on(group, Lexed::of(arena_).munch_guard(group.end.munch_guard, nested));
   }
-  // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
+  // Lexemes that differ only in bytes with which no token of the bundle continues lead to the same pieces.
   std::vector<u32> same{bundle};
   for (const auto& piece : made.pieces) {
     const u64 at = reinterpret_cast<std::uintptr_t>(piece.get());
     same.insert(same.end(), {static_cast<u32>(at >> 32), static_cast<u32>(at)});
   }
-  const u32 next = static_cast<u32>(continuations_.size());  // more may have been made meanwhile
+  const u32 next = static_cast<u32>(continuations_.size());  // others may have been added meanwhile
   const std::size_t bytes = bytes_of(same);
   const auto [it, fresh] = continuation_of_.try_emplace(std::move(same), next);
   if (fresh) {
@@ -147,8 +148,8 @@ MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& 
   return out;
 }
 
-// What is after the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
-// and for all places that can read it in the same ways.
+// What follows the lexemes of a bundle at a cut place. Shared by all bundles that end in the same way, and by all
+// places whose relevant alternatives are the same.
 u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
   const u64 key = u64{at.shape ? bundles_[bundle].shape : bundles_[bundle].ending} << 32 | at.number;
   if (const u32* known = transition_ids_.find(key)) return *known;
@@ -177,8 +178,8 @@ bool MaskBuilder::goes_on_with_identifiers(u32 bundle) {
   });
 }
 
-// Continuations with identifiers, except those that no token of the bundle continues. kNotKnown: some, which the
-// values of variables tell.
+// Continuations with identifiers, except those that continue no token of the bundle. kNotKnown: some that depend on the
+// values of variables.
 std::vector<u32> MaskBuilder::identifier_continuations(u32 bundle, u32 identifiers) {
   std::vector<u32> found;
   if (identifiers == 0) return found;
@@ -194,8 +195,7 @@ std::vector<u32> MaskBuilder::identifier_continuations(u32 bundle, u32 identifie
   return found;
 }
 
-// What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an outcome with kNotKnown in
-// it.
+// What a bundle allows at a cut place. kNotKnown, or an outcome that contains kNotKnown: the cut place does not decide.
 u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
@@ -228,7 +228,7 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   return result;
 }
 
-// A continuation with what its bundles allow.
+// A continuation, with the outcomes of its bundles.
 u32 MaskBuilder::near_outcome_of(u32 continuation, const Transition& after) {
   const Continuation& of = continuations_[continuation];
   const u32 lexer = of.of->end.lexer;
@@ -246,7 +246,7 @@ u32 MaskBuilder::near_outcome_of(u32 continuation, const Transition& after) {
   return result;
 }
 
-// What bundles allow at a place.
+// The outcomes of bundles at a place.
 void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out) {
   if (bundles.empty()) return;
   const u32 lexer = bundles_[bundles[0]].end.lexer;
@@ -258,7 +258,7 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& 
     if (out[i] != kNotKnown && !open_[out[i]]) continue;
     const Lexed::Column column = Lexed::of(arena_).column_at(bundles_[bundles[i]].end, place);
     u32 known = column == Lexed::Column::None ? kNothing : kNotKnown;
-    // whether the text can end may take more than the next parts of the grammar
+    // whether the text can end may depend on more than the next parts of the grammar
     if (column == Lexed::Column::Any && after == kEpsilon) known = shape_outcome(bundles[i], shape, near);
     if (known == kNotKnown || open_[known]) {
       if (!exact) exact = position(place, index_of(after) << 1 | 1);
@@ -268,7 +268,7 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& 
   }
 }
 
-// What a bundle allows whatever the values of variables, else at the place with them.
+// The outcome of a bundle without the values of variables if that decides, else at the place with them.
 u32 MaskBuilder::shape_outcome(u32 bundle, const Position& shape, const Position& near) {
   if (shape.number == near.number) return near_outcome(bundle, near);
   const Lexed::LexemeEnd& end = bundles_[bundle].end;
@@ -299,7 +299,7 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
       of.push_back(continuation(bundle, begins.start, ends ? after : kEpsilon,
                                 nested == kEmpty ? kEmpty : arena_.concat(nested, after)));
     }
-    of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);  // those of identifiers are found anew
+    of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);  // identifiers are computed again
     outcomes(continuations_[of[0]].bundles, place, after, of.data() + 1);
     for (u32 number : identifier_continuations(bundle, begins.identifiers)) {
       std::vector<u32> more(continuations_[number].bundles.size() + 1, kNotKnown);
@@ -313,7 +313,7 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
   return result;
 }
 
-// A state whose lexed texts have not begun yet, between their first lexemes.
+// Replaces lexed texts that have not begun by their state before the first lexeme.
 Id MaskBuilder::begun(Id e) {
   const Node& n = arena_.node(e);
   switch (n.kind) {
@@ -333,7 +333,7 @@ Id MaskBuilder::begun(Id e) {
   }
 }
 
-// The alternatives of a state that are lexed texts in progress, each with what comes after it. False: there are none.
+// The alternatives of a state that are lexed texts in progress, each with what follows it. False: there are none.
 bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
   if (!arena_.has(e, kHasScan)) return false;
   auto members = [&](Id of) {
@@ -352,7 +352,7 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
       continue;
     }
     const Id after = n.tail();
-    if (!arena_.live(after)) continue;  // pieces know nothing of it
+    if (!arena_.live(after)) continue;  // pieces do not know what follows
     const std::vector<Id> heads = members(arena_.node(m).head());
     std::vector<Id> plain;
     for (Id head : heads) {
@@ -457,7 +457,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     at += 2;
     for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
   }
-  if (sum.blurred) {  // the state is read as any other
+  if (sum.blurred) {  // the other strategies make this mask
     outcome_bytes_ += 56 + key.size() * 4;
     known_masks_.emplace(std::move(key), nullptr);
     return nullptr;
@@ -476,7 +476,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   return entry;
 }
 
-// The union of the bitsets that a mask was put together from: places with the same ones share it.
+// The union of a mask's dense bitsets. Masks with the same ones share it.
 std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_ptr<const Words>>& dense) {
   if (dense.empty()) return nullptr;
   std::sort(dense.begin(), dense.end());
@@ -493,7 +493,7 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
   return base;
 }
 
-// The mask of a state from that of its canonical form: what that left open.
+// Completes the mask of a canonical form for a state: decides the tokens that the form left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
   Sum sum{shared.base ? *shared.base : Words(vocabulary_.words(), 0), {}, {}, {}};
   for (auto [word, value] : shared.diff) sum.words[word] = value;
@@ -506,7 +506,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
   return entry;
 }
 
-// What is still open, node by node. False: nothing of it is allowed.
+// Decides the open nodes and tokens, one by one. False: none is allowed.
 bool MaskBuilder::resolve(Id state, Sum& sum) {
   if (sum.open_nodes.empty() && sum.open_tokens.empty()) return false;
   postponed_ = std::move(sum.open_nodes);

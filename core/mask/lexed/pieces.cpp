@@ -1,11 +1,12 @@
-// Masks of texts that are cut into lexemes. Within one lexeme, what a token does depends on the lexeme alone. If the
-// lexeme ends inside the token, it depends on what the grammar expects there. So a mask is put together from pieces.
+// Masks of texts that are cut into lexemes. Within one lexeme, the effect of a token depends on the lexeme alone. If
+// the lexeme ends inside the token, it also depends on what the grammar expects there. So a mask is combined from
+// pieces.
 //
-// A piece holds the tokens that do not reach past the end of a lexeme. It also holds groups: the places in the trie
-// where the lexeme may end before the token does, by the terminal that it is then. A group leads to further pieces, by
-// the next byte of its tokens and the lexeme that this byte may begin.
+// A piece contains the tokens that do not extend past the end of a lexeme. It also contains groups: the places in the
+// trie where the lexeme may end before the token does, by the terminal that it ends as. A group leads to further
+// pieces, by the next byte of its tokens and the lexeme that this byte may begin.
 //
-// Of the grammar, a piece knows only the set of terminals that compete. So pieces are kept, and outcomes.cpp combines
+// Of the grammar, a piece knows only the set of terminals that compete. So pieces are cached, and outcomes.cpp combines
 // them for a place in the grammar.
 #include "mask/lexed/pieces.hpp"
 
@@ -13,7 +14,7 @@
 
 namespace guiderail {
 // -- pieces --
-// Notes that a lexeme may end at a node. True: it does, and the token continues after it or ends.
+// Records that a lexeme may end at a node. True: it cannot continue, so the token continues after it or ends.
 bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
   endings_.push_back({e, node, trie, without_});
   return Lexed::of(arena_).lexeme_end(e).whole;
@@ -28,14 +29,15 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
 
 MaskBuilder::~MaskBuilder() = default;
 
-// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
+// May everything below a node be a separate piece? Not where keywords() will correct tokens.
 bool MaskBuilder::shareable(Id e, u32 node) const {
   if (arena_.node(e).kind == Kind::MunchGuard) e = guarded(arena_.node(e));
   if (!Lexed::of(arena_).is_open(e)) return false;
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
-// The rest of tokens below several nodes, some of this trie and some of others, as one; its root stands for them all.
+// The suffixes of tokens below several nodes, some of this trie and some of others, as one trie. Its root represents
+// them all.
 std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
   auto out = std::make_shared<ExitTrie>();
   struct Item {
@@ -95,7 +97,7 @@ void MaskBuilder::for_children(const Source& s, F f) const {
   }
 }
 
-// The tokens below some suffixes, each once or more.
+// Calls f with each token below the suffixes, at least once.
 template <class F>
 void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
   if (suffixes.node == kInTrie) {
@@ -168,7 +170,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   return piece;
 }
 
-// All below a node, the same in many pieces.
+// The piece for everything below a node, shared by many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   auto& known = parts_[u64{node} << 32 | index_of(state)];
   if (known) return known;
@@ -179,7 +181,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   return known = end_piece(all);
 }
 
-// All after exits of a class, the same in many pieces.
+// The piece for everything after exits of a class, shared by many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
@@ -193,7 +195,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std
   return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
 }
 
-// Of a few tokens, which are known.
+// The same if the piece has few tokens, which are known.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
   auto piece = std::make_shared<Piece>();
   for (const Suffixes& suffixes : begin.suffixes)
@@ -211,7 +213,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
   return piece;
 }
 
-// The groups of a piece.
+// Builds the groups of a piece.
 void MaskBuilder::note_endings(Piece& piece) {
   if (!postponed_.empty() || !postponed_tokens_.empty()) {
     MaskEntry open;
@@ -220,9 +222,9 @@ void MaskBuilder::note_endings(Piece& piece) {
     piece.open_tokens = std::move(open.open_tokens);
   }
   if (endings_.empty() && class_endings_.empty()) return;
-  // Tokens that never leave their class need not be left out after it.
+  // Tokens that never leave their class need not be excluded after it.
   std::vector<std::vector<const Words*>> inside(withouts_.size());
-  std::vector<char> all(withouts_.size());  // some ending is of no class
+  std::vector<char> all(withouts_.size());  // some ending belongs to no class
   for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
   for (const Ending& ending : endings_) all[ending.without] = 1;
   for (std::size_t i = 0; i < withouts_.size(); ++i) {
@@ -304,7 +306,7 @@ void MaskBuilder::note_endings(Piece& piece) {
       for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)
         if (!mask.is_alive(mask.exits[i])) m.begins[{byte, without}].push_back({nullptr, mask.exits[i]});
     }
-    std::vector<u32> split;  // a character that is none of the class begins with the same bytes as one that is
+    std::vector<u32> split;  // a character outside the class may share its first bytes with one inside
     for (u32 n : mask.splits) {
       u32 at = n;
       while (!trie_.nodes[trie_.parents[at]].whole) at = trie_.parents[at];
@@ -351,7 +353,7 @@ void MaskBuilder::note_endings(Piece& piece) {
   tries_.clear();
 }
 
-// The tokens from one lexeme on, at the start of a token.
+// The piece of an open lexeme, at the start of a token.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
   if (auto it = pieces_.find(open); it != pieces_.end()) return it->second;
   begin_piece(true);
@@ -360,7 +362,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
   return pieces_[open] = end_piece();
 }
 
-// What tokens continue with below a node, where a lexeme ended there.
+// The piece that continues tokens below a node where a lexeme ended.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
   auto& known = below_[u64{node} << 32 | index_of(state)];
   if (known) return known;
@@ -369,7 +371,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
   return known = end_piece();
 }
 
-// The same after a byte. `state`: after it.
+// The same after a byte. `state`: after this byte.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
@@ -411,7 +413,8 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id st
 }
 
 // -- keywords --
-// A lexeme, some texts of which are another terminal: as if there were none, except for the tokens that complete one.
+// A lexeme of which some texts are keywords: builds the mask without keywords, then corrects the tokens that complete
+// one.
 bool MaskBuilder::keywords(Id e, u32 node) {
   if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
   Id texts = kEmpty;

@@ -1,4 +1,4 @@
-// The pieces that masks of lexed texts are put together from (see pieces.cpp and outcomes.cpp).
+// The pieces from which masks of lexed texts are combined (see pieces.cpp and outcomes.cpp).
 #pragma once
 
 #include "mask/mask.hpp"
@@ -7,10 +7,10 @@ namespace guiderail {
 
 constexpr u32 kInTrie = 0xFFFFFFFF;
 
-// What tokens continue with after a byte.
+// The suffixes of tokens after a byte.
 struct MaskBuilder::Suffixes {
-  u32 node = kInTrie;                               // of the vocabulary's trie; else
-  std::shared_ptr<const ExitTrie> rest;             // its root
+  u32 node = kInTrie;                               // in the vocabulary's trie; kInTrie: below the root of
+  std::shared_ptr<const ExitTrie> rest;             // this trie
   std::shared_ptr<const std::vector<int>> without;  // tokens that end this lexeme in another group
 };
 
@@ -23,30 +23,30 @@ struct MaskBuilder::Begin {
 
 struct MaskBuilder::Group {
   Lexed::LexemeEnd end;
-  std::vector<int> whole;  // tokens that end with it, until its bundle has them
+  std::vector<int> whole;  // tokens that end with it, until they move to its bundle
   std::vector<Begin> begins;
-  std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
+  std::vector<u32> heavy;  // nodes above many tokens, which bytes do not share
 };
 
 struct MaskBuilder::Piece {
   std::shared_ptr<const Words> dense;
   std::vector<std::pair<u32, u32>> words;
   std::vector<std::unique_ptr<Group>> own;
-  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among the dense ones
-  std::vector<u32> bundles;                   // of its own and of its parts
+  std::vector<std::shared_ptr<Piece>> parts;  // shared pieces; `dense` includes their words
+  std::vector<u32> bundles;                   // its own and those of its parts
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
-  bool open = false;      // or a part is
-  std::size_t count = 0;  // words, at most
-  u32 taken = 0;          // the mask it was taken for last
+  bool open = false;      // or a part is open
+  std::size_t count = 0;  // maximum number of words
+  u32 taken = 0;          // number of the last mask that took it
 };
 
-// A mask being put together.
+// A mask under construction.
 struct MaskBuilder::Sum {
   Words words;
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
-  std::vector<std::shared_ptr<const Words>> dense;  // not yet among the words
+  std::vector<std::shared_ptr<const Words>> dense;  // not yet part of the words
   bool blurred = false;                             // tokens are missing
 };
 

@@ -1,4 +1,4 @@
-//! The part of guiderail.h that the example uses, made safe: what can fail is a `Result`, what is held is freed.
+//! The part of guiderail.h that the example uses, made safe: calls that can fail return a `Result`, and handles are freed.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
@@ -44,7 +44,7 @@ macro_rules! handle {
         pub struct $name(*mut raw::Opaque);
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: it was made by the library and is freed once.
+                // SAFETY: the library made it, and it is freed once.
                 unsafe { raw::$free(self.0) }
             }
         }
@@ -55,7 +55,7 @@ handle!(Vocabulary, gr_vocabulary_free);
 handle!(Guide, gr_guide_free);
 handle!(Matcher, gr_matcher_free);
 
-// SAFETY: the header says so: any number of threads may use these at once; a matcher may move to another thread.
+// SAFETY: by the header, any number of threads may use these at once; a matcher may move to another thread.
 unsafe impl Send for Program {}
 unsafe impl Sync for Program {}
 unsafe impl Send for Vocabulary {}
@@ -67,7 +67,7 @@ unsafe impl Send for Matcher {}
 impl Program {
     pub fn read(file: &[u8]) -> Result<Self, Error> {
         let mut out = ptr::null_mut();
-        // SAFETY: the slice is valid for its length; the library reads it during the call only.
+        // SAFETY: the slice is valid for its length; the library reads it only during the call.
         check(unsafe { raw::gr_program_read(file.as_ptr().cast(), file.len(), ptr::null(), &mut out) })?;
         Ok(Program(out))
     }

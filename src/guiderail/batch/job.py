@@ -155,7 +155,7 @@ class Job:
     Attributes:
         output: the folder.
         constraint: of every answer.
-        is_json: an answer is JSON, and its value is written beside its text.
+        is_json: an answer is JSON, and its value is written in addition to its text.
         options: how rows are answered.
         rows_at_once: how many a local model answers together.
         loading: options of ``gr.load_model`` for a local model.

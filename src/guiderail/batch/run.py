@@ -103,7 +103,7 @@ def run_batch(
         input: a file of JSON Lines (``.jsonl``), CSV (``.csv``, ``.tsv``) or Parquet (``.parquet``), or a folder of
             such files. CSV and Parquet need pyarrow.
         output: a folder, created if it does not exist; or a file that ends with one of these suffixes. A file gets all
-            answers when the last row is done; the parts are in a folder beside it, ``NAME.parts``. A table has the
+            answers when the last row is done; the parts are in a folder next to it, ``NAME.parts``. A table has the
             columns of the input; ``value.NAME`` for each member of the answers if these are objects, otherwise
             ``value``; then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``.
         target: a constraint, a JSON Schema as a dict, or a Python type. Values of a type are written as JSON; its own

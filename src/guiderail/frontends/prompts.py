@@ -117,7 +117,7 @@ class _Writer:
         return [f"// {notes}"] if notes else []
 
     def form(self, schema: Any, indent: str, depth: int) -> tuple[str, str]:
-        """The form of a schema's values and, separately, everything else to be said of them."""
+        """Returns the form of a schema's values and, separately, everything else that describes them."""
         self.lines += 1
         if schema is False:
             return "nothing", ""

@@ -81,7 +81,7 @@ class BudgetedMasks:
         self._unknown = 0
 
     def is_far(self, written: int) -> bool:
-        """Whether so many tokens are left that masks have no budget yet.
+        """Whether enough tokens are left that masks need no budget yet.
 
         Args:
             written: number of tokens that the request has spent.

@@ -396,7 +396,7 @@ class _Forward:
 
     def __init__(self, model: Model, branches: Branches, walk: Walk, counting: Counting, room: int) -> None:
         self._model, self._branches, self._walk, self._counting = model, branches, walk, counting
-        self._room = room  # tokens that a text may have beside the prompt
+        self._room = room  # tokens that a text may have in addition to the prompt
         self._spreads: dict[Tokens, Spread] = {}
         self._asked = 0
         self.ends: list[tuple[Tokens, float]] = []  # prefixes that decide the outcome, with their probabilities

@@ -144,7 +144,7 @@ class JsonWhere:
         return spots
 
     def _seen(self, reader: PartialJson, depth: int, role: str) -> _Seen:
-        """The part written of the value so many steps below the root."""
+        """The written part of the value that is this many steps below the root."""
         frames = reader.frames
         if depth < len(frames):
             frame = frames[depth]

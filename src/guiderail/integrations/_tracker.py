@@ -43,7 +43,7 @@ class _Run:
     """One prompt and what is known of the texts after it. None: the row has left the constraint."""
 
     prompt: NDArray[np.int64]
-    begun: int = 1  # the count: so many texts may be in progress
+    begun: int = 1  # the count: this many texts may be in progress
     known: OrderedDict[_Key, Matcher | None] = field(default_factory=OrderedDict)
 
 

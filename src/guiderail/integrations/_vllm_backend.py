@@ -153,7 +153,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         matcher: a matcher at the start of the text.
         most: maximum number of tokens of the request; None: unknown, or the text need not be complete.
         spent: returns how many tokens the request has, including those before the constraint (reasoning).
-        together: collects the masks of a step; None: fill each by itself.
+        together: collects the masks of a step; None: fill each separately.
         habits: how earlier texts were laid out.
     """
 

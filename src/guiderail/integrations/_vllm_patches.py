@@ -12,6 +12,7 @@
 | checks of structural tags when a request is read | skipped, because they ask XGrammar whatever the backend is |
 | ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
 | offline beam search | makes the backend, too |
+| ``rejection_sampler.expand_batch_to_tokens``, on the CPU only | writes its result: vLLM 0.32 leaves it uninitialised |
 
 Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so a vLLM with
 another structure stays as it is.
@@ -35,6 +36,7 @@ _AUTO = "GUIDERAIL_VLLM_AUTO"
 _FINISH = "GUIDERAIL_VLLM_FINISH"
 _DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
 _STRICT = "GUIDERAIL_VLLM_STRICT_TOOLS"
+_MOST_ON_CPU = 32  # texts written at once; with more, all cores are busy, and rejected tokens delay the others
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # contains NAME once an engine of this process uses it as its backend
 
@@ -77,6 +79,7 @@ def apply() -> None:
     if not _done:
         try:
             _core()
+            _cpu_sampler()
         except (ImportError, AttributeError, KeyError, TypeError) as error:
             raise CompileError(
                 f"guiderail cannot be the structured-output backend of this version of vLLM "
@@ -126,6 +129,33 @@ def _core() -> None:
     StructuredOutputManager._create_grammar = _create_grammar(create)
     StructuredOutputManager.grammar_bitmask = _grammar_bitmask(fill)
     StructuredOutputManager.validate_tokens = _validate_tokens(check)
+
+
+def _on_cpu() -> bool:
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+def _cpu_sampler() -> None:
+    """Mends the temperatures of drafted texts.
+
+    In vLLM 0.32's CPU build, the kernel writes to a copy, and the logits are divided by memory that nobody has written.
+    A text then gets tokens that its mask forbids.
+    """
+    if _on_cpu():
+        from vllm.v1.sample import rejection_sampler
+
+        rejection_sampler.expand_batch_to_tokens = _expand(rejection_sampler.expand_batch_to_tokens)
+
+
+def _expand(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def expand(x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0) -> Any:
+        counts = cu_num_tokens.diff(prepend=cu_num_tokens.new_zeros(1))
+        return x.masked_fill(x == replace_from, replace_to).repeat_interleave(counts, output_size=num_tokens)
+
+    return expand
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -264,7 +294,9 @@ def _drafted(manager: Any, request: Any) -> list[int]:
     if manager.reasoner_cls is not None and not asked.reasoning_ended:
         return []
     config = manager.vllm_config
-    return [] if config.scheduler_config.async_scheduling else grammar.draft(int(config.num_speculative_tokens))
+    if config.scheduler_config.async_scheduling or (_on_cpu() and manager.backend.habits.running > _MOST_ON_CPU):
+        return []
+    return grammar.draft(int(config.num_speculative_tokens))
 
 
 def _patch_protocol(module: Any) -> bool:

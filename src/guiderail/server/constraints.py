@@ -111,7 +111,7 @@ _ANY_OBJECT = _json({"type": "object"})
 def ask_of_format(given: Any, param: str) -> Ask | None:
     """Returns the constraint in ``response_format`` or ``text.format``; None for plain text.
 
-    The Responses interface has the members of ``json_schema`` beside ``type``; both forms are accepted everywhere.
+    The Responses interface has the members of ``json_schema`` next to ``type``; both forms are accepted everywhere.
     """
     if given is None:
         return None

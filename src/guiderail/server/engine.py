@@ -246,7 +246,7 @@ class Engine:
         with self._wake:
             if self._wake.wait_for(some, _REST_SECONDS):
                 return
-        # What many threads took and gave back lies scattered, and an allocator returns little of it by itself.
+        # Memory that many threads allocated and freed is scattered, and an allocator returns little of it on its own.
         trim_heap()
         with self._wake:
             self._wake.wait_for(some)
@@ -377,7 +377,7 @@ class Engine:
             self._enter(row)
 
     def _shape(self, count: int, length: int) -> tuple[int, int]:
-        """Rows and length of a session for a number of texts; beside other sessions, with room for later ones."""
+        """Rows and length of a session for a number of texts; if other sessions are open, with room for later ones."""
         if not self._teams or not self._clears:
             return count, length
         room = self.options.max_cached_tokens - self._reserved - count * length
@@ -408,7 +408,7 @@ class Engine:
             self._enter(new)
 
     def _next_rows(self) -> list[Row]:
-        """The first texts of the queue that fit together into a session beside the open ones."""
+        """The first texts of the queue that together fit into a session, in addition to the open ones."""
         most = self.options.max_rows - self._running()
         if self.model.max_batch is not None:
             most = min(most, self.model.max_batch)

@@ -51,7 +51,7 @@ class Loan:
         Args:
             rows: maximum number of rows of a session.
             work: called on a thread of its own when the model is lent.
-            given_up: returns whether the loan is no longer wanted or allowed; it has then informed whoever waits.
+            given_up: returns whether the loan is no longer wanted or allowed; it has then informed the waiters.
             failed: called if the engine ends before the model is lent.
         """
         self.rows, self.length, self.cost = rows, length, rows * length

@@ -1,7 +1,7 @@
 """Grammars that took long to read, kept on disk between runs as program files (``docs/program_format.md``).
 
 Off by default: a library does not write to the home directory without being asked. :func:`set_cache_dir` or the
-environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. A damaged entry is refused by whoever reads it, then written
+environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. A reader rejects a damaged entry, which is then written
 again. A key covers the whole source, its options, and the code that reads it, so nothing stale is ever found.
 """
 

@@ -59,7 +59,7 @@ def find_anchors(table: TokenTable) -> list[int]:
     """Up to two text tokens that spell one plain letter, of different origin if possible.
 
     A tokenizer with byte tokens spells ``a`` twice: as a piece, usually the later one, and as a byte, which runs
-    together with a byte token beside it.
+    together with an adjacent byte token.
     """
     plain = [
         token

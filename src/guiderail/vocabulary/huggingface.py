@@ -157,7 +157,7 @@ def _name(source: Any, folder: str | None) -> str | None:
 
 
 class _Configuration:
-    """What ``config.json`` and ``generation_config.json`` beside a tokenizer say."""
+    """Reads ``config.json`` and ``generation_config.json`` next to a tokenizer."""
 
     def __init__(self, folder: str | None) -> None:
         self.size = 0

@@ -468,7 +468,7 @@ class Vocabulary:
 
         Args:
             tokenizer: the tokenizer or its path.
-            size: the width of the logits. By default the model's ``vocab_size``, if a ``config.json`` lies beside the
+            size: the width of the logits. By default the model's ``vocab_size``, if a ``config.json`` is next to the
                 tokenizer, otherwise the number of tokens.
             stop_token_ids: by default the declared end of sequence, those of ``generation_config.json``, and the
                 well-known end-of-turn tokens that the tokenizer declares (``<|eot_id|>``, ``<|im_end|>`` …).

@@ -7,9 +7,9 @@ import { Vocabulary } from "../vocabulary.js";
 /**
  * The vocabulary of a tokenizer of @huggingface/transformers.
  *
- * @param {object} tokenizer what `AutoTokenizer.from_pretrained` gave, or `pipeline.tokenizer`
+ * @param {object} tokenizer the result of `AutoTokenizer.from_pretrained`, or `pipeline.tokenizer`
  * @param {{size?: number, stopTokenIds?: number | Iterable<number>, model?: object}} [options] `model`: its
- *   configuration tells the width of the logits and the tokens that end a text
+ *   configuration has the width of the logits and the tokens that end a text
  */
 export function vocabularyOf(tokenizer, { model, ...options } = {}) {
   const json = tokenizer?._tokenizerJSON ?? tokenizer?._tokenizer?.config ?? tokenizer?.tokenizerJSON;
@@ -25,10 +25,10 @@ export function vocabularyOf(tokenizer, { model, ...options } = {}) {
 }
 
 /**
- * A logits processor: a function, as the library calls its own. One for each call of generate(), or `reset()` between.
+ * A logits processor: a function, as the library expects. Use a new one for each generate(), or call `reset()` between.
  *
  * @param {Guide} guide
- * @param {{promptLength?: number}} [options] how many tokens of a row are the prompt, by default all of the first call
+ * @param {{promptLength?: number}} [options] the tokens of a row that are the prompt, by default all of the first call
  */
 export function logitsProcessor(guide, options = {}) {
   if (!(guide instanceof Guide)) throw new GuiderailError("argument", "a logits processor needs a Guide");
@@ -40,11 +40,11 @@ export function logitsProcessor(guide, options = {}) {
   };
   return Object.assign(process, {
     _call: process,
-    /** Before another text. */
+    /** Prepares for another text. */
     reset: () => rows.reset(),
-    /** The matcher of a row, as it stands. */
+    /** The current matcher of a row. */
     matcher: (row = 0) => rows.list[row]?.matcher,
-    /** Whether the text of a row is whole: it has ended, or may end. */
+    /** Whether the text of a row is complete: it has ended, or may end. */
     isAccepting: (row = 0) => rows.list[row]?.ended === true || rows.list[row]?.matcher.isAccepting() === true,
   });
 }
@@ -60,7 +60,7 @@ class Rows {
     for (const row of this.list) row.matcher.free();
     this.list = [];
   }
-  // What each row has read since the last call. Rows may have changed places (beams), so a row is known by its tokens.
+  // What each row has read since the last call. Rows may have changed places (beams), so their tokens identify them.
   read(inputIds) {
     this.prompt = this.list.length === 0 ? (this.given ?? inputIds[0]?.length ?? 0) : this.prompt;
     const before = this.list;
@@ -88,7 +88,7 @@ class Rows {
         const [stop] = this.guide.vocabulary.stopTokenIds;
         if (stop !== undefined) this.bitmask[stop >>> 5] = 1 << (stop & 31);
       } else if (!row.matcher.fillNextTokenBitmask(this.bitmask) && size >= width) {
-        return; // everything is allowed
+        return;  // all tokens are allowed
       }
       applyTokenBitmask(part, this.bitmask, { vocabularySize: Math.min(size, 32 * this.bitmask.length), dtype });
     });

@@ -1,12 +1,12 @@
-// Constrained generation with @wllama/wllama 3. Its server chooses tokens itself and has no hook for masks, so it is
-// asked for one token at a time: what it would choose from, which of these the matcher allows, and the text so far.
+// Constrained generation with @wllama/wllama 3. Its server chooses tokens itself and has no hook for masks. So each
+// request is for one token: the candidates, those of them that the matcher allows, and the text so far.
 import { allowedTokens } from "../bitmask.js";
 import { GuiderailError } from "../errors.js";
 import { Guide, Matcher } from "../matcher.js";
 
-const CANDIDATES = 64; // likely tokens that are asked for
-const FEW = 1024; // tokens that are named in a request
-const LIFT = 1000; // added to logits of allowed tokens, more than any difference between two
+const CANDIDATES = 64;  // likely tokens per request
+const FEW = 1024;  // most tokens named in a request
+const LIFT = 1000;  // added to logits of allowed tokens, larger than any difference between two logits
 
 /**
  * Writes a text under a constraint, token by token.
@@ -14,10 +14,10 @@ const LIFT = 1000; // added to logits of allowed tokens, more than any differenc
  * @param {object} wllama a Wllama whose model is loaded
  * @param {{prompt: string, guide: Guide | Matcher, maxTokens?: number, temperature?: number, random?: () => number,
  *   abortSignal?: AbortSignal}} options `temperature` 0 (the default) always takes the likeliest allowed token;
- *   `random` gives numbers from 0 to 1
+ *   `random` returns numbers from 0 to 1
  * @returns {AsyncGenerator<{token: number, text: string, forced: boolean, candidates: {token: number, logprob: number,
  *   allowed: boolean}[]}, {text: string, tokens: number[], finishReason: "stop" | "length"}>} each token as it is
- *   written, with what the model would have chosen from
+ *   written, with the model's candidates
  */
 export async function* generate(wllama, options) {
   const { prompt, maxTokens = 256, temperature = 0, random = Math.random, abortSignal } = options;
@@ -55,8 +55,9 @@ function matcherOf(of) {
   throw new GuiderailError("argument", "say what constrains the text: {guide: a Guide, or a Matcher}");
 }
 
-// The likeliest tokens, at least one of them allowed. Where few are allowed (or few are not), these are named and the
-// answer is exact at once; else the likeliest of all are asked for first, and nearly always that is enough.
+// The likeliest tokens, at least one of them allowed. If few tokens are allowed (or few are not), the request names
+// them and the answer is exact. Otherwise the first request is for the likeliest of all tokens, which nearly always
+// suffices.
 async function choices(wllama, { prompt, tokens, allowed, bitmask, abortSignal }) {
   const isAllowed = (token) => ((bitmask[token >>> 5] >>> (token & 31)) & 1) === 1;
   const biased = Object.fromEntries(allowed.map((token) => [token, LIFT]));

@@ -50,7 +50,7 @@ class LLExecutor:
         try:
             if running:
                 fill_next_token_bitmasks(running, whole, rows=rows, threads=self._threads)
-        except LimitError:  # an error of one matcher: call each by itself, so that the others continue
+        except LimitError:  # an error of one matcher: call each separately, so that the others continue
             left = list(interpreters)
         for matcher, place in left:
             matcher._fill(whole[place])

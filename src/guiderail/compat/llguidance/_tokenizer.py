@@ -106,7 +106,7 @@ class LLTokenizer:
 
     @staticmethod
     def general_slices() -> list[str]:
-        """Returns no slices: guiderail finds by itself what is worth keeping."""
+        """Returns no slices: guiderail decides itself what to cache."""
         return []
 
     json_slices = general_slices

@@ -55,7 +55,7 @@ def shortest(texts: Constraint) -> Constraint:
 
 
 def within(texts: Constraint, max_tokens: int | None, max_chars: int | None) -> Constraint:
-    """Texts of at most so many characters, then of at most so many tokens; None: any number.
+    """Texts of at most this many characters, then of at most this many tokens; None: any number.
 
     Raises:
         CompileError: ``grammar-bound``: the texts are those of a recursive grammar, or contain special tokens.

@@ -224,7 +224,7 @@ def comparing(cells: tuple[ArrayCell, ...]) -> bool:
 
 
 def multiplied(algebra: Algebra, cells: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
-    """The shape without votes, for use beside lists of distinct items."""
+    """The shape without votes, for use with lists of distinct items."""
     found: list[ArrayCell] = []
     for cell in cells:
         found += _product(algebra, cell.formula, True) if isinstance(cell, ArrayVote) else (cell,)

@@ -2,7 +2,7 @@
 
 The schema is rewritten once, before it is evaluated. Every schema of a *value* (the root, a property, an item …) that
 describes objects gets ``additionalProperties: false``. Schemas that apply to the same value (``allOf``, ``anyOf``,
-``$ref`` …) stay open, and the names that they declare are declared beside it: together they describe one object. If any
+``$ref`` …) stay open, and the names that they declare count next to it: together they describe one object. If any
 of them has ``additionalProperties`` or ``unevaluatedProperties``, that decides.
 
 The rewritten schema accepts no value that the original rejects. So schemas that only test a value (``not``, ``if``,

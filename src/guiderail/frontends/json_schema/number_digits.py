@@ -86,11 +86,11 @@ def runs(rows: list[str], ranges: Iterable[Range], place: int) -> list[tuple[byt
 class Plain:
     """Plain decimals of one sign. States:
 
-    ``(INT, k, i, ranges, c)``  k digits read; for each length of cuts from the i-th on, those that begin so
-    ``(FREE, labels, c)``       no cut begins so; runs ``(count, label)`` by final length, up to where the last label
+    ``(INT, k, i, ranges, c)``  k digits read; for each length of cuts from the i-th on, those with this prefix
+    ``(FREE, labels, c)``       no cut has it; runs ``(count, label)`` by final length, up to where the last label
                                 stands for all longer ones
     ``(ZERO, range)``           the integer part is 0
-    ``(TIGHT, range, j, r, room, fresh)``  j digits after the point, with cuts that begin so
+    ``(TIGHT, range, j, r, room, fresh)``  j digits after the point, with cuts with this prefix
     ``(LOOSE, label, r, room, fresh)``     after the point, between cuts; fresh: no digit yet
     ``(LEADING, fresh)``        zeros before an exponent
     """

@@ -182,8 +182,8 @@ def _minus(x: int | None) -> int | None:
 class Scientific:
     """Normalised scientific notation of one sign. States, where ``track`` is what divisors need (or None):
 
-    ``(MANTISSA, phase, j, ranges, track, room)``  j digits read; per power of ten, the cuts whose digits begin so
-    ``(APART, phase, labels, track, room)``        no cut does; the label beside the cuts of each power
+    ``(MANTISSA, phase, j, ranges, track, room)``  j digits read; per power of ten, the cuts with this prefix
+    ``(APART, phase, labels, track, room)``        no cut has it; the label next to the cuts of each power
     ``(NOUGHT, phase, room)``                      the mantissa is 0 so far
 
     Phases: 0 before the point, 1 just after it, 2 later.
@@ -535,7 +535,7 @@ def lower_numbers(numbers: Numbers, builder: Builder, spelling: NumberSpelling |
     """The expression of the texts that spell the members of a set; ``builder.EMPTY`` if there are none.
 
     Raises:
-        LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 beside them, or
+        LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 next to them, or
             scientific notation that passes ``spelling.max_states``.
     """
     spelling = spelling or DEFAULT

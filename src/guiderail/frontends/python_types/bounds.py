@@ -92,7 +92,7 @@ def common_multiple(a: Fraction, b: Fraction) -> Fraction:
 _PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Discriminator", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
                 "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
 _VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
-# What FieldInfo and StringConstraints keep beside the classes of annotated-types.
+# Attributes of FieldInfo and StringConstraints in addition to the classes of annotated-types.
 _GENERAL = {"strict", "allow_inf_nan", "coerce_numbers_to_str", "union_mode", "fail_fast", "to_upper", "to_lower",
             "regex_engine", "ascii_only"}  # fmt: skip
 

@@ -205,7 +205,7 @@ class Field:
 class Object(Node):
     """Named members: classes, typed dicts, parameters.
 
-    ``make`` gets the members that were given, by ``Field.name``, and then those beside them.
+    ``make`` gets the given members by ``Field.name``, then the additional ones.
     """
 
     name: str

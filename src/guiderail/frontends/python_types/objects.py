@@ -133,7 +133,7 @@ def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
 
 
 def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any) -> Object:
-    """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are members beside the others."""
+    """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are additional members."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""Queries of a given database or service: grammars whose names are those of a schema."""
+"""Queries of a given database or service: grammars with the names of a schema."""

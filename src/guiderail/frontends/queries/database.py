@@ -1,4 +1,4 @@
-"""What is in a database: its tables with their columns, from a dict, from SQLAlchemy or from sqlite3."""
+"""The tables of a database with their columns, from a dict, from SQLAlchemy or from sqlite3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AGGREGATES", "FUNCTIONS", "Database"]
 _MOST_TABLES = 1_000
 _MOST_COLUMNS = 20_000
 
-# name → the fewest and the most arguments (None: any number)
+# name → minimum and maximum number of arguments (None: unlimited)
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1), "coalesce": (2, None), "date": (1, 3), "datetime": (1, 3), "hex": (1, 1), "ifnull": (2, 2),
     "instr": (2, 2), "julianday": (1, 3), "length": (1, 1), "lower": (1, 1), "ltrim": (1, 2), "max": (2, None),
@@ -34,9 +34,9 @@ class Database:
     """The names that a query may use.
 
     Attributes:
-        tables: each with the names of its columns.
-        functions: those that make one value of others, with the fewest and the most arguments.
-        aggregates: those that make one value of many rows.
+        tables: the names of the columns of each table.
+        functions: functions of values, with their minimum and maximum number of arguments.
+        aggregates: functions of groups of rows.
     """
 
     tables: tuple[tuple[str, tuple[str, ...]], ...]
@@ -83,14 +83,14 @@ def _doubled(name: str) -> str:
 
 
 def _inspected(inspector: Any) -> list[tuple[Any, list[Any]]]:
-    """What SQLAlchemy's inspector sees: tables and views of the default schema."""
+    """Returns the tables and views of the default schema, from SQLAlchemy's inspector."""
     views = inspector.get_view_names() if hasattr(inspector, "get_view_names") else []
     names = [*inspector.get_table_names(), *views]
     return [(name, [column["name"] for column in inspector.get_columns(name)]) for name in names]
 
 
 def _columns(table: Any, columns: Any) -> list[Any]:
-    """Names in a list, a mapping from names to types, or dicts with the key ``name``."""
+    """Returns the names in a list, in a mapping from names to types, or in dicts with the key ``name``."""
     if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
         raise _wrong(f"the columns of {shown(table)} must be a list of names, or a dict of names and types")
     return [c.get("name") if isinstance(c, Mapping) else c for c in columns]
@@ -123,14 +123,14 @@ def _distinct(names: list[Any], what: str) -> None:
         seen[folded] = name
 
 
-def _functions(said: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tuple[str, ...]]:
-    if said is None:
+def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tuple[str, ...]]:
+    if declared is None:
         return tuple((name, *count) for name, count in FUNCTIONS.items()), AGGREGATES
-    if isinstance(said, str | bytes) or not isinstance(said, Iterable):
+    if isinstance(declared, str | bytes) or not isinstance(declared, Iterable):
         raise _wrong(
             "functions must be a list of names of SQLite's functions, or a dict of names and numbers of arguments"
         )
-    counts = said if isinstance(said, Mapping) else {name: None for name in said}
+    counts = declared if isinstance(declared, Mapping) else {name: None for name in declared}
     known: list[tuple[str, int, int | None]] = []
     aggregates: list[str] = []
     for name, count in counts.items():

@@ -33,7 +33,7 @@ class GraphqlQuery(Constraint):
 
     Attributes:
         introspection: the schema, as a JSON text.
-        operations: which kinds of operations may be written.
+        operations: the kinds of operations that may be written.
     """
 
     introspection: str
@@ -47,7 +47,7 @@ class GraphqlQuery(Constraint):
 
 
 def graphql_query(schema: object, operations: object = None) -> GraphqlQuery:
-    """Operations of the service that a user describes.
+    """Makes a constraint for operations of the service that a user describes.
 
     Raises:
         CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: the service has no such operations.
@@ -76,7 +76,7 @@ class _Operations:
         self.types = service.types
         self.roots = service.roots
         first = [
-            ("bad string", literal('"""')),  # a block string begins so, not an empty string and another one
+            ("bad string", literal('"""')),  # this begins a block string, not two adjacent strings
             ("bad number", regex(r"-?[0-9]+(?:[A-Za-z_]|\.[0-9]+[A-Za-z_.])")),
             ("float", regex(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")),
             ("int", regex(r"-?(?:0|[1-9][0-9]{0,8})")),
@@ -98,7 +98,7 @@ class _Operations:
 
     # -- selections ------------------------------------------------------------------------------------------------
     def selection(self, name: str, without: frozenset[str] = frozenset()) -> int:
-        """What is selected of a type, in braces, without some of its fields."""
+        """A selection of a type in braces, without some of its fields."""
         key = name, without
         if key not in self._selections:
             self._selections[key] = rule = self.b.rule(name)
@@ -129,7 +129,7 @@ class _Operations:
         return s.seq("{", s.alt(s.seq(leaf, some, after), *ways), "}")
 
     def _colliding(self, of: Type, name: str) -> frozenset[str]:
-        """The fields of a type that must not be in a fragment on it, because they could collide with others."""
+        """Returns the fields of a type that a fragment on it must not contain: they could collide with others."""
         own = {field.name for field in of.fields}
         kinds: dict[str, set[str]] = {}
         for possible in of.possible:
@@ -149,26 +149,26 @@ class _Operations:
 
     # -- values ----------------------------------------------------------------------------------------------------
     def _arguments(self, arguments: tuple[Field, ...]) -> int:
-        """In the order of the schema; brackets only around some."""
+        """Arguments in the order of the schema; brackets only if there is one."""
         s = self.s
         written = [(s.seq(s.words([one.name]), ":", self.value(one.type)), one.needed) for one in arguments]
         some = s.seq("(", self._some(written), ")")
         return some if any(needed for _, needed in written) else s.opt(some)
 
     def _some(self, written: list[tuple[int, bool]]) -> int:
-        """At least one of these, in their order, with all that are needed."""
+        """At least one of these in their order, including all that are required."""
         s = self.s
         ways: list[int] = []
         after: int = s.b.EPSILON
         for one, needed in reversed(written):
             if needed:
-                ways = []  # nothing after it can come first
+                ways = []  # no later one can come first
             ways.append(s.seq(one, after))
             after = s.seq(one if needed else s.opt(one), after)
         return s.alt(*ways)
 
     def value(self, of: TypeRef) -> int:
-        """A value of a type, written out."""
+        """A literal value of a type."""
         s = self.s
         found = self._named(of.name) if of.item is None else s.seq("[", s.star(self.value(of.item)), "]")
         return found if of.required else s.alt(found, "null")
@@ -204,10 +204,10 @@ class _Operations:
 
     @staticmethod
     def _kept(of: TypeRef, one_of: bool) -> TypeRef:
-        """The one member of an object is not null."""
+        """The only member of an object, which must not be null."""
         return TypeRef(of.name, True, of.item, of.written) if one_of else of
 
-    # -- the whole ---------------------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------------------------
     def document(self, operations: tuple[str, ...]) -> int:
         s = self.s
         ways = []
@@ -223,6 +223,6 @@ class _Operations:
         return s.lexed(s.alt(*ways))
 
     def _single(self, root: str) -> int:
-        """A subscription selects one field."""
+        """A selection of exactly one field, for subscriptions."""
         fields = [self._field(field) for field in self.types[root].fields]
         return self.s.seq("{", self.s.alt(*fields), "}")

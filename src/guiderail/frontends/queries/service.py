@@ -1,4 +1,4 @@
-"""What a GraphQL service offers: its types, from an introspection, from SDL, or from graphql-core's schema."""
+"""The types of a GraphQL service, from an introspection, from SDL, or from graphql-core's schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TypeRef:
         name: the name of the type; empty for a list.
         required: whether it is non-null.
         item: the type of a list's items.
-        written: in GraphQL's notation.
+        written: the type in GraphQL's notation.
     """
 
     name: str
@@ -33,25 +33,25 @@ class TypeRef:
     written: str
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> TypeRef:
-        kind = said["kind"]
+    def of(cls, description: Mapping[str, Any]) -> TypeRef:
+        kind = description["kind"]
         if kind == "NON_NULL":
-            inner = cls.of(said["ofType"])
+            inner = cls.of(description["ofType"])
             return cls(inner.name, True, inner.item, inner.written + "!")
         if kind == "LIST":
-            item = cls.of(said["ofType"])
+            item = cls.of(description["ofType"])
             return cls("", False, item, f"[{item.written}]")
-        return cls(said["name"], False, None, said["name"])
+        return cls(description["name"], False, None, description["name"])
 
     @property
     def named(self) -> str:
-        """The type in all lists."""
+        """The innermost type of nested lists."""
         return self.name if self.item is None else self.item.named
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field, an argument or a member of an input object; `needed`: it cannot be left out."""
+    """A field, an argument or a member of an input object; `needed`: it is required."""
 
     name: str
     type: TypeRef
@@ -59,15 +59,15 @@ class Field:
     needed: bool
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Field:
-        kind = TypeRef.of(said["type"])
-        arguments = tuple(cls.of(one) for one in said.get("args") or ())
-        return cls(said["name"], kind, arguments, kind.required and said.get("defaultValue") is None)
+    def of(cls, description: Mapping[str, Any]) -> Field:
+        kind = TypeRef.of(description["type"])
+        arguments = tuple(cls.of(one) for one in description.get("args") or ())
+        return cls(description["name"], kind, arguments, kind.required and description.get("defaultValue") is None)
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `one_of`: an input object with exactly one of its members."""
+    """A type; `one_of`: an input object that takes exactly one of its members."""
 
     name: str
     kind: str
@@ -81,9 +81,9 @@ class Service:
     """The types of a service by name, and its roots: ``query``, ``mutation``, ``subscription`` → type."""
 
     def __init__(self, introspection: str) -> None:
-        said = json.loads(introspection)
+        schema = json.loads(introspection)
         self.types: dict[str, Type] = {}
-        for one in said["types"]:
+        for one in schema["types"]:
             listed = one.get("fields") or one.get("inputFields") or ()
             self.types[one["name"]] = Type(
                 one["name"],
@@ -93,12 +93,12 @@ class Service:
                 tuple(possible["name"] for possible in one.get("possibleTypes") or ()),
                 bool(one.get("isOneOf")),
             )
-        roots = {kind: said.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}
+        roots = {kind: schema.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}
         self.roots = {kind: root["name"] for kind, root in roots.items() if root}
 
 
 def introspected(schema: Any) -> str:
-    """The introspection result of a service as JSON text, from whatever a user passes.
+    """Returns the introspection result of a service as JSON text, from any supported description.
 
     Raises:
         CompileError: ``query-schema``: it cannot be read; ``missing-package``: graphql-core is needed for it.

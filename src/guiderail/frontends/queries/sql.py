@@ -1,15 +1,15 @@
 """SELECT statements over the tables, columns and functions of a database.
 
 The meaning of a name depends on the FROM clause, which comes after the columns that use it. So "the table" is a
-variable (see `Symbols.binding`): each column leaves it only the tables that have this column, and the FROM clause names
-one of these. There is one grammar for all tables. Two forms make the meaning of each name exact:
+variable (see `Symbols.binding`): each column restricts it to the tables that have this column, and the FROM clause
+names one of these. There is one grammar for all tables. Two forms make the meaning of each name exact:
 
 - **one table, bare columns**: ``SELECT name FROM people WHERE age > 30``. It has one variable.
 - **tables with aliases**: ``SELECT t1.name FROM people AS t1 JOIN … AS t2 ON …``, the first table ``t1``, the second
   ``t2`` and so on. It has a variable for each alias.
 
-Subqueries and the query of a common table have the first form: their names are their own, and they are ordinary rules,
-each with a variable of its own. A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
+Subqueries and the query of a common table have the first form. Their names are independent, so they are ordinary
+rules, each with its own variable. A common table is ``q1`` with the columns ``c1`` to ``c4``, as many as its query has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from guiderail.support.texts import shown
 __all__ = ["SqlQuery", "sql_query"]
 
 _DEPTH = 3
-"""Levels of expressions, the outermost included, so parentheses nest one less deep. Subqueries do not count."""
+"""Levels of expressions, including the outermost: parentheses nest one level less. Subqueries do not count."""
 
 _MOST_JOINED = 8
 _COMMON_COLUMNS = 4
@@ -60,16 +60,16 @@ _RESERVED = frozenset(
     )
 )
 _WORD = r"[A-Za-z_][A-Za-z0-9_$]*"
-_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # longer ones first, so that they win
+_PUNCTUATION = ("||", "==", "<>", "!=", "<=", ">=", *"().,*+-/%=<>;")  # longer ones first: they have priority
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _OPERATORS = ("+", "-", "*", "/", "%", "||")
 _COLUMN, _TABLE = range(2)  # relations of a name to a table
 _MOST_CALLS = 100
-"""Kinds of functions by their numbers of arguments. A lexer has at most 253 terminals beside identifiers."""
+"""Groups of functions with the same arguments. A lexer has at most 253 terminals besides identifiers."""
 
 
 def _plain(name: str) -> bool:
-    """Whether a name needs no quotes."""
+    """Returns whether a name needs no quotes."""
     first, rest = name[:1], name[1:]
     letters = first.isascii() and (first.isalpha() or first == "_")
     return letters and all(c.isascii() and (c.isalnum() or c == "_") for c in rest) and name.lower() not in _RESERVED
@@ -88,8 +88,8 @@ class SqlQuery(Constraint):
     """One SELECT statement that SQLite prepares; made by ``grammars.sql(schema=…)``.
 
     Attributes:
-        database: the names that it may use.
-        max_joined: the most tables in one FROM clause.
+        database: the available names.
+        max_joined: the maximum number of tables in one FROM clause.
     """
 
     database: Database
@@ -122,7 +122,7 @@ class SqlQuery(Constraint):
 
 
 def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQuery:
-    """A query of the database that a user describes.
+    """Makes a constraint for queries of the database that a user describes.
 
     Raises:
         CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: an option is wrong.
@@ -142,7 +142,7 @@ def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQue
 
 
 def _calls(database: Database) -> list[tuple[str, list[str]]]:
-    """Terminals of functions that take the same arguments: ``min max 2``, with their names."""
+    """Returns the terminals of functions that take the same arguments, such as ``min max 2``, with their names."""
     counts = {name: (least, most) for name, least, most in database.functions}
     found: dict[str, list[str]] = {}
     for name in sorted({*counts, *database.aggregates}):
@@ -157,7 +157,7 @@ class _Scope:
     """The expressions over some columns, by nesting depth of parentheses, without and with aggregates.
 
     Attributes:
-        plain: an expression without aggregates; whole: one that may have them.
+        plain: an expression without aggregates; whole: one that may contain them.
         plain_term, whole_term: the same where a number alone would be a column's position (ORDER BY, GROUP BY).
     """
 
@@ -172,8 +172,8 @@ class _Scope:
         self.whole, self.whole_term = whole
 
     def _level(self, inner: int | None, of_aggregates: int | None) -> tuple[int, int]:
-        """One level: ``inner`` is what stands in parentheses, ``of_aggregates`` the argument of aggregates; None:
-        nothing.
+        """One level. ``inner``: the contents of parentheses; ``of_aggregates``: the argument of aggregates. None:
+        not allowed.
         """
         s, select = self._select.s, self._select
         subqueries = None if inner is None else select.subqueries
@@ -245,23 +245,23 @@ class _Select:
         s.add_identifiers(self._identifiers())
         s.finish()
         self.new_name = s.alt(s.symbol(WORD), s.refused("reserved"))
-        self.subqueries: tuple[int, int] | None = None  # in brackets: of any columns, and of one
+        self.subqueries: tuple[int, int] | None = None  # in parentheses: with any columns, and with one
 
     def _names(self) -> None:
-        """A placeholder for the columns and one for the name of each table: the only one, and those with aliases."""
+        """Adds placeholders for the columns and the name of each table: the only table, and those with aliases."""
         common, columns = self.query.common_table
         self.s.add_word("common table", [common])
         for number, column in enumerate(columns):
             self.s.add_word(f"common column {number}", [column])
         for variable in range(len(self.alias_names) + 1):
-            at = max(variable - 1, 0)  # in its binding
+            at = max(variable - 1, 0)  # its number in the binding
             self.s.add_placeholder(f"column {variable}", at, _COLUMN)
             self.s.add_placeholder(f"table {variable}", at, _TABLE)
 
     def _identifiers(self) -> Iterator[tuple[int, list[int], Constraint, bool]]:
-        """All names, each for the tables by number; columns that the same tables have are one.
+        """Yields all names, each with the numbers of its tables. Columns of the same tables share a terminal.
 
-        After the tables of the database come the common tables of one column, of two and so on.
+        The common tables of one column, of two and so on follow the tables of the database.
         """
         owners: dict[str, list[int]] = {}
         named: list[tuple[list[int], str]] = []
@@ -282,11 +282,11 @@ class _Select:
             yield _TABLE, numbers, _one_of([table]), _plain(table)
 
     def common(self, columns: int) -> int:
-        """The number of the common table of so many columns."""
+        """The number of the common table with this many columns."""
         return len(self.tables) + columns - 1
 
     def domain(self, columns: int = 0) -> list[int]:
-        """The tables of the database, and with columns the common table of so many."""
+        """The tables of the database and, given columns, the common table with this many."""
         return [*range(len(self.tables)), *([self.common(columns)] if columns else [])]
 
     # -- parts ---------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class _Select:
         yield s.seq(name, inside, ")")
 
     def aggregates(self, inner: int) -> list[int]:
-        """Calls that aggregate."""
+        """Calls of aggregates."""
         s, found = self.s, []
         for name, _ in self.groups:
             kind = name.split()[0]
@@ -323,7 +323,7 @@ class _Select:
         return found
 
     def _listed(self, scope: _Scope, stars: int) -> int:
-        """The columns of a result; ``stars``: what may stand for all columns."""
+        """The columns of a result; ``stars``: ways to write all columns."""
         s = self.s
         return s.seq(s.opt("DISTINCT"), s.listed(s.alt(self._item(scope), stars)))
 
@@ -331,7 +331,7 @@ class _Select:
         return self.s.seq(scope.whole, self.s.opt("AS", self.new_name))
 
     def _counted(self, scope: _Scope, after: int) -> list[int]:
-        """Results of one column, of two, and so on, each with what follows."""
+        """Results of one column, of two, and so on, each followed by the rest."""
         s, found, item = self.s, [], self._item(scope)
         for _ in range(_COMMON_COLUMNS):
             after = s.seq(item, after)
@@ -340,7 +340,7 @@ class _Select:
         return found
 
     def _tail(self, scope: _Scope) -> int:
-        """From WHERE to LIMIT."""
+        """The clauses from WHERE to LIMIT."""
         s = self.s
         where = s.opt("WHERE", scope.plain)
         order = [
@@ -354,7 +354,7 @@ class _Select:
 
     # -- one table -----------------------------------------------------------------------------------------------
     def _single(self) -> list[int]:
-        """A query of one table, after SELECT: with any columns, with one, with two and so on."""
+        """Queries of one table, after SELECT: with any columns, with one, with two and so on."""
         s = self.s
         scope = _Scope(self, s.words(["column 0"]))
         after = s.seq("FROM", s.words(["table 0"]), self._tail(scope))
@@ -362,7 +362,7 @@ class _Select:
 
     # -- tables with aliases ---------------------------------------------------------------------------------------
     def _joined(self) -> int:
-        """A query of tables with aliases, after SELECT."""
+        """Queries of tables with aliases, after SELECT."""
         s, names = self.s, self.alias_names
         most = len(names)
         columns = [s.seq(name, ".", s.words([f"column {at}"])) for at, name in enumerate(names, 1)]
@@ -370,7 +370,7 @@ class _Select:
         item = [s.seq(s.words([f"table {at}"]), s.opt("AS"), name) for at, name in enumerate(names, 1)]
         join = s.seq(s.alt(s.opt("INNER CROSS"), s.seq("LEFT", s.opt("OUTER"))), "JOIN")
         ways = []
-        for least in range(most):  # the results use the aliases up to this one, so there are as many tables
+        for least in range(most):  # the results use aliases up to this one, so at least this many tables follow
             rest = s.b.EMPTY
             for at in range(most - 1, -1, -1):
                 ends = [self._tail(scopes[at])] if at >= least else []
@@ -380,7 +380,7 @@ class _Select:
             ways.append(s.seq(self._listed(scopes[least], stars), "FROM", item[0], rest))
         return s.alt(*ways)
 
-    # -- the whole -------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
     def statement(self) -> int:
         s, b = self.s, self.b
         joined = self._joined()
@@ -397,7 +397,7 @@ class _Select:
         return s.lexed(s.alt(*ways))
 
     def _queries(self, single: int, joined: int, tables: list[int]) -> list[int]:
-        """Queries of these tables."""
+        """Complete queries of these tables."""
         s = self.s
         return [
             s.binding([tables], "SELECT", single, s.opt(";")),

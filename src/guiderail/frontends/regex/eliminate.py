@@ -62,7 +62,7 @@ class _Eliminator:
 
     def visit(self, node: Node, ahead: bool, outer: Side) -> Steps:
         """Removes look-aheads (``ahead``) from a node that runs to the end of the text, or look-behinds from one that
-        begins at its start; ``outer`` is what stands on the node's other side.
+        begins at its start; ``outer`` is what is on the node's other side.
         """
         done: Node
         self.budget -= 1

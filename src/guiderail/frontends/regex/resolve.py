@@ -1,4 +1,4 @@
-"""Decides assertions by what can stand beside them, and merges assertions about one character into their neighbour."""
+"""Decides assertions by their possible neighbours, and merges assertions about one character into their neighbour."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Steps = Generator[Anything, Anything, Node]
 
 _UNKNOWN: Side = (ANY, True)
 _UNROLL = 4  # counted repetitions of assertions are written out up to this many iterations
-_UNROLLED = 64  # and so many in all
+_UNROLLED = 64  # maximum in total
 WORK = 4000  # steps of rewriting for one pattern; beyond, assertions stay as they are
 
 

@@ -137,7 +137,7 @@ class Dispatch(Constraint):
         excludes: texts that do not occur in free text at all.
         loop: whether free text and further rules may follow a rule.
         required: whether the text begins with a rule.
-        trailing: whether free text may stand where no rule follows (otherwise the text ends with a rule).
+        trailing: whether free text may follow the last rule (otherwise the text ends with a rule).
     """
 
     rules: tuple[tuple[str, Constraint], ...]

@@ -34,7 +34,7 @@ INTEGERS: dict[str, tuple[int | None, int | None]] = {
 }
 """Built-in types derived from ``integer``: least and greatest value."""
 
-# A decimal of at most so many digits survives a round trip, so different ones are different values in the same order.
+# A decimal with no more digits survives a round trip, so different ones are different values in the same order.
 _EXACT_DIGITS = {"double": 15, "float": 6}
 
 

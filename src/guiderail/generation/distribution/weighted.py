@@ -97,7 +97,7 @@ def as_particles(texts: list[Text], written: list[tuple[str, tuple[int, ...]]]) 
 
 
 def _learn(tree: Tree, random: np.random.Generator, most: int) -> int:
-    """Attempts exact draws until most of them succeed, or so many passes are made; returns how many."""
+    """Attempts exact draws until most of them succeed, or up to this many passes; returns how many."""
     recent: list[bool] = []
     while tree.root.alive > 0 and len(recent) < _RECENT * most:
         found = attempt(tree, random, most)

@@ -40,13 +40,13 @@ class SpellingRules:
     """How a byte-pair encoding spells.
 
     Attributes:
-        merges: shape (merges, 4), uint32: the two tokens, the one they make, the rank. Of the merges that a text
-            allows, that of least rank is done first; of equal ones the first in the text.
-        singles: the token of each byte, -1 where there is none.
-        patterns: what cuts a text, level by level: a regular expression, and whether what it does not match is a piece,
-            too (else it is lost).
-        whole: a piece that is a token as it stands is that token, whatever the merges say.
-        separate: texts that are tokens of their own wherever they stand.
+        merges: shape (merges, 4), uint32: the two tokens, their result, the rank. The merge of least rank in a text
+            is done first; if ranks are equal, the leftmost.
+        singles: the token of each byte, or -1.
+        patterns: the cuts of a text, level by level: a regular expression, and whether text between matches is a
+            piece, too (otherwise it is dropped).
+        whole: a piece that is the text of a token becomes that token, whatever the merges say.
+        separate: texts that are always tokens of their own.
         oniguruma: the patterns are Oniguruma's, and not fancy-regex's.
         composed: texts are brought into Unicode's normal form C before.
         characters: what merging begins with, if not with bytes. Then there are no patterns.

@@ -1,4 +1,4 @@
-"""Stands in for torchvision, which engines import, text models do not use, and whose wheels are of another torch."""
+"""Replaces torchvision, which engines import but text models do not need. Its wheels require another torch."""
 
 from __future__ import annotations
 

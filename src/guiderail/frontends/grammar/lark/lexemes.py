@@ -205,7 +205,7 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
 
     If a lexeme of a regular expression equals a string terminal of the same priority that the expression matches, Lark
     retypes it, and that string does not compete by itself, unless it has flags that the expression lacks (``"select"i``
-    beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are keywords, the others
+    next to ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are keywords, the others
     compete. What an ignored expression matches is ignored before retyping. An ignored string that is a keyword of
     another terminal is not ignored in its place, but an error: a guard that is a keyword.
 

@@ -1,7 +1,7 @@
 r"""The format ``regex``: texts that are patterns of ECMA-262 with the flag ``u``.
 
 Patterns nest, so no automaton matches them all. A grammar with rules could, but rules cannot be used in intersections
-and complements, and a format may occur under ``not`` and beside a ``maxLength``. So the narrow side is an expression:
+and complements, and a format may occur under ``not`` and with a ``maxLength``. So the narrow side is an expression:
 
 * groups nest at most 8 deep;
 * back-references are ``\1`` to ``\4``, each after that many groups outside other groups. Named groups are outside other

@@ -6,7 +6,7 @@
       - "x": 1
         "y": []
 
-Mappings and sequences stand in blocks, two spaces a level; below ``block_depth`` levels (so that recursion needs no
+Mappings and sequences use block style, two spaces a level; below ``block_depth`` levels (so that recursion needs no
 more copies of itself) and under ``uniqueItems`` the rest is in flow style, written as JSON. Strings stand in double
 quotes, with JSON's escapes, which YAML has too; those that could be nothing else are also written plain.
 
