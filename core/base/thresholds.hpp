@@ -75,6 +75,7 @@ inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words o
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set; more become a bitset
 inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
 inline constexpr std::size_t kMostFlat = 512;              // limit: words of an outcome that is kept as one list
+inline constexpr u32 kTakenApart = 3;                      // crossover: masks that take an outcome before it is a list
 inline constexpr u32 kMasksBetweenCounts = 16;             // crossover: masks between two counts of all pieces
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
 inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;

@@ -444,7 +444,8 @@ class MaskBuilder {
   };
   static WordBits as_word_bits(const Piece* piece);
   static Piece* piece_in(WordBits at);
-  static constexpr u32 kTakenOnce = 0xFFFFFFFD, kNotFlat = 0xFFFFFFFE, kNotTaken = 0xFFFFFFFF;
+  // Below kNotTaken, the number of masks that took it is counted down, as far as kToFlatten.
+  static constexpr u32 kNotFlat = 0xFFFFFFFF, kNotTaken = 0xFFFFFFFE, kToFlatten = kNotTaken - kTakenApart;
   std::vector<u32> flat_at_;  // by outcome: its list, or one of these
   std::optional<ListPool<WordBits>> flats_{std::in_place};
   u32 lexed_masks_ = 0;

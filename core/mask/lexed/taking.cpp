@@ -1,7 +1,7 @@
 // What pieces and outcomes add to a mask (see outcomes.cpp; outcome 0 is nothing).
 //
-// A mask takes hundreds of outcomes, each of a few words. One that is taken for a second mask keeps all that it leads
-// to as one list.
+// A mask takes hundreds of outcomes, each of a few words. One that several masks have taken keeps all that it leads to
+// as one list.
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -49,15 +49,16 @@ MaskBuilder::Piece* MaskBuilder::piece_in(WordBits at) {
   return reinterpret_cast<Piece*>(static_cast<std::uintptr_t>(u64{at.first} << 32 | at.second));
 }
 
-// An outcome that was taken for an earlier mask already: all that it leads to as one list, which is found the second
-// time. The list begins with its numbers of words and of pieces.
+// An outcome that several masks have taken: all that it leads to, as one list. The list begins with its numbers of
+// words and of pieces. False: there is no list.
 bool MaskBuilder::take_flat(u32 outcome, Sum& to) {
   u32& at = flat_at_[outcome];
-  if (at == kNotTaken || at == kNotFlat) {
-    if (at == kNotTaken) at = kTakenOnce;
+  if (at == kNotFlat) return false;
+  if (at > kToFlatten) {
+    --at;
     return false;
   }
-  if (at == kTakenOnce) {
+  if (at == kToFlatten) {
     Flat all;
     at = flatten(outcome, all) ? flats_->add(all.list()) : kNotFlat;
     if (at == kNotFlat) return false;
@@ -79,7 +80,9 @@ bool MaskBuilder::flatten(u32 outcome, Flat& to) {
   for (const auto& piece : continuation.pieces) to.pieces.push_back(as_word_bits(piece.get()));
   for (u32 part : of.subspan(1)) {
     if (part == 0) continue;
-    if (const u32 known = flat_at_[part]; known < kTakenOnce) {
+    const u32 known = flat_at_[part];
+    if (known == kNotFlat) return false;
+    if (known < kToFlatten) {
       const WordBits* at = flats_->at(known);
       const auto [words, pieces] = *at++;
       to.words.insert(to.words.end(), at, at + words);
