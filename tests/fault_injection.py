@@ -455,7 +455,7 @@ def main() -> int:
     total = Tally()
     for i, (name, stage, kind) in enumerate(jobs):
         left = began + options.seconds - time.monotonic()
-        # Each in its own process, so none begins with what another one left behind.
+        # Each runs in its own process, so none starts with the state of another.
         until = time.monotonic() + (math.inf if jobs[i] in FOUND else left / (len(jobs) - i))
         seed = rng.random()
         error, tally = in_a_process_without_limit(

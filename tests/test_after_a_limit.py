@@ -184,7 +184,7 @@ SPELLED = {
 
 @pytest.mark.parametrize("name", SPELLED)
 def test_canonical_spelling_after_a_limit(name: str) -> None:
-    """A search that reaches its limit leaves behind nothing that misleads later searches."""
+    """A search that reaches its limit stores nothing that misleads later searches."""
     scenario = SPELLED[name]
     tokens = scenario.vocabulary()
     right = gr.compile(scenario.constraint(), tokens, cache=False, prepare=0, canonical=True)

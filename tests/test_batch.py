@@ -1,4 +1,4 @@
-"""Batches in one process: rows, shards, what a kill leaves behind, what is rejected."""
+"""Batches in one process: rows, shards, files after a kill, and rejected inputs."""
 
 from __future__ import annotations
 

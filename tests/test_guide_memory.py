@@ -1,4 +1,4 @@
-"""A guide in long use: what texts leave behind is bounded, and a renewal affects no text."""
+"""A guide in long use: the memory that its texts add is bounded, and a renewal affects no text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guiderail.matching import guide as guide_module
 EOS = 256
 BYTES = gr.Vocabulary([bytes([b]) for b in range(256)] + [None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
 KEYED = gr.json_schema({"type": "object", "additionalProperties": {"type": "integer"}})
-# Different states that a text leaves behind, and different parts that a fresh program must copy.
+# Texts that add different kinds of states, and constraints of which a fresh program must copy different parts.
 LEAVING = {
     "keys": KEYED,
     "names and keys": gr.json_schema(

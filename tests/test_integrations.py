@@ -187,7 +187,7 @@ def test_threads_share_a_tracker():
 
 
 def test_texts_begin_on_what_the_guide_is_now():
-    """A processor in long use must not keep what the first texts left behind."""
+    """A processor in long use must not keep the state of its first texts."""
     guide = gr.compile(regex("[a-z]*(ab|ba)[a-z]{20}"), VOCABULARY, cache=False, max_memory=1)
     tracker = StateTracker([guide])
     chance = random.Random(1)

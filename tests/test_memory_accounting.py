@@ -106,7 +106,7 @@ def test_masks_that_guides_share_are_counted_once(vocabulary: gr.Vocabulary) -> 
 
 
 def alone(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs a test in its own process, so that it does not measure what other tests left behind."""
+    """Runs a test in its own process, so that it does not measure the memory of other tests."""
 
     @functools.wraps(test)
     def call(*args: object, **kwargs: object) -> None:

@@ -66,7 +66,7 @@ def test_what_takes_too_much_is_refused_and_changes_nothing(name: str, limit: in
 
 
 def test_the_answer_stays_a_refusal() -> None:
-    """What a first attempt left behind does not let a second one succeed."""
+    """A second attempt fails as well, although it finds the results of the first one."""
     guide = ambiguous(max_step_work=3_000)
     matcher = guide.matcher()
     refused = None

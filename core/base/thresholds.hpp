@@ -137,7 +137,7 @@ inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take 
 inline constexpr u64 kSearchWork = 40;           // a search for an end may take this many times a mask's work
 inline constexpr std::chrono::milliseconds kLongMask{20};    // then other threads use builders of their own
 inline constexpr std::size_t kMostSpares = 6;                // number of such builders in use at once
-inline constexpr std::size_t kLargeProgramBytes = 1u << 20;  // larger programs are freed without the host's lock; 1 ms
+inline constexpr std::size_t kLargeProgramBytes = 1u << 20;  // crossover: freed without the host's lock; 1 ms
 
 // -- everywhere --
 inline constexpr u32 kNodesBetweenBreaks =

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/host.hpp"
+#include "base/thresholds.hpp"
 #include "build/operations.hpp"
 #include "build/recording.hpp"
 
@@ -15,7 +16,7 @@ class Builder {
     if (records) recording_.emplace();
   }
   ~Builder() {
-    if (arena_.use_count() == 1 && arena_->node_count() >= kManyNodes) Host::released([&] { arena_.reset(); });
+    if (arena_.use_count() == 1 && arena_->memory() >= kLargeProgramBytes) Host::released([&] { arena_.reset(); });
   }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
@@ -68,7 +69,6 @@ class Builder {
            is_same_v<Op, operations::Intersection> || is_same_v<Op, operations::Define> ||
            is_same_v<Op, operations::Binding>;
   }
-  static constexpr std::size_t kManyNodes = 1u << 14;  // that take a millisecond to free
   void check_grammars() const;
   std::vector<Id> texts_, grammars_;  // operands that operations use as such
   std::shared_ptr<Arena> arena_;

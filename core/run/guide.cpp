@@ -252,7 +252,7 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
 // counts share one mask, as long as no token reaches the cap.
 std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& builder, Id state) const {
   Arena& arena = *program.arena_;
-  struct Clear {  // what an abandoned walk leaves behind
+  struct Clear {  // an abandoned walk may have set it
     ~Clear() { arena.clear_cap_hit(); }
     Arena& arena;
   } clear{arena};

@@ -152,7 +152,7 @@ class Program : public std::enable_shared_from_this<Program> {
   void note_size();
   void note_growth();
   static u64 next_serial();  // without the mutex
-  // What took too much work is not tried again: the answer stays the same, whatever the first attempt left behind.
+  // Work that exceeded the limit is not tried again. So the answer does not depend on what the first attempt stored.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
   }

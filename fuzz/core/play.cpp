@@ -364,7 +364,7 @@ void play(const u8* data, std::size_t size) {
     ++totals.compiled;
     Game(in, which, guide, oracle, root.term).run();
   } catch (const Error&) {
-    // Rejected; later inputs check what it leaves behind.
+    // Rejected. Later inputs check that it changed nothing.
   }
 }
 

@@ -1,6 +1,6 @@
 // Another game: one expression, and thousands of texts. A judge and a matcher read them together, byte by byte, along a
 // tree of texts: either all texts up to some length over a few bytes, or those that the matcher considers live, over
-// all bytes of the expression and one more. Going back is a rollback; now and then a fork stays behind.
+// all bytes of the expression and one more. To go back, the matcher rolls back. Sometimes a fork is kept.
 //
 //  - a text is accepted if and only if it is a match;
 //  - a byte is rejected only if no text with this prefix is a match: of all slightly longer ones, or of some;

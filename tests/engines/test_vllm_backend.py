@@ -325,6 +325,11 @@ def test_the_constraint_offers_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert manager.validate_tokens(request, []) == [yes, yes, end]
     assert manager.validate_tokens(request, [no, no, no]) == [yes, yes, end]
     assert grammar.matcher.history() == [no]
+    engine.habits.running = 33
+    drafted = manager.validate_tokens(request, [yes, no])
+    assert drafted == ([yes] if current_platform.is_cpu() else [yes, yes, end])
+    engine.habits.running = 32
+    assert manager.validate_tokens(request, [yes, no]) == [yes, yes, end]
     assert drafting(engine, asynchronous=True).validate_tokens(request, [yes, no]) == [yes]
     monkeypatch.setenv("GUIDERAIL_VLLM_DRAFTS", "0")
     assert manager.validate_tokens(request, [yes, no]) == [yes]

@@ -16,7 +16,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
+constexpr u32 kNotKnown = 0xFFFFFFFF;
 constexpr u32 kAnyOf = 0x80000000;  // instead of a terminal: all identifiers of a relation
 }  // namespace
 

@@ -7,6 +7,8 @@ namespace guiderail {
 
 constexpr u32 kInTrie = 0xFFFFFFFF;
 
+inline constexpr u32 kNothing = 0;  // the outcome that allows no token
+
 // The suffixes of tokens after a byte.
 struct MaskBuilder::Suffixes {
   u32 node = kInTrie;                               // in the vocabulary's trie; kInTrie: below the root of

@@ -1,4 +1,4 @@
-// What pieces and outcomes add to a mask (see outcomes.cpp; outcome 0 is nothing).
+// What pieces and outcomes add to a mask (see outcomes.cpp).
 //
 // A mask takes hundreds of outcomes, each of a few words. One that several masks have taken keeps all that it leads to
 // as one list.
@@ -11,7 +11,7 @@ namespace guiderail {
 void MaskBuilder::begin_taking() {
   taken_.resize(open_.size());
   flat_at_.resize(open_.size(), kNotTaken);
-  ++taking_;  // pieces and outcomes are forgotten before it comes round
+  ++taking_;  // pieces and outcomes are dropped before it overflows
 }
 
 void MaskBuilder::take(Piece& piece, Sum& to) {
@@ -28,7 +28,7 @@ void MaskBuilder::take(Piece& piece, Sum& to) {
 }
 
 void MaskBuilder::take(u32 outcome, Sum& to) {
-  if (outcome == 0 || taken_[outcome] == taking_) return;
+  if (outcome == kNothing || taken_[outcome] == taking_) return;
   taken_[outcome] = taking_;
   const std::span<const u32> of = this->outcome(outcome);
   if (of.size() > 1 && take_flat(outcome, to)) return;
@@ -79,7 +79,7 @@ bool MaskBuilder::flatten(u32 outcome, Flat& to) {
   to.words.insert(to.words.end(), continuation.words.begin(), continuation.words.end());
   for (const auto& piece : continuation.pieces) to.pieces.push_back(as_word_bits(piece.get()));
   for (u32 part : of.subspan(1)) {
-    if (part == 0) continue;
+    if (part == kNothing) continue;
     const u32 known = flat_at_[part];
     if (known == kNotFlat) return false;
     if (known < kToFlatten) {

@@ -294,7 +294,7 @@ def _drafted(manager: Any, request: Any) -> list[int]:
     if manager.reasoner_cls is not None and not asked.reasoning_ended:
         return []
     config = manager.vllm_config
-    if config.scheduler_config.async_scheduling or (_on_cpu() and manager.backend.habits.running > _MOST_ON_CPU):
+    if config.scheduler_config.async_scheduling or (manager.backend.habits.running > _MOST_ON_CPU and _on_cpu()):
         return []
     return grammar.draft(int(config.num_speculative_tokens))
 

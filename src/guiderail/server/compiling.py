@@ -312,7 +312,7 @@ class Compiler:
         self._free(dropped)
 
     def _free(self, dropped: list[tuple[Any, Guide]]) -> None:
-        """Empties a list of guides on another thread: to free a large one takes a tenth of a second."""
+        """Empties a list of guides on another thread. Freeing a large one takes a tenth of a second."""
         if dropped:
             self._loop.run_in_executor(None, dropped.clear)
 
