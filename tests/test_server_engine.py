@@ -19,6 +19,7 @@ from guiderail.server.compiling import Compiler, interruptible
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
 from guiderail.server.parts import CallInput, CallStart, Content
+from guiderail.server.portions import shared_out
 from guiderail.server.rows import Delta, Failed, Finished, Job
 from guiderail.server.tagged import TaggedReader
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
@@ -136,6 +137,33 @@ def test_prompts_are_read_in_portions_between_which_others_write():
         runner.wait("long")
         assert max(max(feed) for feed in model.feeds) <= 32
         assert len(runner.events["short"]) - before > 20  # of the 32 portions
+
+
+def test_a_long_prompt_does_not_delay_a_short_one():
+    """The short prompt, in a later row of the same session, would fit into what is left of no step."""
+    model = ToyModel("x" * 400)
+    with Runner(model, prefill_tokens=32) as runner:
+        with runner.engine._wake:  # both arrive while the engine is busy
+            rows = [runner.job("long", ANY, 2, [97] * 999 + [257]), runner.job("short", ANY, 2, [97] * 9 + [257])]
+            submits = [threading.Thread(target=runner.engine.submit, args=(job,)) for job in rows]
+            for thread in submits:
+                thread.start()
+                time.sleep(0.01)  # in this order
+        for thread in submits:
+            thread.join()
+        runner.wait("long", "short")
+    together = [feed for feed in model.feeds if len(feed) == 2]
+    assert [feed[1] for feed in together[:2]] == [10, 1]  # its prompt and its first token
+    assert all(sum(feed) <= 32 for feed in together)
+
+
+@given(st.integers(0, 100), st.lists(st.integers(0, 50)))
+def test_shares_are_equal_unless_less_is_wanted(whole, wanted):
+    shares = shared_out(whole, wanted)
+    assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
+    assert sum(shares) == min(whole, sum(wanted))
+    cut = [share for share, want in zip(shares, wanted, strict=True) if share < want]
+    assert not cut or max(shares) - min(cut) <= 1
 
 
 def test_a_row_that_can_be_cleared_is_taken_by_who_waits():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -259,3 +261,36 @@ def test_a_grammar_is_not_read_again_by_the_thread_that_serves(monkeypatch):
     _, guide = running(ServerOptions(inspect="all"), work)
     assert guide.constraint == recipe.build(VOCABULARY)[1]
     assert readers[0] == "guiderail-compile"
+
+
+LATE = """
+import sys
+from server_support import ToyModel, client_of
+from test_server_nursery import CHAT, HELLO, TOOLS
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "format": "date", "pattern": "^\\\\w"}}}
+ASKS = [
+    {"guided_json": SCHEMA},
+    {"guided_regex": "(?<!a)[a-c]{2}"},
+    {"guided_grammar": 'start: "a" start | NAME\\nNAME: /[b-d]+/\\n%ignore " "'},
+    {"guided_grammar": 'root ::= "(" root ")" | "b"'},
+    {"guided_choice": ["yes", "no"]},
+    {"tools": TOOLS, "tool_choice": "required"},
+]
+with client_of(ToyModel()) as client:
+    before = set(sys.modules)
+    for ask in ASKS:
+        answer = client.post(CHAT, messages=HELLO, max_tokens=40, **ask)
+        assert answer.status_code == 200, answer.text
+print(*sorted(name for name in set(sys.modules) - before if name.startswith("guiderail.")))
+"""
+
+
+def test_no_request_loads_a_front_end():
+    """Python holds its lock while it loads a module, and running texts wait."""
+    tests = Path(__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], cwd=tests, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

@@ -23,6 +23,7 @@ from guiderail.server.errors import ApiError
 from guiderail.server.fair import CLIENT
 from guiderail.server.http import Events, Gate, while_listening
 from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
+from guiderail.server.loading import load_front_ends
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.service import Service, Watches
@@ -36,6 +37,7 @@ _log = logging.getLogger("guiderail.server")
 def create_app(model: Any = None, options: ServerOptions | None = None) -> FastAPI:
     """See :func:`guiderail.server.create_app`."""
     options = options or ServerOptions()
+    load_front_ends()
     runner = load_model(model)
     service = Service(runner, options)
 

@@ -38,6 +38,7 @@ from guiderail.server.crew import Crew
 from guiderail.server.lending import Loan
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
+from guiderail.server.portions import shared_out
 from guiderail.server.rows import Job, Row
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
@@ -522,17 +523,19 @@ class Engine:
 
     def _portions(self, team: _Team) -> tuple[list[list[int]], list[tuple[int, Row]]]:
         """What each row is fed, with prompts in portions, and the rows whose logits are then those of their next
-        token.
+        token. A long prompt does not delay short ones, nor the forced tokens of a text in progress.
         """
-        left = self.options.prefill_tokens
         feed: list[list[int]] = [[] for _ in team.rows]
         wanted = []
-        for i, row in team.running():
-            if row.done or not row.ready or row.work is not None or row.held is not None:
-                continue
-            share = min(len(row.pending), max(left, 1 if len(row.pending) == 1 else 0))
+        reading = [
+            (i, row)
+            for i, row in team.running()
+            if not row.done and row.ready and row.work is None and row.held is None
+        ]
+        shares = shared_out(self.options.prefill_tokens, [len(row.pending) for _, row in reading])
+        for (i, row), share in zip(reading, shares, strict=True):
+            share = max(share, int(len(row.pending) == 1))  # a text in progress never waits
             feed[i], row.pending = row.pending[:share], row.pending[share:]
-            left -= share
             if share and not row.pending:
                 wanted.append((i, row))
         return feed, wanted

@@ -24,6 +24,7 @@ from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, Options
 from guiderail.server.constraints import Ask
 from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.loading import load_front_ends
 from guiderail.server.reading import Manner, read_light
 from guiderail.server.recipes import Recipe
 
@@ -148,13 +149,10 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     (restore, parts), manner = pickle.loads(_read(control))
     vocabulary = restore(*parts)
-    import guiderail.frontends.grammar
-    import guiderail.frontends.json_schema
-    import guiderail.frontends.regex
-    import guiderail.frontends.tools
     import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
 
-    os.nice(5)  # running texts have priority
+    load_front_ends()
+    os.nice(10)  # running texts have priority
     _warm_up(vocabulary)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
     ended, tell = os.pipe()
