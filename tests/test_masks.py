@@ -58,8 +58,8 @@ def walk(case: Case, vocabulary: gr.Vocabulary, seed: int, steps: int = 4) -> No
             assert twin.is_terminated() == (bool(mask[token]) and token in vocabulary.stop_token_ids)
         assert matcher.state == state
         allowed = [int(t) for t in np.flatnonzero(expected) if t not in vocabulary.stop_token_ids]
-        goes_on = any(p != read and p.startswith(read) for p in language.prefixes)
-        assert matcher.is_complete() == (matcher.is_accepting() and not goes_on)
+        continues = any(p != read and p.startswith(read) for p in language.prefixes)
+        assert matcher.is_complete() == (matcher.is_accepting() and not continues)
         if not allowed:
             return
         token = rng.choice(allowed)

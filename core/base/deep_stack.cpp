@@ -63,7 +63,7 @@ void on_thread(Job& job) {
 }  // namespace
 
 void DeepStack::call(const std::function<void()>& job) {
-  Patience::let_go();
+  Patience::release();
   std::exception_ptr error;
   const Work::Account account = Work::account();
   Work::Account spent = account;

@@ -6,7 +6,7 @@ std::atomic<std::int64_t> YieldingMutex::slice_{200'000};
 
 // Takes the mutex when it is free, or when it is handed over.
 void YieldingMutex::wait() {
-  Patience::let_go();
+  Patience::release();
   std::unique_lock lock(queue_mutex_);
   Waiter me;
   waiting_.fetch_add(1);  // before held_ is read: an unlocking thread sees this, or frees the mutex in time
@@ -40,14 +40,14 @@ bool YieldingMutex::pause() {
   if (others && slice == 0) return true;
   const Clock::time_point now = Clock::now();
   if (begun_ == Clock::time_point{}) begun_ = now;
-  if (keeps && now - begun_ > kMoment) Patience::let_go();
+  if (keeps && now - begun_ > kMoment) Patience::release();
   if (!others) return false;
   if (noticed_ == Clock::time_point{}) noticed_ = now;
   return now - noticed_ >= std::chrono::nanoseconds(slice);
 }
 
 void YieldingMutex::make_room() {
-  Patience::let_go();
+  Patience::release();
   {
     std::unique_lock lock(queue_mutex_);
     if (queue_.first) {

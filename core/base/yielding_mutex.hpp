@@ -26,23 +26,20 @@ class Patience {
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
   // The innermost Patience of this thread releases what it holds, unless it already has.
-  static void let_go() {
-    if (mine && !mine->gone_) {
-      mine->gone_ = true;
-      mine->release();
+  static void release() {
+    if (mine && !mine->released_) {
+      mine->released_ = true;
+      mine->do_release();
     }
   }
   // Does this thread hold anything to release?
-  static bool any() { return mine && !mine->gone_; }
-
- protected:
-  bool gone() const { return gone_; }
+  static bool any() { return mine && !mine->released_; }
 
  private:
-  virtual void release() = 0;
+  virtual void do_release() = 0;
   GUIDERAIL_NEAR static inline constinit thread_local Patience* mine = nullptr;
   Patience* const outer_;
-  bool gone_ = false;
+  bool released_ = false;
 };
 
 class YieldingMutex {

@@ -27,15 +27,15 @@ void raise_error(const std::string& code, const std::string& message);
 // longer than a moment. So short calls keep the lock. It is taken again at the end, so Python objects are only made
 // before and after. Free-threaded Python has no such lock; there the thread detaches, because the garbage collector
 // waits until every attached thread stops.
-class LetGo final : public Patience {
+class GilRelease final : public Patience {
  public:
-  LetGo() = default;
-  ~LetGo() override {
+  GilRelease() = default;
+  ~GilRelease() override {
     if (state_) PyEval_RestoreThread(state_);
   }
 
  private:
-  void release() override { state_ = PyEval_SaveThread(); }
+  void do_release() override { state_ = PyEval_SaveThread(); }
   PyThreadState* state_ = nullptr;
 };
 

@@ -27,7 +27,7 @@ class SharedBuilder {
   template <class F>
   auto with_patience(F f) {
     const Mark mark(*this);
-    LetGo let_go;
+    GilRelease gil;
     return f(builder_);
   }
   template <class Op>
@@ -212,8 +212,8 @@ nb::object to_python(const Symbol& symbol) {
 }
 
 template <class F>
-auto while_let_go(F f) {
-  LetGo let_go;
+auto without_gil(F f) {
+  GilRelease gil;
   return f();
 }
 
@@ -353,7 +353,7 @@ void bind_expressions(nb::module_& m) {
       .def("derivative",
            [](Program& p, Id s, nb::bytes data) {
              check_state(p, s);
-             LetGo let_go;
+             GilRelease gil;
              // The cost counts bytes: it must not depend on what others have read before.
              const u64 before = Work::spent();
              const Id out = p.advance(s, view(data));
@@ -363,7 +363,7 @@ void bind_expressions(nb::module_& m) {
       .def("derivative_symbol",
            [](Program& p, Id s, const Symbol& symbol) {
              check_state(p, s);
-             LetGo let_go;
+             GilRelease gil;
              const auto& symbols = p.arena().symbols();
              for (u32 i = 0; i < symbols.size(); ++i)
                if (symbols[i] == symbol) return p.advance_symbols(s, {i});
@@ -373,39 +373,38 @@ void bind_expressions(nb::module_& m) {
       .def("is_live",
            [](Program& p, Id s) {
              check_state(p, s);
-             LetGo let_go;
+             GilRelease gil;
              return p.live(s);
            })
       .def("first_bytes",
            [](Program& p, Id s) {
              check_state(p, s);
-             return to_bytes(while_let_go([&] { return p.next_bytes(s); }));
+             return to_bytes(without_gil([&] { return p.next_bytes(s); }));
            })
       .def("first_symbols",
            [](Program& p, Id s) {
              check_state(p, s);
              nb::list out;
-             for (u32 i : while_let_go([&] { return p.next_symbols(s); }))
-               out.append(to_python(p.arena().symbols()[i]));
+             for (u32 i : without_gil([&] { return p.next_symbols(s); })) out.append(to_python(p.arena().symbols()[i]));
              return out;
            })
       .def("forced_bytes",
            [](Program& p, Id s, std::size_t limit) {
              check_state(p, s);
-             return to_bytes(while_let_go([&] { return p.forced(s, limit); }));
+             return to_bytes(without_gil([&] { return p.forced(s, limit); }));
            })
       .def("shortest",
            [](Program& p, Id s, std::size_t limit) -> std::optional<nb::bytes> {
              check_state(p, s);
              std::string out;
-             if (!while_let_go([&] { return p.shortest(s, limit, out); })) return std::nullopt;
+             if (!without_gil([&] { return p.shortest(s, limit, out); })) return std::nullopt;
              return to_bytes(out);
            })
       .def("least_bytes", [](Program& p, Id s) { return p.arena().node(check_state(p, s)).shortest; })
       .def("likely",
            [](Program& p, Id s, std::size_t limit) {
              check_state(p, s);
-             return to_bytes(while_let_go([&] { return p.likely(s, limit); }));
+             return to_bytes(without_gil([&] { return p.likely(s, limit); }));
            })
       .def_prop_ro("serial", &Program::serial)
       .def("symbols",
@@ -417,7 +416,7 @@ void bind_expressions(nb::module_& m) {
       .def("dump",
            [](Program& p, Id s) {
              check_state(p, s);
-             return while_let_go([&] { return p.dump(s); });
+             return without_gil([&] { return p.dump(s); });
            })
       .def("node_count", [](Program& p) { return p.arena().node_count(); })
       .def("memory_size_bytes", [](Program& p) { return p.memory(); })

@@ -313,7 +313,7 @@ void bind_matching(nb::module_& m) {
              check_state(*program, state, kEpsilon);
              if (token < 0 || token >= g.vocabulary().size())
                throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
-             LetGo let_go;
+             GilRelease gil;
              return g.advance(*program, state, static_cast<u32>(token));
            })
       .def("is_accepting_state",
@@ -335,7 +335,7 @@ void bind_matching(nb::module_& m) {
       .def("require", &Guide::require, nb::call_guard<nb::gil_scoped_release>())
       .def("prepare", &Guide::prepare, nb::call_guard<nb::gil_scoped_release>())
       .def("memory_size_bytes", [](const Guide& g) {
-        LetGo let_go;  // the guide may be busy
+        GilRelease gil;  // the guide may be busy
         return g.memory();
       });
 
@@ -366,19 +366,19 @@ void bind_matching(nb::module_& m) {
       .def("accept_token",
            [](Matcher& m, std::int64_t token) {
              const Matcher::Changing changing(m);
-             LetGo let_go;
+             GilRelease gil;
              return m.accept_token(token);
            })
       .def("accept_within",
            [](Matcher& m, std::int64_t token, std::int64_t budget) {
              const Matcher::Changing changing(m);
-             LetGo let_go;
+             GilRelease gil;
              return m.accept_within(token, budget);
            })
       .def("validate",
            [](const Matcher& m, const std::vector<std::int64_t>& draft) {
              const Matcher::Reading reading(m);
-             LetGo let_go;
+             GilRelease gil;
              return m.validate(draft);
            })
       .def("fill_draft", &fill_draft, nb::arg("draft"), nb::arg("bitmask"), nb::arg("parents") = nb::none(),
@@ -386,7 +386,7 @@ void bind_matching(nb::module_& m) {
       .def("accept_string",
            [](Matcher& m, nb::bytes data) {
              const Matcher::Changing changing(m);
-             LetGo let_go;
+             GilRelease gil;
              return m.accept_string(view(data));
            })
       .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0, nb::arg("budget") = nb::none())
@@ -394,7 +394,7 @@ void bind_matching(nb::module_& m) {
           "least_tokens",
           [](const Matcher& m, bool thorough) -> std::optional<u32> {
             const Matcher::Reading reading(m);
-            LetGo let_go;
+            GilRelease gil;
             const u32 needed = m.needed(thorough);
             return needed == kInf ? std::nullopt : std::optional(needed);
           },
@@ -417,7 +417,7 @@ void bind_matching(nb::module_& m) {
              std::string forced;
              {
                const Matcher::Reading reading(m);
-               LetGo let_go;
+               GilRelease gil;
                forced = m.forced(limit);
              }
              return to_bytes(forced);
@@ -426,7 +426,7 @@ void bind_matching(nb::module_& m) {
       .def("is_complete",
            [](const Matcher& m) {
              const Matcher::Reading reading(m);
-             LetGo let_go;
+             GilRelease gil;
              return m.complete();
            })
       .def("is_terminated", &reads<&Matcher::terminated>)

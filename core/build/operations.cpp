@@ -138,12 +138,12 @@ Id Repeat::make(Arena& arena) {
 }
 
 Id Choice::make(Arena& arena) {
-  Patience::let_go();
+  Patience::release();
   return arena.choice(texts);
 }
 
 Id SubstringOf::make(Arena& arena) {
-  Patience::let_go();
+  Patience::release();
   return arena.substring_of(texts);
 }
 

@@ -379,8 +379,8 @@ KeyAlong Json::others_along(const KeyApart& key, std::string_view rest, std::siz
            static_cast<std::size_t>(first(t).count()) > taken;
   };
   for (std::size_t i = 0;; ++i) {
-    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t) || surely_enough(t)); };
-    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
+    auto continues = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t) || surely_enough(t)); };
+    if (std::none_of(texts.begin(), texts.end(), continues)) {
       const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
       read = i;
       return none ? KeyAlong::Dies : KeyAlong::Unclear;

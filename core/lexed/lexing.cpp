@@ -319,10 +319,10 @@ LexStep Lexed::lex_step_by(u32 id, Read read) {
   if (refused) emitted = kNone;
   LexState next{from.lexer, false, emitted, kEmpty, false, {}};
   std::vector<Id> longer;
-  auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
+  auto continues = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
   const auto ends = winner == kNone ? Terminal::Ends::Last : lexer.terminals[winner].ends;
   std::erase_if(alive, [&](const LexState::Entry& e) {
-    if (!goes_on(e.text) || ends == Terminal::Ends::Lazy) return true;
+    if (!continues(e.text) || ends == Terminal::Ends::Lazy) return true;
     return ends == Terminal::Ends::First && !(e.key & kNameOnly) && e.key >> 2 == winner;
   });
   for (const auto& e : alive) {

@@ -317,7 +317,7 @@ class Lexed final : public Family {
   bool peek_binding(Id binding, u8 symbol, Peek& to);
   Id reading(Id parse, u8 symbol);
   // emptiness
-  bool falls(u32 lexer, Id munch_guard);
+  bool guard_can_hold(u32 lexer, Id munch_guard);
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
   u32 lexeme_missing(u32 state, u32 terminal) const;

@@ -26,7 +26,7 @@ struct Open {
 
 // Can the guard be satisfied? It can if some separator begins none of its texts, or if no byte that may begin a lexeme
 // begins one.
-bool Lexed::falls(u32 lexer_id, Id munch_guard) {
+bool Lexed::guard_can_hold(u32 lexer_id, Id munch_guard) {
   if (munch_guard == kEmpty) return true;
   const Lexer& lexer = lexers_[lexer_id];
   bool all = true;
@@ -46,7 +46,7 @@ bool Lexed::lexeme_ends_at(u32 state) {
   const Lexer& lexer = lexers_[at.lexer];
   if (at.emitted == kNone) return false;
   if (at.line && (at.munch_guard == kEmpty || read_text(at.munch_guard, '\n') == kEmpty)) return true;
-  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.munch_guard);
+  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return guard_can_hold(at.lexer, at.munch_guard);
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, it may end at any column
   return more.next != kNone && facts_[more.next].lines;
 }
@@ -96,9 +96,9 @@ bool Lexed::lexeme_ends(u32 state) {
     work.pop();
     bool found = lexeme_ends_at(at);
     never = never && states_.values[at].emitted == kNone;
-    const ByteSet goes_on = lexeme_first(at, kNone);
+    const ByteSet continues = lexeme_first(at, kNone);
     for (u32 c = 0; c < byte_class_count() && !found; ++c) {
-      if (!goes_on.has(representative(c))) continue;
+      if (!continues.has(representative(c))) continue;
       Work::spend();
       const LexStep step = lex_step(at, representative(c));
       found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
@@ -135,11 +135,12 @@ Id Lexed::munch_guard_lives(Id e) {
     if (work.size() > kGuardPairs) return unknown();
     const auto [texts, state] = work[i];
     const LexState& at = states_.values[state];
-    if (at.emitted != kNone && falls(lexer, at.munch_guard == kEmpty ? texts : unite(texts, at.munch_guard))) return e;
-    const ByteSet goes_on = lexeme_first(state, kNone);
+    if (at.emitted != kNone && guard_can_hold(lexer, at.munch_guard == kEmpty ? texts : unite(texts, at.munch_guard)))
+      return e;
+    const ByteSet continues = lexeme_first(state, kNone);
     for (u32 c = 0; c < byte_class_count(); ++c) {
       const u8 byte = representative(c);
-      if (!goes_on.has(byte)) continue;
+      if (!continues.has(byte)) continue;
       const Id left = read_text(texts, byte);
       if (left != kEmpty && nullable(left)) continue;
       const LexStep step = lex_step(state, byte);
@@ -148,7 +149,7 @@ Id Lexed::munch_guard_lives(Id e) {
         if (step.next == kNone || lexeme_ends(step.next)) return e;
         doubt = doubt || facts_[step.next].ends != kNeverEnds;
       } else if (step.next == kNone) {
-        if (falls(lexer, left)) return e;
+        if (guard_can_hold(lexer, left)) return e;
         doubt = true;
       } else if (std::pair<Id, u32> pair{left, step.next}; std::find(work.begin(), work.end(), pair) == work.end()) {
         work.push_back(pair);
@@ -177,7 +178,7 @@ bool Lexed::context_holds(u32 start) {
       LexStep at{true, start, kNone};
       for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
       const bool emits = at.next != kNone && states_.values[at.next].emitted == t;
-      found = at.ended == t || (emits && (line || falls(state.lexer, states_.values[at.next].munch_guard)));
+      found = at.ended == t || (emits && (line || guard_can_hold(state.lexer, states_.values[at.next].munch_guard)));
       last = last || emits;
     }
     any = any || found;
@@ -202,7 +203,7 @@ bool Lexed::surely_live(Id e) {
       if (node(rest).kind != Kind::Scan) return false;
       if (is_open(rest)) return true;
       const LexState& state = states_.values[scan_state(node(rest))];
-      return state.start && falls(state.lexer, guard_texts(n)) && context_holds(scan_state(node(rest)));
+      return state.start && guard_can_hold(state.lexer, guard_texts(n)) && context_holds(scan_state(node(rest)));
     }
     case Kind::Lexed: {  // nothing is guarded after a nested terminal: as good as a context that holds
       const u32 lexer = lexed_lexer(n);
@@ -260,9 +261,9 @@ void Lexed::sample(u32 start, u32 most, u32 wanted) {
   for (; !work.empty() && missing && (list.size() < most || visits > 0); visits -= visits > 0) {
     const u32 number = work.top().number, at = list[number].state;
     work.pop();
-    const ByteSet goes_on = lexeme_first(at, wanted);
+    const ByteSet continues = lexeme_first(at, wanted);
     for (u32 c = 0; c < byte_class_count() && missing; ++c) {
-      if (!goes_on.has(representative(c))) continue;
+      if (!continues.has(representative(c))) continue;
       Work::spend();
       const LexStep step = lex_step(at, representative(c));
       const u32 t = step.next == kNone ? step.ended : states_.values[step.next].emitted;

@@ -188,7 +188,7 @@ bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids&
   for (const Loop& loop : loops) {
     // Inside the trie, a walk is cheaper than a class mask for a short loop.
     auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
-    if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
+    if (!mask || (continues_in_tail(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
       rest.push_back(loop.whole);
       continue;
     }
@@ -231,7 +231,7 @@ bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
 }
 
 // Can a token of characters of the class exceed the count and continue in the tail?
-bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
+bool MaskBuilder::continues_in_tail(const Loop& loop, const ClassMask& mask) {
   if (loop.max >= mask.most) return false;
   ByteSet both = arena_.first(loop.tail);
   both &= mask.chars->first();
@@ -354,7 +354,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
       if (Id next = step(loop.whole, static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
   }
-  if (!goes_on(loop, mask)) return;
+  if (!continues_in_tail(loop, mask)) return;
   for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced singly
     auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
     Id s = loop.whole;

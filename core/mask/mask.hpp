@@ -199,7 +199,7 @@ class MaskBuilder {
   bool run_spelled(const Loop& loop);
   bool run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest);
   bool run_rest(std::span<const Id> rest, u32 node);
-  bool goes_on(const Loop& loop, const ClassMask& mask);
+  bool continues_in_tail(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);
   std::size_t exit_cost(const ClassMask& mask, Id tail);
@@ -270,7 +270,7 @@ class MaskBuilder {
   u32 near_outcome(u32 bundle, const Position& at);
   u32 near_outcome_of(u32 continuation, const Transition& after);
   std::vector<u32> identifier_continuations(u32 bundle, u32 identifiers);
-  bool goes_on_with_identifiers(u32 bundle);
+  bool continues_with_identifiers(u32 bundle);
   u32 shape_outcome(u32 bundle, const Position& shape, const Position& near);
   void outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out);
   u32 exact_outcome(u32 bundle, const Position& at, Id after, u32 near);

@@ -120,12 +120,12 @@ class Program : public std::enable_shared_from_this<Program> {
     // Releases the mutex until done() is true, or for at most some time. True: it is.
     template <class Done>
     void wait(std::condition_variable_any& for_news, Done done) {
-      Patience::let_go();
+      Patience::release();
       for_news.wait(lock_, done);
     }
     template <class Done>
     bool wait_for(std::condition_variable_any& for_news, std::chrono::milliseconds time, Done done) {
-      Patience::let_go();
+      Patience::release();
       return for_news.wait_for(lock_, time, done);
     }
 

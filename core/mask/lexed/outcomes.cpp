@@ -169,7 +169,7 @@ u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
   return id;
 }
 
-bool MaskBuilder::goes_on_with_identifiers(u32 bundle) {
+bool MaskBuilder::continues_with_identifiers(u32 bundle) {
   const auto& groups = bundles_[bundle].groups;
   const ByteSet& begins = Lexed::of(arena_).lexer_of(bundles_[bundle].end.lexer).identifier_begins;
   return std::any_of(groups.begin(), groups.end(), [&](const Group* group) {
@@ -185,7 +185,7 @@ std::vector<u32> MaskBuilder::identifier_continuations(u32 bundle, u32 identifie
   if (identifiers == 0) return found;
   for (u32 start : Lexed::of(arena_).identifier_starts(identifiers)) {
     if (start == kNone) {
-      if (goes_on_with_identifiers(bundle)) found.push_back(kNotKnown);
+      if (continues_with_identifiers(bundle)) found.push_back(kNotKnown);
       continue;
     }
     const u32 number = continuation(bundle, start, kEpsilon, kEmpty);

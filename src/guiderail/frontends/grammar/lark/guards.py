@@ -60,9 +60,9 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
         for other in reversed(lexemes[at + 1 : lexemes.index(moved[-1])]):
             if other in moved:
                 continue
-            behind_it = [begun[x.name] for x in moved if lexemes.index(x) > lexemes.index(other)]
+            later = [begun[x.name] for x in moved if lexemes.index(x) > lexemes.index(other)]
             begins = b.concat([other.constraint._lower(b), anything])
-            if apart(begins, b.union(behind_it)):
+            if apart(begins, b.union(later)):
                 continue
             if not apart(begins, good):
                 return False
