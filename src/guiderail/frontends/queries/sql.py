@@ -374,8 +374,8 @@ class _Select:
             rest = s.b.EMPTY
             for at in range(most - 1, -1, -1):
                 ends = [self._tail(scopes[at])] if at >= least else []
-                continues = [] if at == most - 1 else [s.seq(join, item[at + 1], s.opt("ON", scopes[at + 1].plain), rest)]
-                rest = s.alt(*ends, *continues)
+                joined = [] if at == most - 1 else [s.seq(join, item[at + 1], s.opt("ON", scopes[at + 1].plain), rest)]
+                rest = s.alt(*ends, *joined)
             stars = s.alt("*", *(s.seq(name, ".", "*") for name in names[: least + 1]))
             ways.append(s.seq(self._listed(scopes[least], stars), "FROM", item[0], rest))
         return s.alt(*ways)
