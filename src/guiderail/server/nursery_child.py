@@ -149,9 +149,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     (restore, parts), manner = pickle.loads(_read(control))
     vocabulary = restore(*parts)
-    import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
-
-    load_front_ends()
+    load_front_ends()  # once for all children
     os.nice(10)  # running texts have priority
     _warm_up(vocabulary)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
