@@ -20,12 +20,14 @@ class ListPool {
   ListPool(const ListPool&) = delete;
   ListPool& operator=(const ListPool&) = delete;
 
-  // Returns the place of the list. Where memory runs out, nothing changes.
+  // Returns the place of the list. Where memory runs out, nothing changes. An empty list lies at place 0: behind a full
+  // block there would be nothing to point to.
   u32 add(std::span<const T> list) {
     if (blocks_.empty() || used_ + list.size() > end_) {
       const std::size_t wanted = std::clamp<std::size_t>(chunks_.size() / 2, 1, kMostChunks);
       grow(std::max(wanted, (list.size() + kMask) >> kBits));
     }
+    if (list.empty()) return 0;
     std::copy(list.begin(), list.end(), chunks_[used_ >> kBits] + (used_ & kMask));
     const std::size_t at = used_;
     used_ += list.size();
@@ -38,9 +40,9 @@ class ListPool {
     for (const Block& block : blocks_) elements += block.size;
     return elements * sizeof(T) + blocks_.capacity() * sizeof(Block) + chunks_.capacity() * sizeof(T*);
   }
-  // Copies the first lists of another pool to the same places.
+  // Copies the first lists of another pool to the same places. Place 0 exists wherever it does there.
   void copy_first(const ListPool& from, u32 size) {
-    for (std::size_t i = 0; i < from.blocks_.size() && used_ < size; ++i) {
+    for (std::size_t i = 0; i < from.blocks_.size() && (i == 0 || used_ < size); ++i) {
       const Block& block = from.blocks_[i];
       grow(block.size >> kBits);
       const std::size_t count = std::min<std::size_t>(block.size, size - used_);
