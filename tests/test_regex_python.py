@@ -114,8 +114,9 @@ def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
         return
     if "scope" in kinds(constraint):
         return  # the look-arounds of the core have separate tests
+    flags = re.A if pattern.isascii() else 0  # hypothesis 6.155, for free-threaded 3.13, takes no é under re.A
     text = data.draw(
-        st.from_regex(re.compile(pattern, re.A), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t))
+        st.from_regex(re.compile(pattern, flags), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t))
     )
     for candidate in (text, text[1:], text[:-1], text + "a"):
         assert constraint.matches(candidate) == program.matches(candidate.encode()), (pattern, candidate)
