@@ -272,7 +272,7 @@ def test_cached_guides_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     cached = [guide for guide in kept if any(guide is g for g in guide_module._cache.values())]
     assert 1 <= len(cached) < 60 and cached == kept[-len(cached) :]
     total = sum(guide.memory_size_bytes() for guide in cached)
-    assert total <= 2 * MIB + 8 * max(sizes)  # counted at every eighth miss
+    assert total <= 2 * MIB + 2 * MIB // guide_module._CHECK_ADDED + max(sizes)  # counted after so many new bytes
     assert gr.compile(constraint(127), BYTES) is kept[127]
     assert gr.compile(constraint(0), BYTES) is not kept[0]
 

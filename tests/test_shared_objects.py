@@ -220,6 +220,7 @@ def test_a_value_changed_while_it_is_looked_through() -> None:
             for _ in range(3000):
                 assert isinstance(_core.is_plain_json(value, 10_000), bool)
                 assert isinstance(_core.unshared_parts(value, 10_000), int)
+                assert _core.keys_within(value, ("k", "none")) <= {"k"}
         finally:
             done.set()
 
@@ -232,6 +233,8 @@ def test_a_value_changed_while_it_is_looked_through() -> None:
     assert not _core.is_plain_json({"a": [1, {"b": None}], "c": "d"}, 3 + 3 + 1)
     assert not _core.is_plain_json({"a": (1,)}, 100)
     assert _core.unshared_parts({"a": [1, [2]], "b": ()}, 100) == 3 + 3 + 2 + 1
+    assert _core.keys_within({"a": [1, {"b": {"é": None}, 2: "c"}]}, ("é", "c", "a", "d")) == {"a", "é"}
+    assert _core.keys_within("a", ("a",)) == _core.keys_within([], ()) == set()
 
 
 def test_front_ends_first_used_by_many_threads_at_once() -> None:

@@ -90,11 +90,36 @@ std::int64_t unshared_parts(nb::handle value, std::int64_t most) {
   return count;
 }
 
+// Those of some names that are keys of a dict within a value, itself included.
+nb::set keys_within(nb::handle value, const nb::tuple& names) {
+  const std::vector<nb::handle> wanted(names.begin(), names.end());
+  std::vector<bool> occurs(wanted.size());
+  Found found;
+  auto take = [&](PyObject* part) {
+    if (PyDict_Check(part) || PyList_Check(part)) found.push_back(nb::borrow(part));
+  };
+  take(value.ptr());
+  while (!found.empty()) {
+    const nb::object one = pop(found);
+    each_part(one, [&](PyObject* key, PyObject* part) {
+      for (std::size_t i = 0; key && PyUnicode_Check(key) && i < wanted.size(); ++i)
+        if (!occurs[i] && PyUnicode_Compare(key, wanted[i].ptr()) == 0) occurs[i] = true;
+      take(part);
+      return true;
+    });
+  }
+  nb::set within;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (occurs[i]) within.add(wanted[i]);
+  return within;
+}
+
 }  // namespace
 
 void bind_values(nb::module_& m) {
   m.def("is_plain_json", &is_plain_json, nb::arg("value").none(), nb::arg("most"));
   m.def("unshared_parts", &unshared_parts, nb::arg("value").none(), nb::arg("most"));
+  m.def("keys_within", &keys_within, nb::arg("value").none(), nb::arg("names"));
 }
 
 }  // namespace guiderail

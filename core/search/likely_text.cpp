@@ -16,10 +16,12 @@ u8 plain_of(const ByteSet& set) {
 }
 // Does it begin a part of a number: a sign, a fraction, an exponent?
 bool of_number(const ByteSet& first) {
-  for (unsigned b = 0; b < 256; ++b)
-    if (first.has(static_cast<u8>(b)) && std::string_view("+-.eE").find(static_cast<char>(b)) == std::string_view::npos)
-      return false;
-  return true;
+  static const ByteSet beginnings = [] {
+    ByteSet set;
+    for (const char c : std::string_view("+-.eE")) set.add(static_cast<u8>(c));
+    return set;
+  }();
+  return beginnings.contains(first);
 }
 }  // namespace
 

@@ -120,6 +120,19 @@ def is_plain_json(value: object, most: int) -> bool:
     return True
 
 
+def keys_within(value: object, names: tuple[str, ...]) -> set[str]:
+    within: set[str] = set()
+    found = [value]
+    while found:
+        one = found.pop()
+        if isinstance(one, dict):
+            within.update(name for name in names if name in one)
+            found += one.values()
+        elif isinstance(one, list):
+            found += one
+    return within
+
+
 # -- counted work: see guiderail.support.work --------------------------------------------------------------------
 def unshared_parts(value: object, most: int) -> int:
     """Counts the parts of a value until there are more than ``most``. -1: a part occurs twice."""

@@ -44,6 +44,7 @@ class CharSet:
     def __hash__(self) -> int: ...
 
 def is_plain_json(value: object, most: int) -> bool: ...  # and of at most this many parts; shared ones count each time
+def keys_within(value: object, names: tuple[str, ...]) -> set[str]: ...  # those that are keys of some dict in it
 def unshared_parts(value: object, most: int) -> int: ...  # when written out; -1: some container occurs twice
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far

@@ -38,8 +38,8 @@ _MOST_PREPARED = 4096
 _CONTINUATIONS = 1024  # states whose results example_continuations keeps
 _CACHED_GUIDES = 128
 _CACHED_BYTES = 256 << 20  # total of all cached guides, as Guide.memory_size_bytes counts
-_CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
-_MISS = 8
+_CHECK_AFTER = 64  # uses until the bytes are counted again
+_CHECK_ADDED = 8  # or new guides, of a total of this fraction of _CACHED_BYTES
 
 
 class Options(NamedTuple):
@@ -56,7 +56,7 @@ class Options(NamedTuple):
 
 _Key = tuple[int, Constraint, Options]
 _cache: OrderedDict[_Key, Guide] = OrderedDict()
-_since_check = 0
+_uses = _added = 0  # since the bytes were last counted
 _lock = threading.Lock()
 
 
@@ -287,30 +287,33 @@ def compile(
         if known is not None:
             _cache.move_to_end(key)
     if known is not None:
-        _make_room(1)
+        _make_room(0)
         return known
     guide = Guide(constraint, vocabulary, options)
     with _lock:
         guide = _cache.setdefault(key, guide)
         _cache.move_to_end(key)
-    _make_room(_MISS)
+    _make_room(guide.memory_size_bytes())
     return guide
 
 
-def _make_room(weight: int) -> None:
+def _make_room(added: int) -> None:
     """Drops guides for which the cache has no room, the least recently used first.
 
-    Bytes are counted each time ``weight`` has added up to ``_CHECK_AFTER``. Hits count too, because guides grow without
-    being compiled.
+    All bytes are counted from time to time, after uses too, because guides grow without being compiled.
+
+    Args:
+        added: the bytes of a guide that is new.
     """
-    global _since_check
+    global _uses, _added
     dropped = []  # to be freed without the lock
     with _lock:
         while len(_cache) > _CACHED_GUIDES:
             dropped.append(_cache.popitem(last=False)[1])
-        _since_check += weight
-        if _since_check >= _CHECK_AFTER:
-            _since_check = 0
+        _uses += 1
+        _added += added
+        if _uses >= _CHECK_AFTER or _added >= _CACHED_BYTES // _CHECK_ADDED:
+            _uses = _added = 0
             sizes = {key: guide.memory_size_bytes() for key, guide in _cache.items()}
             total = sum(sizes.values())
             while total > _CACHED_BYTES and len(_cache) > 1:

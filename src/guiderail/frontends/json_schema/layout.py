@@ -108,6 +108,7 @@ class JsonNotation(Notation):
             )
         self._excludes = options.excludes
         self._quote = builder.literal(b'"')
+        self._space, self._comma, self._colon = self._separators()
         self._frames: dict[tuple[bytes, int], Frame] = {}
         if not self.leveled:
             self._array = self._frame(b"[", b"]", 0)
@@ -155,38 +156,45 @@ class JsonNotation(Notation):
     def object(self, level: int) -> Frame:
         return self._frame(b"{", b"}", level) if self.leveled else self._object
 
+    def _separators(self) -> tuple[int, int, int]:
+        """White space inside brackets, what stands between two parts, and what follows a key; no line breaks yet."""
+        b, options = self.builder, self.options
+        layout = options.layout
+        space, comma, colon = b.EPSILON, b.literal(b","), b.literal(b":")
+        if layout in ("flexible", None):
+            blank = b.repeat(b.literal(b" "), 0, 1)
+            comma, colon = b.concat([comma, blank]), b.concat([colon, blank])
+        elif layout == "spaced":
+            comma, colon = b.literal(b", "), b.literal(b": ")
+        elif layout == "indented":
+            colon = b.literal(b": ")
+        elif layout == "free":
+            if options.whitespace is not None:
+                space = options.whitespace._lower(b)
+            else:
+                space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
+            comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
+        if options.separators is not None:
+            comma, colon = (
+                b.literal(one.encode()) if isinstance(one, str) else one._lower(b) for one in options.separators
+            )
+        return space, comma, colon
+
     def _frame(self, left: bytes, right: bytes, level: int) -> Frame:
         known = self._frames.get((left, level))
         if known is not None:
             return known
         b, options = self.builder, self.options
-        layout = options.layout
-        first = last = b.EPSILON
+        first = last = self._space
+        comma = self._comma
         empty = None
-        comma, colon = b.literal(b","), b.literal(b":")
-        if layout in ("flexible", None):
-            space = b.repeat(b.literal(b" "), 0, 1)
-            comma, colon = b.concat([comma, space]), b.concat([colon, space])
-        elif layout == "spaced":
-            comma, colon = b.literal(b", "), b.literal(b": ")
-        elif layout == "free":
-            space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
-            if options.whitespace is not None:
-                space = options.whitespace._lower(b)
-            comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
-            first = last = space
-            empty = b.concat([b.literal(left), space, b.literal(right)])  # one place, not two
-        if options.separators is not None:
-            comma, colon = (
-                b.literal(one.encode()) if isinstance(one, str) else one._lower(b) for one in options.separators
-            )
-        if layout == "indented":
+        if options.layout == "free":
+            empty = b.concat([b.literal(left), self._space, b.literal(right)])  # one place, not two
+        elif options.layout == "indented":
             line = b"\n" + b" " * (options.indent * (level + 1))
-            if options.separators is None:
-                colon = b.literal(b": ")
             comma = b.concat([comma, b.literal(line)])
             first, last = b.literal(line), b.literal(b"\n" + b" " * (options.indent * level))
             empty = b.literal(left + right)
-        frame = Frame(b.concat([b.literal(left), first]), comma, colon, b.concat([last, b.literal(right)]), empty)
+        frame = Frame(b.concat([b.literal(left), first]), comma, self._colon, b.concat([last, b.literal(right)]), empty)
         self._frames[left, level] = frame
         return frame

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference, at_pointer
@@ -204,15 +205,12 @@ class Document:
 
     def _refers_by_identifier(self) -> bool:
         """Whether references may lead to identifiers within the document, or depend on the way to them."""
-        schemas = list(self._dicts())
-        keywords = set().union(*schemas)
-        self._dynamic = "$dynamicRef" in keywords or "$recursiveRef" in keywords
         name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
-        if "$ref" not in keywords or name not in keywords:
+        keywords = _core.keys_within(self.contents, ("$dynamicRef", "$recursiveRef", "$ref", name))
+        self._dynamic = "$dynamicRef" in keywords or "$recursiveRef" in keywords
+        if self._dynamic or "$ref" not in keywords or name not in keywords:
             return self._dynamic
-        return self._dynamic or any(
-            isinstance(schema.get(name), str) for schema in schemas if schema is not self.contents
-        )
+        return any(isinstance(schema.get(name), str) for schema in self._dicts() if schema is not self.contents)
 
     def _dicts(self) -> Iterator[dict[str, Any]]:
         stack = [self.contents]

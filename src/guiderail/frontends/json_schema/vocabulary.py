@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from itertools import repeat
-from operator import or_
 from typing import Any
 
 __all__ = [
@@ -106,12 +103,13 @@ ANNOTATIONS = frozenset(
 """Keywords that constrain nothing by design; all unknown ones are annotations as well."""
 
 
-_ZEROS = repeat(0)
-
-
 def groups_of(dialect: str, schema: dict[str, Any]) -> int:
     """The groups, as bits, of the keywords that a schema object has."""
-    return reduce(or_, map(_TABLES[dialect].get, schema, _ZEROS), 0)
+    group_of = _TABLES[dialect].get
+    groups = 0
+    for keyword in schema:
+        groups |= group_of(keyword, 0)
+    return groups
 
 
 def keywords_of(dialect: str) -> dict[str, int]:
