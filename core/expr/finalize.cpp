@@ -11,14 +11,21 @@ void Arena::ensure_classes() {
   if (classes_built_for_ == version) return;
   classes_built_for_ = version;
   std::array<u32, 256> cls{};
+  std::array<u8, 256> member{};  // some byte of each class
   u32 n = 1;
   auto refine = [&](auto value) {
+    bool splits = false;  // most sets cut where others have cut
+    for (unsigned b = 0; b < 256; ++b) splits |= value(b) != value(member[cls[b]]);
+    if (!splits) return;
     static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
     std::array<u32, 256> next{};
     n = 0;
     for (unsigned b = 0; b < 256; ++b) {
       u16& slot = seen[cls[b] << 8 | value(b)];
-      if (!slot) slot = static_cast<u16>(++n);
+      if (!slot) {
+        member[n] = static_cast<u8>(b);
+        slot = static_cast<u16>(++n);
+      }
       next[b] = slot - 1u;
     }
     for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
