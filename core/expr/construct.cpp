@@ -104,7 +104,9 @@ Id Arena::concat(Id head, Id tail) {
   if (head == kEmpty || tail == kEmpty) return kEmpty;
   if (head == kEpsilon) return tail;
   if (tail == kEpsilon) return head;
-  if (node(head).kind != Kind::Concat) {
+  if (const Kind first = node(head).kind; first != Kind::Concat) {
+    const Id second = node(tail).kind == Kind::Concat ? node(tail).head() : tail;
+    if (first != Kind::Repeat && node(second).kind != Kind::Repeat) return raw_concat(head, tail);  // nothing merges
     Id merged;
     return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
   }

@@ -21,13 +21,13 @@
 namespace guiderail {
 
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo, the walk would
-// take time exponential in their depth.
+// take time exponential in their depth. Where only the head of a concatenation is read, only its depth counts.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   if (n.first != kNone && !firsts_[n.first].has(byte)) return kEmpty;
   bool shared = false;
   switch (n.kind) {
-    case Kind::Concat: shared = n.depth >= kSharedDepth || nullable(n.head()); break;
+    case Kind::Concat: shared = node(n.head()).depth >= kSharedDepth || nullable(n.head()); break;
     case Kind::Union: shared = n.depth >= kSharedDepth || n.b >= kManyOperands || has(e, kSearch); break;
     case Kind::And:
     case Kind::Scope: shared = has(e, kSearch); break;
@@ -91,6 +91,10 @@ Id Arena::derive_composed(Id e, u8 byte) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
+      if (!nullable(n.head())) {
+        const Id tail = n.tail(), d = derive(n.head(), byte);
+        return d == kEmpty ? kEmpty : concat(d, tail);
+      }
       Ids parts;
       Id only = kEmpty;  // usually there is one part, which needs no list
       auto add = [&](Id d) {

@@ -97,6 +97,12 @@ class Arena {
   // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
   // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
   std::optional<Hash> portable_hash(Id e);
+  // The identity of e itself, kept for portable_hash(); all zeros: not computed; all ones: it has none.
+  Hash known_hash(Id e) const {
+    const std::size_t chunk = index_of(e) >> kChunkBits;
+    return chunk < hashes_.size() && hashes_[chunk] ? hashes_[chunk][index_of(e) & kChunkMask] : Hash{};
+  }
+  void keep_hash(Id e, const Hash& hash);
   // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid.
   void clear_cap_hit() { cap_hit_ = false; }
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
@@ -211,6 +217,7 @@ class Arena {
   static constexpr std::size_t kMemoLimit = 1u << 16;                 // entries of 16 to 32 bytes
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
+  static constexpr std::size_t kHashBytes = sizeof(Hash) << kChunkBits;
 
   // Everything from here on requires: mutex held, or no other thread knows the arena yet.
   template <class F>
@@ -284,7 +291,8 @@ class Arena {
   u32 count_ = 0;
   IdTable table_;
   // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
-  ListPool<Id> pool_;  // nobody reads it without the mutex
+  ListPool<Id> pool_;          // nobody reads it without the mutex
+  std::vector<Hash*> hashes_;  // of expressions, in chunks; null: none of the chunk is known
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::unordered_set<u32> odd_sets_;  // made while reading: the byte classes may not separate their characters

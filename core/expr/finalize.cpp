@@ -202,7 +202,7 @@ std::shared_ptr<Arena> Arena::fresh() {
     n.max = from.max;
     n.shortest = from.shortest;
     n.longest = from.longest;
-    n.hash = from.hash;
+    if (const Hash known = known_hash(Id{id}); known != Hash{}) to.keep_hash(Id{id}, known);
   }
   to.count_ = extent_.nodes;
   to.pool_.copy_first(pool_, extent_.pool);

@@ -16,6 +16,7 @@ bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
 }  // namespace
 
 Arena::Arena(Limits limits) : limits_(limits) {
+  limits_.max_depth = std::min(limits_.max_depth, kMostDepth);
   table_.reserve(512);
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
@@ -47,12 +48,16 @@ void Arena::give_all_pages() {
   for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
   for (std::size_t i = 0; i < row_blocks_.size(); ++i)
     give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(Id));
+  for (Hash* chunk : hashes_)
+    if (chunk) give_pages(chunk, kHashBytes);
 }
 
 void Arena::count(Tally& to) const {
   to.add("expressions", ((count_ + kChunkMask) >> kChunkBits) * page_bytes(kChunkBytes) + table_.memory() +
                             block_bytes(chunk_limit_ * sizeof(void*)) + sizeof(*this));
+  const auto known = std::count_if(hashes_.begin(), hashes_.end(), [](const Hash* chunk) { return chunk; });
   to.add("operands", pool_.memory());
+  to.add("identities", static_cast<std::size_t>(known) * page_bytes(kHashBytes) + bytes_of(hashes_));
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
   to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +

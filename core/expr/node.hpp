@@ -53,16 +53,17 @@ constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken
 
 struct MaskEntry;
 
-// 96 bytes. Lengths count characters: bytes that are not UTF-8 continuation bytes.
+// One line of the processor's cache, since almost every step reads nodes that are not in the cache yet. Lengths count
+// characters: bytes that are not UTF-8 continuation bytes.
+constexpr u32 kMostDepth = (u32{1} << 24) - 1;
 struct Node {
-  Kind kind = Kind::Empty;
+  Kind kind : 8 = Kind::Empty;
+  u32 depth : 24 = 0;             // nesting of heads; bounds every recursion over structure
   std::atomic<u32> flags{0};
-  u32 depth = 0;                  // nesting of heads; bounds every recursion over structure
   u32 a = 0, b = 0;               // operands, or offset and count in the operand pool
   u32 min = 0, max = 0;           // Repeat (b = 1: capped)
   u32 shortest = 0;               // characters of a shortest match (0 below a Ref: unknown)
   u32 longest = 0;                // saturating; kInf: unbounded or unknown
-  Hash hash;                      // under the mutex: see portable_hash; all zeros: not computed; all ones: none
   std::atomic<Id*> row{nullptr};  // transitions by byte class; kEmpty: dead, kUnknown: not computed
   std::atomic<u64> step{0};       // one memoised transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
@@ -74,6 +75,9 @@ struct Node {
   Id tail() const { return Id{b}; }
   Id body() const { return Id{a}; }  // of a kind with one operand
 };
+#ifndef _MSC_VER
+static_assert(sizeof(Node) == 64);
+#endif
 
 struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)

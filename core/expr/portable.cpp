@@ -133,8 +133,9 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
   if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
       [[likely]] {
-    out = n.hash;
-    return n.hash != Hash{};
+    const Hash kept = arena_.known_hash(e);
+    out = kept;
+    return kept != Hash{};
   } else if (own & (kHasToken | kExactKey)) {
     out.reset();
     return true;
@@ -153,8 +154,9 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
       break;
   }
   if (with.final) {
-    if (n.hash == Hash{}) return false;
-    if (n.hash != kNoIdentity) out = n.hash;
+    const Hash kept = arena_.known_hash(e);
+    if (kept == Hash{}) return false;
+    if (kept != kNoIdentity) out = kept;
     return true;
   }
   auto it = with.nodes.find(e);
@@ -174,9 +176,9 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
     describe(at, told);
     if (told.open()) continue;
     if (!arena_.has(at, kHasRef))
-      arena_.node(at).hash = told.alone();
+      arena_.keep_hash(at, told.alone());
     else if (with.final)
-      arena_.node(at).hash = told.done().value_or(kNoIdentity);
+      arena_.keep_hash(at, told.done().value_or(kNoIdentity));
     else
       with.nodes.emplace(at, told.done());
     do work.pop_back();
@@ -192,7 +194,7 @@ bool Identities::find_plain(Id e, Ids& work) {
   Node& n = arena_.node(e);
   if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
   auto missing = [&](Id part) {  // parts have none of these flags either
-    if (arena_.node(part).hash != Hash{}) return false;
+    if (arena_.known_hash(part) != Hash{}) return false;
     work.push_back(part);
     return true;
   };
@@ -201,12 +203,12 @@ bool Identities::find_plain(Id e, Ids& work) {
     case Kind::Concat: {
       const bool head = missing(n.head()), tail = missing(n.tail());
       if (head || tail) return true;
-      identity.add(arena_.node(n.head()).hash).add(arena_.node(n.tail()).hash);
+      identity.add(arena_.known_hash(n.head())).add(arena_.known_hash(n.tail()));
       break;
     }
     case Kind::Repeat:
       if (missing(n.body())) return true;
-      identity.add(arena_.node(n.body()).hash).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
+      identity.add(arena_.known_hash(n.body())).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
       break;
     case Kind::Switch: {
       const auto edges = arena_.operands(e);
@@ -214,12 +216,12 @@ bool Identities::find_plain(Id e, Ids& work) {
       for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
       if (!all) return true;
       identity.add(u64{n.b} << 1 | n.min);
-      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(arena_.node(edges[i + 1]).hash);
+      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(arena_.known_hash(edges[i + 1]));
       break;
     }
     default: return false;
   }
-  n.hash = identity.done();
+  arena_.keep_hash(e, identity.done());
   work.pop_back();
   return true;
 }
@@ -278,6 +280,17 @@ Identities::Identities(Arena& arena) : arena_(arena) {
 
 std::size_t Identities::memory() const {
   return sizeof *this + bytes_of(fold_.rules) + bytes_of(fold_.nodes) + bytes_of(fold_.shared);
+}
+
+void Arena::keep_hash(Id e, const Hash& hash) {
+  const std::size_t chunk = index_of(e) >> kChunkBits;
+  if (hashes_.size() <= chunk) hashes_.resize(chunk + 1);
+  if (!hashes_[chunk]) {
+    void* pages = take_pages(kHashBytes);
+    std::memset(pages, 0, kHashBytes);
+    hashes_[chunk] = static_cast<Hash*>(pages);
+  }
+  hashes_[chunk][index_of(e) & kChunkMask] = hash;
 }
 
 std::optional<Hash> Arena::portable_hash(Id e) {

@@ -284,7 +284,7 @@ class MaskBuilder {
   Id begun(Id e);
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
-  bool resolve(Id state, Sum& sum);
+  void resolve(const MaskEntry& open, Id state);
   // A mask is drawn on a scratch, if there is one; masks composed of pieces use words_.
   void set(int token) {
     if (scratch_)

@@ -495,29 +495,25 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
 
 // Completes the mask of a canonical form for a state: decides the tokens that the form left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
-  Sum sum{shared.base ? *shared.base : Words(vocabulary_.words(), 0), {}, {}, {}};
-  for (auto [word, value] : shared.diff) sum.words[word] = value;
-  sum.open_nodes = shared.open_nodes;
-  sum.open_tokens = shared.open_tokens;
-  if (!resolve(state, sum)) return nullptr;
+  const Drawing drawing(*this);
+  scratch_->add(shared.base);
+  for (auto [word, value] : shared.diff) scratch_->put(word, value);
+  resolve(shared, state);
+  for (auto [one, other] : vocabulary_.twins())
+    if (scratch_->has(one)) set(static_cast<int>(other));
+  scratch_->differences(diff_);
+  if (diff_ == shared.diff) return nullptr;
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
-  store(sum.words, shared.base, *entry);
+  keep(*scratch_->words(), shared.base, *entry);
   return entry;
 }
 
-// Decides the open nodes and tokens, one by one. False: none is allowed.
-bool MaskBuilder::resolve(Id state, Sum& sum) {
-  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return false;
-  postponed_ = std::move(sum.open_nodes);
-  postponed_tokens_ = std::move(sum.open_tokens);
-  share_ = false;
-  MaskEntry open;
-  note_open(open);
-  words_.assign(vocabulary_.words(), 0);
-  blank_ = false;
-  touched_ = true;
-  shared_ = false;
+// Decides the open nodes and tokens, one by one.
+void MaskBuilder::resolve(const MaskEntry& open, Id state) {
+  postponed_.clear();
+  postponed_tokens_.clear();
+  share_ = shared_ = false;
   exact_ = true;
   std::vector<Id> states{state};  // by depth, along the last path
   std::string last;
@@ -535,12 +531,6 @@ bool MaskBuilder::resolve(Id state, Sum& sum) {
   for (int token : open.open_tokens)
     if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
   exact_ = false;
-  u32 any = 0;
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    any |= words_[i];
-    sum.words[i] |= words_[i];
-  }
-  return any != 0;
 }
 
 }  // namespace guiderail
