@@ -59,7 +59,8 @@ def test_the_algebra_names_its_own_kinds_only() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_files_stay_small(name: str) -> None:
-    assert len((CORE / name).read_text(encoding="utf-8").splitlines()) <= 600
+    most = 300 if name == "expr/expression.hpp" else 600  # the arena: interning, storage and memos
+    assert len((CORE / name).read_text(encoding="utf-8").splitlines()) <= most
 
 
 PYTHON = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))

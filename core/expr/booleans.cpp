@@ -43,7 +43,7 @@ Id Arena::narrow(Id e, u32 set) {
     out = narrow(cur, set);
     for (std::size_t i = heads.size(); i-- > 0;) out = concat(narrow(heads[i], set), out);
   } else if (n.kind == Kind::Union) {
-    out = unite(mapped(e, [&](Id m) { return narrow(m, set); }));
+    out = unite(mapped(*this, e, [&](Id m) { return narrow(m, set); }));
   } else if (!n.b) {
     out = repeat(narrow(n.body(), set), n.min, n.max);
   }
@@ -146,7 +146,7 @@ Id Arena::nonempty(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Epsilon: return kEmpty;
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return nonempty(m); }));
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return nonempty(m); }));
     case Kind::Repeat:
       if (n.max == 0) return e;  // a cap
       return concat(nonempty(n.body()), repeat_less(e));

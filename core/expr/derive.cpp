@@ -171,9 +171,9 @@ Id Arena::shift(Id e, u8 byte) {
   switch (n.kind) {
     case Kind::Behind: return behind(derive(n.body(), byte), n.b);
     case Kind::Ahead: return ahead(shift(n.body(), byte), n.b);
-    case Kind::Concat: return mapped_parts(e, kHasBehind, [&](Id part) { return shift(part, byte); });
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return shift(m, byte); }));
-    case Kind::And: return intersect(mapped(e, [&](Id m) { return shift(m, byte); }));
+    case Kind::Concat: return mapped_parts(*this, e, kHasBehind, [&](Id part) { return shift(part, byte); });
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return shift(m, byte); }));
+    case Kind::And: return intersect(mapped(*this, e, [&](Id m) { return shift(m, byte); }));
     case Kind::Not: return negate(shift(n.body(), byte));
     case Kind::Repeat: return repeat(shift(n.body(), byte), n.min, n.max);
     default: return e;
@@ -195,8 +195,8 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
     throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
-    case Kind::And: return intersect(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
+    case Kind::And: return intersect(mapped(*this, e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
     case Kind::Not: return negate(derive_in_scope(n.body(), byte, depth + 1));
     case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
     case Kind::Concat: break;
@@ -218,7 +218,7 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
       return intersect(h.b ? negate(seen) : seen, rest);
     }
     case Kind::Union:
-      return unite(mapped(head, [&](Id m) { return derive_in_scope(concat(m, tail), byte, depth + 1); }));
+      return unite(mapped(*this, head, [&](Id m) { return derive_in_scope(concat(m, tail), byte, depth + 1); }));
     case Kind::Repeat: {
       Id more = concat(repeat_less(head), tail);
       Id read = derive_in_scope(concat(h.body(), more), byte, depth + 1);
@@ -249,7 +249,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
       return unite(parts);
     }
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_symbol(m, symbol); }));
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return derive_symbol(m, symbol); }));
     case Kind::Repeat: {
       Id d = derive_symbol(n.body(), symbol);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
@@ -272,8 +272,8 @@ Id Arena::token_end(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.body(), n.min, false);
-    case Kind::Concat: return mapped_parts(e, kCounting, [&](Id part) { return token_end(part); });
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return token_end(m); }));
+    case Kind::Concat: return mapped_parts(*this, e, kCounting, [&](Id part) { return token_end(part); });
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return token_end(m); }));
     case Kind::Repeat:  // a token in progress stands at the front, so only e? can hold one
       if (n.max == 1 && !n.b) return repeat(token_end(n.body()), n.min, n.max);
       [[fallthrough]];
@@ -291,7 +291,7 @@ Id Arena::counts_spent(Id e) {
       const Id tail = n.tail();
       return concat(counts_spent(n.head()), tail);
     }
-    case Kind::Union: return unite(mapped(e, [&](Id m) { return counts_spent(m); }));
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return counts_spent(m); }));
     case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.body()), n.min, n.max) : e;
     default: return e;
   }

@@ -30,6 +30,7 @@ namespace guiderail {
 class Characters;
 class Family;
 class Identities;
+class Liveness;
 
 class Arena {
  public:
@@ -97,12 +98,6 @@ class Arena {
   // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
   // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
   std::optional<Hash> portable_hash(Id e);
-  // The identity of e itself, kept for portable_hash(); all zeros: not computed; all ones: it has none.
-  Hash known_hash(Id e) const {
-    const std::size_t chunk = index_of(e) >> kChunkBits;
-    return chunk < hashes_.size() && hashes_[chunk] ? hashes_[chunk][index_of(e) & kChunkMask] : Hash{};
-  }
-  void keep_hash(Id e, const Hash& hash);
   // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid.
   void clear_cap_hit() { cap_hit_ = false; }
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
@@ -121,32 +116,11 @@ class Arena {
     const Node& n = node(e);
     return {pool_.at(n.a), n.b};
   }
-  struct Edge {  // of a Switch: the bytes from low to high lead to `to`
-    u8 low, high;
-    Id to;
-  };
   Edge edge(const Node& n, u32 i) const {
     const Id* at = pool_.at(n.a) + 2 * i;
     return {static_cast<u8>(index_of(at[0])), static_cast<u8>(index_of(at[0]) >> 8), at[1]};
   }
   static u32 edge_count(const Node& n) { return n.b / 2; }
-  // Applies f to each operand of a Union or And.
-  template <class F>
-  Ids mapped(Id e, F f) const {
-    Ids out(operands(e));
-    for (Id& m : out) m = f(m);
-    return out;
-  }
-  // A Concat with f applied to each of its parts, from the last one on. It does not recurse along the tails, which are
-  // as many as the nesting is deep. A suffix without any of `flags` stays as it is.
-  template <class F>
-  Id mapped_parts(Id e, u32 flags, F f) {
-    Ids heads;
-    for (; node(e).kind == Kind::Concat && has(e, flags); e = node(e).tail()) heads.push_back(node(e).head());
-    Id out = has(e, flags) ? f(e) : e;
-    for (std::size_t i = heads.size(); i-- > 0;) out = concat(f(heads[i]), out);
-    return out;
-  }
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 rule_count() const { return static_cast<u32>(rules_.size()); }
 
@@ -204,20 +178,16 @@ class Arena {
  private:
   friend class Characters;
   friend class Family;
+  friend class Liveness;
   class Away;
   struct Rule {
     std::string name;
     Id body = kUnknown;
   };
-  struct Reach {
-    u32 shortest;
-    bool longer;
-  };
   static constexpr u32 kChunkBits = 10, kChunkMask = (1u << kChunkBits) - 1;
   static constexpr std::size_t kMemoLimit = 1u << 16;                 // entries of 16 to 32 bytes
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
-  static constexpr std::size_t kHashBytes = sizeof(Hash) << kChunkBits;
 
   // Everything from here on requires: mutex held, or no other thread knows the arena yet.
   template <class F>
@@ -225,19 +195,11 @@ class Arena {
   void let_others_in();
   void give_all_pages();
   // -- interning --
-  static u64 bucket_of(const Draft& d) {
-    BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
-    return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
-  }
   Id intern(Draft& draft);
   Id add_node(const Draft& d, u64 bucket);
   [[noreturn]] void refuse_depth() const;
   static Draft draft(Kind kind) { return {.kind = kind}; }
-  void absorb(Draft& d, Id operand, bool nests) const {  // of its operand: inherits flags and depth
-    const Node& n = node(operand);
-    d.flags |= n.flags.load(std::memory_order_relaxed) & kInherited;
-    d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
-  }
+  void absorb(Draft& d, Id operand, bool nests) const { d.absorb(node(operand), nests); }
   u32 charset_index(const CharSet::Ptr& set, bool composed = false);
   enum class SetOperation { Both, Either };
   u32 compose(SetOperation operation, u32 a, u32 b);
@@ -274,12 +236,6 @@ class Arena {
   Id shift(Id e, u8 byte);  // feeds a byte to the look-behinds of an unread part
   Id settle_step(Id next);
   u32 find_first(Id e);
-  // -- emptiness (liveness.cpp) --
-  bool surely_live(Id e);
-  bool live_search(Id e);
-  Reach reach(Id e);
-  u32 some_length(Id e);
-  std::optional<bool> live_by_length(Id e);
   // -- finalizing --
   void ensure_classes();
   void check_rules();
@@ -291,8 +247,7 @@ class Arena {
   u32 count_ = 0;
   IdTable table_;
   // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
-  ListPool<Id> pool_;          // nobody reads it without the mutex
-  std::vector<Hash*> hashes_;  // of expressions, in chunks; null: none of the chunk is known
+  ListPool<Id> pool_;  // nobody reads it without the mutex
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::unordered_set<u32> odd_sets_;  // made while reading: the byte classes may not separate their characters
@@ -319,11 +274,10 @@ class Arena {
   AgingMap<Id> union_memo_;             // path of a list of operands -> union or intersection; bounded
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often numbering started over
   FlatMap<Id> exact_memo_;              // transitions of expressions with kExactStep; bounded
-  FlatMap<> some_lengths_;              // expression -> length of some match
   FlatMap<Id> plain_parts_;             // And -> its operands without counts, as one And
-  std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> narrow_memo_;
   std::unique_ptr<Identities> identities_;
+  std::unique_ptr<Liveness> liveness_;
   std::unique_ptr<Characters> characters_;
   bool cap_hit_ = false, raw_bytes_ = false;
   // Of the holder of the mutex:

@@ -1,5 +1,6 @@
 // The end of construction: byte classes, and conditions on the rules of a grammar.
 #include "base/thresholds.hpp"
+#include "expr/identities.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
@@ -202,7 +203,6 @@ std::shared_ptr<Arena> Arena::fresh() {
     n.max = from.max;
     n.shortest = from.shortest;
     n.longest = from.longest;
-    if (const Hash known = known_hash(Id{id}); known != Hash{}) to.keep_hash(Id{id}, known);
   }
   to.count_ = extent_.nodes;
   to.pool_.copy_first(pool_, extent_.pool);
@@ -214,7 +214,7 @@ std::shared_ptr<Arena> Arena::fresh() {
     Draft d{n.kind, n.a, n.b, n.min, n.max};
     d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;
     if (d.has_list) d.list = to.operands(Id{id});
-    to.table_.add(bucket_of(d), id);
+    to.table_.add(d.bucket(), id);
   }
   to.charsets_.assign(charsets_.begin(), charsets_.begin() + finalized_sets_);
   to.charset_ids_.clear();
@@ -236,6 +236,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.extent_ = extent_;
   for (const auto& family : families_) family->fresh(to);
   to.proofs_ = proofs_;
+  if (identities_) to.identities_ = std::make_unique<Identities>(to, *identities_, extent_.nodes);
   return copy;
 }
 

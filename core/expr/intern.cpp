@@ -6,6 +6,7 @@
 #include "base/work.hpp"
 #include "expr/characters.hpp"
 #include "expr/identities.hpp"
+#include "expr/liveness.hpp"
 #include "expr/outside.hpp"
 
 namespace guiderail {
@@ -48,24 +49,21 @@ void Arena::give_all_pages() {
   for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
   for (std::size_t i = 0; i < row_blocks_.size(); ++i)
     give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(Id));
-  for (Hash* chunk : hashes_)
-    if (chunk) give_pages(chunk, kHashBytes);
 }
 
 void Arena::count(Tally& to) const {
   to.add("expressions", ((count_ + kChunkMask) >> kChunkBits) * page_bytes(kChunkBytes) + table_.memory() +
                             block_bytes(chunk_limit_ * sizeof(void*)) + sizeof(*this));
-  const auto known = std::count_if(hashes_.begin(), hashes_.end(), [](const Hash* chunk) { return chunk; });
   to.add("operands", pool_.memory());
-  to.add("identities", static_cast<std::size_t>(known) * page_bytes(kHashBytes) + bytes_of(hashes_));
+  to.add("identities", identities_ ? identities_->memory() : 0);
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
   to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
                                composed_sets_.memory() + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(narrow_memo_) + bytes_of(reach_memo_) + plain_parts_.memory() + derive_memo_.memory() +
-                      exact_memo_.memory() + some_lengths_.memory() + union_paths_.memory() + union_memo_.memory() +
-                      (identities_ ? identities_->memory() : 0) + (characters_ ? characters_->memory() : 0));
+  to.add("memos", bytes_of(narrow_memo_) + plain_parts_.memory() + derive_memo_.memory() +
+                      exact_memo_.memory() + union_paths_.memory() + union_memo_.memory() +
+                      (liveness_ ? liveness_->memory() : 0) + (characters_ ? characters_->memory() : 0));
   for (const auto& family : families_) family->count(to);
 }
 
@@ -85,7 +83,7 @@ Id Arena::intern(Draft& d) {
   Work::spend();
   if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels)) [[unlikely]]
     refuse_depth();
-  const u64 bucket = bucket_of(d);
+  const u64 bucket = d.bucket();
   const u32 known = table_.find(bucket, [&](u32 id) {
     const Node& n = node(Id{id});
     if (n.kind != d.kind || n.min != d.min || n.max != d.max) return false;

@@ -10,6 +10,7 @@
 
 #include "base/memory.hpp"
 #include "expr/expression.hpp"
+#include "expr/mapped.hpp"
 
 namespace guiderail {
 
@@ -91,11 +92,11 @@ class Family {
   std::span<const Id> operands(Id e) const { return arena_.operands(e); }
   template <class F>
   Ids mapped(Id e, F f) const {
-    return arena_.mapped(e, f);
+    return guiderail::mapped(arena_, e, f);
   }
   template <class F>
   Id mapped_parts(Id e, u32 flags, F f) {
-    return arena_.mapped_parts(e, flags, f);
+    return guiderail::mapped_parts(arena_, e, flags, f);
   }
   const Limits& limits() const { return arena_.limits_; }
   bool finalized() const { return arena_.finalized_; }

@@ -8,7 +8,7 @@
 #include "base/faults.hpp"
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
-#include "expr/kinds.hpp"
+#include "expr/liveness.hpp"
 
 namespace guiderail {
 namespace {
@@ -125,14 +125,20 @@ class Frontier {
 }  // namespace
 
 bool Arena::live(Id e) {
+  if (e == kEmpty || !has(e, kSearch) || has(e, kUnknownText)) return e != kEmpty;
+  if (!liveness_) liveness_ = std::make_unique<Liveness>(*this);
+  return liveness_->live(e);
+}
+
+bool Liveness::live(Id e) {
   for (;;) {
     if (e == kEmpty) return false;
-    if (!has(e, kSearch) || has(e, kUnknownText)) return true;
-    const Node& n = node(e);
-    if (has(e, kLiveKnown)) return !has(e, kDead);
-    if (nullable(e)) return true;
-    if (proofs_ && surely_live(e)) {
-      node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
+    if (!arena_.has(e, kSearch) || arena_.has(e, kUnknownText)) return true;
+    const Node& n = arena_.node(e);
+    if (arena_.has(e, kLiveKnown)) return !arena_.has(e, kDead);
+    if (arena_.nullable(e)) return true;
+    if (arena_.proofs_ && surely_live(e)) {
+      arena_.node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
       return true;
     }
     switch (n.kind) {
@@ -141,12 +147,12 @@ bool Arena::live(Id e) {
         e = n.tail();
         continue;
       case Kind::Union: {
-        Ids members(operands(e));
+        Ids members(arena_.operands(e));
         for (Id m : members)  // without a search, if possible
-          if (nullable(m) || (has(m, kLiveKnown) && !has(m, kDead)) || !has(m, kSearch)) return true;
+          if (arena_.nullable(m) || (arena_.has(m, kLiveKnown) && !arena_.has(m, kDead)) || !arena_.has(m, kSearch)) return true;
         std::sort(members.begin(), members.end(), [&](Id a, Id b) {
-          const std::pair one{node(a).shortest, conditions_ahead(*this, a)},
-              other{node(b).shortest, conditions_ahead(*this, b)};
+          const std::pair one{arena_.node(a).shortest, conditions_ahead(arena_, a)},
+              other{arena_.node(b).shortest, conditions_ahead(arena_, b)};
           return one < other;
         });
         for (Id m : members)
@@ -160,24 +166,24 @@ bool Arena::live(Id e) {
       case Kind::Counted: e = n.body(); continue;
       case Kind::Switch: return true;  // targets are literals
       default:
-        if (Family* family = family_of(n.kind))
+        if (Family* family = arena_.family_of(n.kind))
           if (const Id as = family->live_as(e); as != e) {
             e = as;
             continue;
           }
-        return live_search(e);
+        return search(e);
     }
   }
 }
 
-bool Arena::surely_live(Id e) {
+bool Liveness::surely_live(Id e) {
   for (;;) {
     if (e == kEmpty) return false;
-    if (nullable(e)) return true;
-    const Node& n = node(e);
+    if (arena_.nullable(e)) return true;
+    const Node& n = arena_.node(e);
     switch (n.kind) {
       case Kind::Union: {
-        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
         for (Id m : members)
           if (surely_live(m)) return true;
         return false;
@@ -187,46 +193,46 @@ bool Arena::surely_live(Id e) {
         e = n.tail();
         continue;
       default:
-        if (Family* family = family_of(n.kind)) return family->surely_live(e);
-        return !has(e, kSearch);
+        if (Family* family = arena_.family_of(n.kind)) return family->surely_live(e);
+        return !arena_.has(e, kSearch);
     }
   }
 }
 
 // The length in characters of some match of e, usually a shortest one: the search prefers what promises to be short.
 // kInf: it found none. It stores the remaining length of each state on the path, so these need no search of their own.
-u32 Arena::some_length(Id start) {
+u32 Liveness::some_length(Id start) {
   if (const u32* known = some_lengths_.find(index_of(start))) return *known;
-  ensure_classes();
+  arena_.ensure_classes();
   struct Way {
     Id from;
     u32 chars;  // read so far
   };
-  Frontier frontier(*this, start);
+  Frontier frontier(arena_, start);
   std::unordered_map<Id, Way> ways{{start, {start, 0}}};
-  Id end = nullable(start) ? start : kEmpty;
+  Id end = arena_.nullable(start) ? start : kEmpty;
   u32 left = 0;  // of the match, after `end`
   while (!frontier.empty() && end == kEmpty) {
     if (ways.size() >= kLiveHaste || frontier.pushed() >= kLiveHaste) {
       if (!frontier.begin_thoroughly()) break;
       ways = {{start, {start, 0}}};
     }
-    make_room();
+    arena_.make_room();
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
-    const ByteSet possible = first(state);
+    const ByteSet possible = arena_.first(state);
     const u32 chars = ways.at(state).chars;
     u32 tried = 0;
-    each_byte(state, [&](u8 byte) {
+    arena_.each_byte(state, [&](u8 byte) {
       if (tried++ < item.from || !possible.has(byte)) return true;
-      const Id next = derive(state, byte);
-      if (next == kEmpty || has(next, kDead | kUnknownText)) return true;
+      const Id next = arena_.derive(state, byte);
+      if (next == kEmpty || arena_.has(next, kDead | kUnknownText)) return true;
       const u32 so_far = chars + ((byte & 0xC0) == 0x80 ? 0 : 1);
       if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
       const u32* known = some_lengths_.find(index_of(next));
-      if (nullable(next) || (known && *known != kInf)) {
+      if (arena_.nullable(next) || (known && *known != kInf)) {
         end = next;
-        left = nullable(next) ? 0 : *known;
+        left = arena_.nullable(next) ? 0 : *known;
         return false;
       }
       return frontier.push(item, next, byte, tried);
@@ -245,33 +251,33 @@ u32 Arena::some_length(Id start) {
 
 // The length in characters of a shortest match of e; and do matches of every greater length exist (because some state
 // on the way reads a character and stays)? kInf: none within the fuel.
-Arena::Reach Arena::reach(Id start) {
+Liveness::Reach Liveness::reach(Id start) {
   if (auto it = reach_memo_.find(start); it != reach_memo_.end()) return it->second;
-  ensure_classes();
+  arena_.ensure_classes();
   std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters; predecessor
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
   Reach out{kInf, false};
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
-  while (!queue.empty() && best.size() < limits_.fuel && work_ < work_limit) {
-    make_room();
+  const u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
+  while (!queue.empty() && best.size() < arena_.limits_.fuel && arena_.work_ < work_limit) {
+    arena_.make_room();
     const Id state = queue.front();
     queue.pop_front();
     if (!done.insert(state).second) continue;
     const u32 cost = best[state].first;
-    if (nullable(state)) {
+    if (arena_.nullable(state)) {
       out.shortest = cost;
       for (Id s = state; s != kEmpty && !out.longer; s = best[s].second)
-        for (u32 c = 0; c < class_count_ && !out.longer; ++c)
-          out.longer = representatives_[c] < 0x80 && derive(s, representatives_[c]) == s;
+        for (u32 c = 0; c < arena_.class_count_ && !out.longer; ++c)
+          out.longer = arena_.representatives_[c] < 0x80 && arena_.derive(s, arena_.representatives_[c]) == s;
       break;
     }
-    const ByteSet possible = first(state);
-    for (u32 c = 0; c < class_count_; ++c) {
-      const u8 byte = representatives_[c];
+    const ByteSet possible = arena_.first(state);
+    for (u32 c = 0; c < arena_.class_count_; ++c) {
+      const u8 byte = arena_.representatives_[c];
       if (!possible.has(byte)) continue;
-      const Id next = derive(state, byte);
-      if (next == kEmpty || has(next, kDead)) continue;
+      const Id next = arena_.derive(state, byte);
+      if (next == kEmpty || arena_.has(next, kDead)) continue;
       const bool middle = (byte & 0xC0) == 0x80;
       const u32 total = cost + (middle ? 0 : 1);
       auto [it, fresh] = best.try_emplace(next, total, state);
@@ -288,25 +294,25 @@ Arena::Reach Arena::reach(Id start) {
 }
 
 // R & C{m,n}: mostly R & C* decides, which is the same for all counts.
-std::optional<bool> Arena::live_by_length(Id e) {
-  if (node(e).kind != Kind::And || has(e, kHasLook | kHasRef)) return std::nullopt;
-  Ids members(operands(e));
+std::optional<bool> Liveness::by_length(Id e) {
+  if (arena_.node(e).kind != Kind::And || arena_.has(e, kHasLook | kHasRef)) return std::nullopt;
+  Ids members(arena_.operands(e));
   u32 min = 0, max = kInf;
   for (Id& m : members) {
-    const Node& n = node(m);
-    if (n.kind != Kind::Repeat || node(n.body()).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
+    const Node& n = arena_.node(m);
+    if (n.kind != Kind::Repeat || arena_.node(n.body()).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
     min = n.min;
     max = n.max;
-    m = repeat(n.body(), 0, kInf);
+    m = arena_.repeat(n.body(), 0, kInf);
     break;
   }
   if (min == 0 && max == kInf) return std::nullopt;
-  const Id free = intersect(members);
+  const Id free = arena_.intersect(members);
   if (free == kEmpty) return false;
-  if (has(free, kSearch)) {
+  if (arena_.has(free, kSearch)) {
     if (const u32 some = some_length(free); some != kInf && some >= min && some <= max) return true;
   }
-  const Reach r = has(free, kSearch) ? reach(free) : Reach{node(free).shortest, false};
+  const Reach r = arena_.has(free, kSearch) ? reach(free) : Reach{arena_.node(free).shortest, false};
   if (r.shortest == kInf) return std::nullopt;
   if (r.shortest > max) return false;
   if (r.shortest >= min || r.longer) return true;
@@ -314,75 +320,75 @@ std::optional<bool> Arena::live_by_length(Id e) {
 }
 
 // Searches the derivatives of e for a nullable one, those that promise a short match first.
-bool Arena::live_search(Id start) {
+bool Liveness::search(Id start) {
   auto settle = [this](Id e, bool is_live) {
-    node(e).flags.fetch_or(kLiveKnown | (is_live ? 0u : u32{kDead}), std::memory_order_relaxed);
+    arena_.node(e).flags.fetch_or(kLiveKnown | (is_live ? 0u : u32{kDead}), std::memory_order_relaxed);
   };
-  if (nullable(start)) {
+  if (arena_.nullable(start)) {
     settle(start, true);
     return true;
   }
-  if (auto quick = live_by_length(start)) {
+  if (auto quick = by_length(start)) {
     settle(start, *quick);
     return *quick;
   }
-  ensure_classes();
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
-  Frontier frontier(*this, start);
+  arena_.ensure_classes();
+  const u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
+  Frontier frontier(arena_, start);
   std::unordered_map<Id, Id> parent;
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // the answer depends on a forgotten text
   std::vector<u32> symbols;
   while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kLiveDoubt)) {
-    make_room();
+    arena_.make_room();
     Work::spend();
     if (parent.size() > kLiveHaste && frontier.begin_thoroughly()) parent = {{start, start}};
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
-    if (parent.size() > limits_.fuel || work_ > work_limit || faults::on_limit())
+    if (parent.size() > arena_.limits_.fuel || arena_.work_ > work_limit || faults::on_limit())
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
-                              std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
-    const ByteSet possible = first(state);
+                              std::to_string(arena_.limits_.fuel) + " states; simplify it or raise fuel");
+    const ByteSet possible = arena_.first(state);
     u32 tried = 0;
-    each_byte(state, [&](u8 byte) {
+    arena_.each_byte(state, [&](u8 byte) {
       if (tried++ < item.from || !possible.has(byte)) return true;
-      Id next = derive(state, byte);
+      Id next = arena_.derive(state, byte);
       if (next == kEmpty || parent.contains(next)) return true;
-      if (has(next, kUnknownText)) {
+      if (arena_.has(next, kUnknownText)) {
         depends = true;
         return true;
       }
-      bool known = !has(next, kSearch) || has(next, kLiveKnown);
-      if (known && has(next, kDead)) return true;
+      bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
+      if (known && arena_.has(next, kDead)) return true;
       parent.emplace(next, state);
-      if (known || nullable(next) || (proofs_ && surely_live(next))) {
+      if (known || arena_.nullable(next) || (arena_.proofs_ && surely_live(next))) {
         found = next;
         return false;
       }
       return frontier.push(item, next, byte, tried);
     });
-    if (found != kEmpty || item.from > 0 || symbols_.empty() || !has(state, kHasToken | kHasRef)) continue;
+    if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef)) continue;
     symbols.clear();
-    first_symbols(state, symbols);
+    arena_.first_symbols(state, symbols);
     for (std::size_t i = 0; i < symbols.size() && found == kEmpty; ++i) {
-      const Id next = derive_symbol(state, symbols[i]);
+      const Id next = arena_.derive_symbol(state, symbols[i]);
       if (next == kEmpty || parent.contains(next)) continue;
-      if (has(next, kUnknownText)) {
+      if (arena_.has(next, kUnknownText)) {
         depends = true;
         continue;
       }
-      const bool known = !has(next, kSearch) || has(next, kLiveKnown);
-      if (known && has(next, kDead)) continue;
+      const bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
+      if (known && arena_.has(next, kDead)) continue;
       parent.emplace(next, state);
-      if (known || nullable(next) || (proofs_ && surely_live(next)))
+      if (known || arena_.nullable(next) || (arena_.proofs_ && surely_live(next)))
         found = next;
       else
         frontier.push(item, next);
     }
   }
   if (found == kEmpty && depends) {
-    node(start).flags.fetch_or(static_cast<u32>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
+    arena_.node(start).flags.fetch_or(static_cast<u32>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
     return true;
   }
   if (found == kEmpty) {

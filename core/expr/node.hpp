@@ -1,6 +1,7 @@
 // An expression as it is stored, with what is known of it from the start.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <span>
@@ -86,6 +87,11 @@ struct Limits {
   u64 step_work = 500'000;    // steps of work for one mask or one token (see work.hpp)
 };
 
+struct Edge {  // of a Switch: the bytes from low to high lead to `to`
+  u8 low, high;
+  Id to;
+};
+
 struct Draft {  // a node before it is interned
   Kind kind;
   u32 a = 0, b = 0, min = 0, max = 0;
@@ -94,6 +100,15 @@ struct Draft {  // a node before it is interned
   u32 shortest = 0, longest = 0;
   std::span<const Id> list{};
   bool has_list = false;
+
+  u64 bucket() const {  // in the table of expressions
+    BucketHash hash(u64{min} << 32 | (max ^ static_cast<u32>(kind) << 24));
+    return (has_list ? hash.add(list) : hash.add(u64{a} << 32 | b)).done();
+  }
+  void absorb(const Node& operand, bool nests) {  // inherits flags and depth
+    flags |= operand.flags.load(std::memory_order_relaxed) & kInherited;
+    depth = std::max<u32>(depth, operand.depth + (nests ? 1 : 0));
+  }
 };
 
 // A set of tokens of any kind, by text or id. With `but`: all tokens except these and the stop tokens.

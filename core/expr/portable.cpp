@@ -133,9 +133,9 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
   if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
       [[likely]] {
-    const Hash kept = arena_.known_hash(e);
-    out = kept;
-    return kept != Hash{};
+    const Hash found = kept(e);
+    out = found;
+    return found != Hash{};
   } else if (own & (kHasToken | kExactKey)) {
     out.reset();
     return true;
@@ -154,9 +154,9 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
       break;
   }
   if (with.final) {
-    const Hash kept = arena_.known_hash(e);
-    if (kept == Hash{}) return false;
-    if (kept != kNoIdentity) out = kept;
+    const Hash found = kept(e);
+    if (found == Hash{}) return false;
+    if (found != kNoIdentity) out = found;
     return true;
   }
   auto it = with.nodes.find(e);
@@ -176,9 +176,9 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
     describe(at, told);
     if (told.open()) continue;
     if (!arena_.has(at, kHasRef))
-      arena_.keep_hash(at, told.alone());
+      keep(at, told.alone());
     else if (with.final)
-      arena_.keep_hash(at, told.done().value_or(kNoIdentity));
+      keep(at, told.done().value_or(kNoIdentity));
     else
       with.nodes.emplace(at, told.done());
     do work.pop_back();
@@ -194,7 +194,7 @@ bool Identities::find_plain(Id e, Ids& work) {
   Node& n = arena_.node(e);
   if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
   auto missing = [&](Id part) {  // parts have none of these flags either
-    if (arena_.known_hash(part) != Hash{}) return false;
+    if (kept(part) != Hash{}) return false;
     work.push_back(part);
     return true;
   };
@@ -203,12 +203,12 @@ bool Identities::find_plain(Id e, Ids& work) {
     case Kind::Concat: {
       const bool head = missing(n.head()), tail = missing(n.tail());
       if (head || tail) return true;
-      identity.add(arena_.known_hash(n.head())).add(arena_.known_hash(n.tail()));
+      identity.add(kept(n.head())).add(kept(n.tail()));
       break;
     }
     case Kind::Repeat:
       if (missing(n.body())) return true;
-      identity.add(arena_.known_hash(n.body())).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
+      identity.add(kept(n.body())).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
       break;
     case Kind::Switch: {
       const auto edges = arena_.operands(e);
@@ -216,12 +216,12 @@ bool Identities::find_plain(Id e, Ids& work) {
       for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
       if (!all) return true;
       identity.add(u64{n.b} << 1 | n.min);
-      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(arena_.known_hash(edges[i + 1]));
+      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(kept(edges[i + 1]));
       break;
     }
     default: return false;
   }
-  arena_.keep_hash(e, identity.done());
+  keep(e, identity.done());
   work.pop_back();
   return true;
 }
@@ -278,19 +278,25 @@ Identities::Identities(Arena& arena) : arena_(arena) {
   fold_.final = true;
 }
 
-std::size_t Identities::memory() const {
-  return sizeof *this + bytes_of(fold_.rules) + bytes_of(fold_.nodes) + bytes_of(fold_.shared);
+// Families number anew what they add to a copy, so nothing is kept of `shared`.
+Identities::Identities(Arena& copy, const Identities& of, u32 nodes) : arena_(copy) {
+  fold_.rules = of.fold_.rules;
+  fold_.final = true;
+  for (u32 e = 0; e < nodes; ++e)
+    if (const Hash known = of.kept(Id{e}); known != Hash{}) keep(Id{e}, known);
 }
 
-void Arena::keep_hash(Id e, const Hash& hash) {
+void Identities::keep(Id e, const Hash& hash) {
   const std::size_t chunk = index_of(e) >> kChunkBits;
-  if (hashes_.size() <= chunk) hashes_.resize(chunk + 1);
-  if (!hashes_[chunk]) {
-    void* pages = take_pages(kHashBytes);
-    std::memset(pages, 0, kHashBytes);
-    hashes_[chunk] = static_cast<Hash*>(pages);
-  }
-  hashes_[chunk][index_of(e) & kChunkMask] = hash;
+  if (kept_.size() <= chunk) kept_.resize(chunk + 1);
+  if (kept_[chunk].empty()) kept_[chunk].resize(1u << kChunkBits);
+  kept_[chunk][index_of(e) % (1u << kChunkBits)] = hash;
+}
+
+std::size_t Identities::memory() const {
+  std::size_t chunks = bytes_of(kept_);
+  for (const auto& chunk : kept_) chunks += bytes_of(chunk);
+  return sizeof *this + chunks + bytes_of(fold_.rules) + bytes_of(fold_.nodes) + bytes_of(fold_.shared);
 }
 
 std::optional<Hash> Arena::portable_hash(Id e) {

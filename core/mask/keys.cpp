@@ -134,7 +134,7 @@ Id MaskBuilder::shared_form(Id state) {
   const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
     if (const Id* known = shared_forms_.find(index_of(e))) return *known;
-    const Id out = arena_.unite(arena_.mapped(e, [&](Id m) { return shared_form(m); }));
+    const Id out = arena_.unite(mapped(arena_, e, [&](Id m) { return shared_form(m); }));
     shared_forms_.set(index_of(e), out);
     return out;
   }

@@ -61,7 +61,7 @@ StandIns::StandIns(Arena& arena) {
         break;
       case Kind::Switch:
         for (u32 k = 0; k < Arena::edge_count(n); ++k) {
-          const Arena::Edge edge = arena.edge(n, k);
+          const Edge edge = arena.edge(n, k);
           if (!edges.insert(u32{edge.low} << 8 | edge.high).second) continue;
           ByteSet one;
           one.add_range(edge.low, edge.high);
