@@ -566,10 +566,10 @@ std::size_t Vocabulary::memory() const {
     shared = live > cached ? live - cached : 0;
     for (const auto& scratch : scratches_) shared += scratch->memory();
   }
-  return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(texts_) + bytes_of(twins_) +
-         bytes_of(zeros_) + bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) +
-         bytes_of(trie_.fans) + bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + character_index_.memory() +
-         shared + cache_memory() + string_memory();
+  return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(texts_) + bytes_of(twins_) + bytes_of(zeros_) +
+         bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) + bytes_of(trie_.fans) +
+         bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + character_index_.memory() + shared + cache_memory() +
+         string_memory();
 }
 
 }  // namespace guiderail
