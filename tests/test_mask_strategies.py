@@ -188,6 +188,29 @@ def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]
     check()
 
 
+def test_masks_that_differ_below_large_nodes() -> None:
+    """Thousands of tokens begin with a space or a quote, and only some states allow these."""
+    rng = random.Random(7)
+    tokens = {bytes([b]) for b in range(256)}
+    for first in (" ", '"', "a"):
+        for _ in range(3000):
+            word = "".join(rng.choice("abcdefghij k.é") for _ in range(rng.randint(2, 4)))
+            tokens.add((first + word + rng.choice(["", '"', '", "', '": '])).encode())
+    vocabulary = plain(sorted(tokens))
+    before = made()
+    schemas: list[Any] = [
+        {"type": "string", "pattern": "^[^ ]"},
+        {"type": "string", "pattern": "^[^a ]", "maxLength": 60},
+        {"properties": {"ab": {"type": "string"}}, "patternProperties": {"^[^a ]": {"type": "string"}}},
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        {"additionalProperties": {"type": "integer"}, "propertyNames": {"pattern": "^[^ ]"}},
+    ]
+    for schema in schemas:
+        for _ in range(3):
+            same((gr.json_schema(schema), vocabulary), rng, [NAMES, ["string-differences", "state-differences"]])
+    assert made()["string-differences"] > before["string-differences"]
+
+
 def test_each_alone_gives_the_walks_masks() -> None:
     """The generators reach each strategy."""
     before = made()

@@ -15,9 +15,9 @@ class FlatMap {
   const Value* find(u64 key) const {
     const u64 hash = hash_of(key);
     const Part& part = parts_.of(hash >> (64 - kPartBits));
-    if (part.keys.empty()) return nullptr;
-    const std::size_t i = part.place(key, hash);
-    return part.keys[i] == key ? &part.values[i] : nullptr;
+    if (part.slots.empty()) return nullptr;
+    const Slot& slot = part.slots[part.place(key, hash)];
+    return slot.key == key ? &slot.value : nullptr;
   }
   void set(u64 key, Value value) {
     const u64 hash = hash_of(key);
@@ -31,52 +31,47 @@ class FlatMap {
   std::size_t size() const { return size_; }
   std::size_t memory() const {
     std::size_t bytes = parts_.memory();
-    parts_.each([&](const Part& part) { bytes += bytes_of(part.keys) + bytes_of(part.values); });
+    parts_.each([&](const Part& part) { bytes += bytes_of(part.slots); });
     return bytes;
   }
 
  private:
   static constexpr u64 kNone = ~u64{0};  // no key
   static u64 hash_of(u64 key) { return mix64(key ^ secrets.flat); }
+  struct Slot {  // one line of the processor's cache has both
+    u64 key = kNone;
+    Value value{};
+  };
   struct Part {
-    PagedVector<u64> keys;
-    PagedVector<Value> values;
+    PagedVector<Slot> slots;
     std::size_t count = 0;
     std::size_t place(u64 key, u64 hash) const {
-      const std::size_t mask = keys.size() - 1;
+      const std::size_t mask = slots.size() - 1;
       std::size_t i = hash & mask;
-      while (keys[i] != key && keys[i] != kNone) i = (i + 1) & mask;
+      while (slots[i].key != key && slots[i].key != kNone) i = (i + 1) & mask;
       return i;
     }
     void set(u64 key, u64 hash, Value value) {
-      if (8 * (count + 1) > 5 * keys.size()) grow();  // a fuller table doubles the cost of a miss
-      const std::size_t i = place(key, hash);
-      count += keys[i] == kNone;
-      keys[i] = key;
-      values[i] = value;
+      if (8 * (count + 1) > 5 * slots.size()) grow();  // a fuller table doubles the cost of a miss
+      Slot& slot = slots[place(key, hash)];
+      count += slot.key == kNone;
+      slot = {key, value};
     }
     void grow() {
       Part larger;
-      const std::size_t slots = keys.empty() ? 64 : keys.size() * (keys.size() < 1024 ? 4 : 2);
-      larger.keys.assign(slots, kNone);
-      larger.values.resize(slots);
-      for (std::size_t k = 0; k < keys.size(); ++k) {
-        if (keys[k] == kNone) continue;
-        const std::size_t i = larger.place(keys[k], hash_of(keys[k]));
-        larger.keys[i] = keys[k];
-        larger.values[i] = values[k];
-      }
+      larger.slots.resize(slots.empty() ? 64 : slots.size() * (slots.size() < 1024 ? 4 : 2));
+      for (const Slot& slot : slots)
+        if (slot.key != kNone) larger.slots[larger.place(slot.key, hash_of(slot.key))] = slot;
       larger.count = count;
       *this = std::move(larger);
     }
   };
   void split() {
     Parts<Part> parts = Parts<Part>::split();
-    const Part& whole = parts_.of(0);
-    for (std::size_t k = 0; k < whole.keys.size(); ++k) {
-      if (whole.keys[k] == kNone) continue;
-      const u64 hash = hash_of(whole.keys[k]);
-      parts.of(hash >> (64 - kPartBits)).set(whole.keys[k], hash, whole.values[k]);
+    for (const Slot& slot : parts_.of(0).slots) {
+      if (slot.key == kNone) continue;
+      const u64 hash = hash_of(slot.key);
+      parts.of(hash >> (64 - kPartBits)).set(slot.key, hash, slot.value);
     }
     parts_ = std::move(parts);
   }

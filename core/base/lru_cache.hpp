@@ -1,4 +1,4 @@
-// A cache by identity that keeps the values used most recently. One lookup in a table without links usually suffices to
+// A cache by identity that keeps the values used recently. One lookup in a table without links usually suffices to
 // tell that a value is missing; a list of entry numbers keeps the order. Keys of 128 bits stand for what they identify:
 // see hashing.hpp for why.
 #pragma once
@@ -22,10 +22,7 @@ class LruCache {
   Value* find(const Hash& key) {
     const u32 entry = slots_[place(key)].entry;
     if (entry == kNone) return nullptr;
-    if (entry != newest_) {
-      unlink(entry);
-      link(entry);
-    }
+    at(entry).used = true;
     return &at(entry).value;
   }
   void add(const Hash& key, Value value, std::size_t bytes) {  // the key must be missing
@@ -43,6 +40,7 @@ class LruCache {
     e.key = key;
     e.value = std::move(value);
     e.bytes = bytes;
+    e.used = false;
     bytes_ += bytes;
     link(entry);
     slots_[place(key)] = {entry, tag_of(key)};
@@ -54,11 +52,20 @@ class LruCache {
       bytes_ += bytes;
     }
   }
-  void forget(std::size_t most_bytes) {  // drops the values unused for longest, but keeps one
+  // Drops values in the order in which they came, but keeps one. A value whose turn comes, and that was used since it
+  // came or since its last turn, is new again, for a few values in each call. So to find a value touches no other.
+  void forget(std::size_t most_bytes) {
+    u32 chances = kChances;
     while (bytes_ > most_bytes && count_ > 1) {
       const u32 entry = oldest_;
       unlink(entry);
       Entry& e = at(entry);
+      if (e.used && chances > 0) {
+        --chances;
+        e.used = false;
+        link(entry);
+        continue;
+      }
       remove(place(e.key));
       bytes_ -= e.bytes;
       e.value = {};
@@ -74,12 +81,13 @@ class LruCache {
   }
 
  private:
-  static constexpr u32 kNone = 0xFFFFFFFF, kBlock = 32;
+  static constexpr u32 kNone = 0xFFFFFFFF, kBlock = 32, kChances = 8;
   struct Entry {
     Hash key;
     Value value;
     std::size_t bytes = 0;
     u32 newer = kNone, older = kNone;
+    bool used = false;
   };
   struct Slot {
     u32 entry = kNone, tag = 0;

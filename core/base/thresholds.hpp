@@ -39,11 +39,12 @@ inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other 
 inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that text distinguishes
 
 // -- masks: crossovers (masks) --
-inline constexpr u32 kHeavy = 1500;         // trie nodes: larger subtrees have their own class masks
-inline constexpr u32 kWorthClass = 64;      // trie nodes: the same inside strings, whose classes all constraints share
-inline constexpr u32 kWorthSharing = 16;    // trie nodes of a piece that is worth sharing with other pieces
-inline constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a self loop worth a class mask
-inline constexpr u32 kShortLoop = 12;       // characters: inside the trie a walk is cheaper for a shorter loop
+inline constexpr u32 kHeavy = 1500;          // trie nodes: larger subtrees have their own class masks
+inline constexpr u32 kWorthClass = 64;       // trie nodes: the same inside strings, whose classes all constraints share
+inline constexpr u32 kWorthSharing = 16;     // trie nodes of a piece that is worth sharing with other pieces
+inline constexpr unsigned kSmallLoop = 16;   // ASCII characters that make a self loop worth a class mask
+inline constexpr u32 kWorthClearing = 2000;  // trie nodes: tokens below are cleared as a bitset, which is kept
+inline constexpr u32 kShortLoop = 12;        // characters: inside the trie a walk is cheaper for a shorter loop
 inline constexpr std::size_t kManyExits = 3000;   // exits of a class above which a self loop may be cheaper
 inline constexpr std::size_t kManyLong = 4000;    // tokens longer than a count that are traced one by one
 inline constexpr std::size_t kFewLonger = 1000;   // tokens past a count that are cleared one by one
@@ -131,6 +132,7 @@ inline constexpr std::size_t kBytesOfMask = 32;        // bytes of a likely text
 
 // -- programs and guides: limits (memory) --
 inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by whole tokens within keys
+inline constexpr u32 kLocksBetweenSizes = 256;           // crossover: locks until a program's size is counted anew
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks known to take too much work
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token

@@ -37,6 +37,12 @@ Id Arena::derive(Id e, u8 byte) {
   return shared ? derive_shared(e, byte) : derive_fresh(e, byte);
 }
 
+// Of a whole state, whose transitions are stored with it.
+Id Arena::derive_state(Id e, u8 byte) {
+  const u32 known = node(e).first;
+  return known != kNone && !firsts_[known].has(byte) ? kEmpty : derive_fresh(e, byte);
+}
+
 Id Arena::derive_shared(Id e, u8 byte) {
   const u64 key = u64{index_of(e)} << 9 | byte;
   if (const Id* known = derive_memo_.find(key)) {
@@ -422,7 +428,7 @@ Id Arena::settle_step(Id next) {
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
   if (!finalized_) {  // byte classes may still change: nothing is stored by class
-    const Id next = settle_step(derive(e, byte));
+    const Id next = settle_step(derive_state(e, byte));
     return next == kUnknown ? kEmpty : next;
   }
   if (has(e, kExactStep)) {
@@ -430,7 +436,7 @@ Id Arena::step_slow(Id e, u8 byte) {
     const u64 key = u64{index_of(e)} << 8 | byte;
     if (const Id* known = exact_memo_.find(key)) return *known;
     make_room();
-    const Id next = settle_step(derive(e, byte));
+    const Id next = settle_step(derive_state(e, byte));
     if (next == kUnknown) return kEmpty;
     if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
     exact_memo_.set(key, next);
@@ -439,7 +445,7 @@ Id Arena::step_slow(Id e, u8 byte) {
   const u32 byte_class = classes_[byte];
   if (Id known = known_step(e, byte_class); known != kUnknown) return known;
   make_room();
-  const Id next = settle_step(derive(e, byte));
+  const Id next = settle_step(derive_state(e, byte));
   if (next == kUnknown) return kEmpty;
   Node& n = node(e);
   if (Id* row = n.row.load(std::memory_order_relaxed))

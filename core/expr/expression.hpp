@@ -229,6 +229,7 @@ class Arena {
   Id counted_at(Id e, u32 most, bool begun);
   // -- reading --
   Id derive_shared(Id e, u8 byte);
+  Id derive_state(Id e, u8 byte);
   Id derive_fresh(Id e, u8 byte);
   Id derive_composed(Id e, u8 byte);
   Id derive_in_scope(Id e, u8 byte, u32 depth);

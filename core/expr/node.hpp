@@ -59,7 +59,7 @@ struct MaskEntry;
 constexpr u32 kMostDepth = (u32{1} << 24) - 1;
 struct Node {
   Kind kind : 8 = Kind::Empty;
-  u32 depth : 24 = 0;             // nesting of heads; bounds every recursion over structure
+  u32 depth : 24 = 0;  // nesting of heads; bounds every recursion over structure
   std::atomic<u32> flags{0};
   u32 a = 0, b = 0;               // operands, or offset and count in the operand pool
   u32 min = 0, max = 0;           // Repeat (b = 1: capped)

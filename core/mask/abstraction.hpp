@@ -52,6 +52,7 @@ class Abstraction final : public Family {
   Id elide_key(const MemberState& state, bool others);
   Id elide_members(Id e);
   Id elide_part(Id e);
+  Id after_other(const KeyApart& key, u32 which);
   bool begins_endless_string(Id e);
   Id elide_items(Id e);
   Id item_alone(Id body, u32 seen);
@@ -61,7 +62,7 @@ class Abstraction final : public Family {
   Lexed& lexed_;
   std::unordered_map<Id, u32> slack_memo_;
   std::unordered_map<u64, Id> cap_memo_;
-  FlatMap<Id> elided_memo_, key_memo_;
+  FlatMap<Id> elided_memo_, key_memo_, after_memo_;
 };
 
 }  // namespace guiderail

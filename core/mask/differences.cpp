@@ -79,11 +79,15 @@ bool MaskBuilder::differential(Id e, Id b, Id form) {
   const auto entry = entry_of(form);
   if (arena_.cap_hit()) return false;
   copy(*entry);
+  apply(found);
+  return true;
+}
+
+void MaskBuilder::apply(const std::vector<Difference>& found) {
   for (const Difference& d : found) {
     if (d.clears) clear(d.node);
     if (d.state != kEmpty) enter(d.state, d.node);
   }
-  return true;
 }
 
 bool MaskBuilder::state_differences(Id e, u32) {
@@ -242,12 +246,23 @@ bool MaskBuilder::string_differences(Id e, u32) {
   const auto entry = entry_of(b);
   if (arena_.cap_hit()) return false;
   copy(*entry);
+  std::vector<Difference> apart;
   for (const TextDifference& d : found) {
-    clear(d.node);
-    if (!d.alive) continue;
-    Id s = e;
-    for (char c : path_to(d.node)) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
-    if (s != kEmpty) enter(s, d.node);
+    if (!d.alive) {
+      clear(d.node);
+      continue;
+    }
+    Id mine = e, other = b;
+    for (char c : path_to(d.node)) {
+      mine = mine == kEmpty ? kEmpty : step(mine, static_cast<u8>(c));
+      other = other == kEmpty ? kEmpty : step(other, static_cast<u8>(c));
+    }
+    apart.clear();
+    u32 budget = kMostPairs;
+    if (mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText) ||
+        !differences(mine, other, d.node, budget, apart))
+      apart.assign(1, {d.node, mine, true});
+    apply(apart);
   }
   return true;
 }

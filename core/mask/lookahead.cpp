@@ -61,7 +61,8 @@ void Abstraction::describe(Id e, Description& to) const {
 }
 
 void Abstraction::count(Tally& to) const {
-  to.add("abstractions", bytes_of(slack_memo_) + bytes_of(cap_memo_) + elided_memo_.memory() + key_memo_.memory());
+  to.add("abstractions", bytes_of(slack_memo_) + bytes_of(cap_memo_) + elided_memo_.memory() + key_memo_.memory() +
+                             after_memo_.memory());
 }
 
 // What may follow the opening quote of a key.
@@ -262,6 +263,25 @@ Id Abstraction::list_alone(Id e) {
 }
 
 // -- keys as strings --
+// What a token sees after the text of another key of this kind: the quote, a value and the rest of the object. In most
+// objects, it only matters whether the object may end there, and whether this is the first such key.
+Id Abstraction::after_other(const KeyApart& key, u32 which) {
+  const MemberTable& table = *key.table;
+  const OtherKeys& other = table.others[which];
+  const std::optional<MembersDue>& due = json_.facts_of(key.key->members).due;
+  const bool plain = due && table.dense && !table.ordered && !table.vote && key.state->pending == 0 && table.min == 0 &&
+                     table.max == kInf;
+  const u64 memo = u64{key.table_id} << 32 | u64{which} << 2 | (plain && due->count == 0 ? 2u : 0u) |
+                   (key.state->seen.empty() ? 1u : 0u);
+  if (const Id* known = plain ? after_memo_.find(memo) : nullptr) return *known;
+  MemberState next = json_.with_other(*key.state, kSomeText, other.discharges);
+  Id rest = kEmpty;
+  if (json_.feasible(next)) rest = elide_members(json_.members_node(std::move(next)));
+  const Id out = json_.quoted(concat(table.colon, concat(other.value, rest)));
+  if (plain) after_memo_.set(memo, out);
+  return out;
+}
+
 // The key as a string that is none of the names: its text, then after the quote, for each kind of value, the value and
 // the rest of the object. `longer`: the text has at least one more character. kEmpty: no such string says the same.
 Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
@@ -276,13 +296,7 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   if (const Id* known = keep ? key_memo_.find(memo) : nullptr) return *known;
   if (json_.facts_of(id).after.empty()) {
     std::vector<Id> after;  // stored only when complete: others may see it
-    for (const OtherKeys& o : key.table->others) {
-      MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
-      Id rest = kEmpty;
-      if (json_.feasible(next)) rest = elide_members(json_.members_node(std::move(next)));
-      rest = concat(key.table->colon, concat(o.value, rest));
-      after.push_back(json_.quoted(rest));
-    }
+    for (u32 r = 0; r < key.table->others.size(); ++r) after.push_back(after_other(key, r));
     json_.note_after(id, std::move(after));
   }
   Ids ways;

@@ -158,6 +158,7 @@ class MaskBuilder {
     bool clears;  // removes the tokens of the other state
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
+  void apply(const std::vector<Difference>& found);
   bool differential(Id e, Id b, Id form);
   struct Strings {
     Ids texts, tails;
@@ -285,6 +286,7 @@ class MaskBuilder {
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(const MaskEntry& open, Id state);
+  void unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const;
   // A mask is drawn on a scratch, if there is one; masks composed of pieces use words_.
   void set(int token) {
     if (scratch_)

@@ -29,19 +29,18 @@ std::size_t PrefixSummary::memory() const {
          shared_bytes<ExitTrie>();
 }
 
-Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size,
+Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::vector<u8>& special, u32 size,
                        std::vector<u32> stops)
     : data_(std::move(data)),
       offsets_(offsets.begin(), offsets.end()),
-      special_(std::move(special)),
       size_(size),
       stops_(std::move(stops)),
       zeros_((size + 31) / 32, 0) {
   if (offsets_.size() < 2) throw Error("vocabulary-empty", "a vocabulary needs at least one token");
-  if (special_.size() != offsets_.size() - 1) throw Error("vocabulary-shape", "special must have one entry a token");
-  if (size_ < special_.size())
+  if (special.size() != token_count()) throw Error("vocabulary-shape", "special must have one entry a token");
+  if (size_ < special.size())
     throw Error("vocabulary-size",
-                "size " + std::to_string(size_) + " is below the number of tokens, " + std::to_string(special_.size()));
+                "size " + std::to_string(size_) + " is below the number of tokens, " + std::to_string(special.size()));
   if (size_ > (1u << 28)) throw Error("vocabulary-size", "size is above the largest supported, 268,435,456");
   for (std::size_t i = 0; i + 1 < offsets_.size(); ++i)
     if (offsets_[i] > offsets_[i + 1]) throw Error("vocabulary-shape", "offsets must not fall");
@@ -51,14 +50,15 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
     if (s >= size_) throw Error("vocabulary-stop", "stop token " + std::to_string(s) + " is not below size");
   std::sort(stops_.begin(), stops_.end());
   stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
-  for (std::size_t i = 0; i < special_.size(); ++i) {
-    auto text = bytes(static_cast<u32>(i));
-    if (text.empty() || text.size() > kLongestToken || std::binary_search(stops_.begin(), stops_.end(), i))
-      special_[i] = 1;
-    if (!special_[i]) {
-      ++text_tokens_;
-      longest_ = std::max(longest_, static_cast<u32>(text.size()));
-    }
+  texts_.resize(special.size() / 64 + 1);
+  for (u32 i = 0; i < special.size(); ++i) {
+    auto text = bytes(i);
+    if (special[i] || text.empty() || text.size() > kLongestToken ||
+        std::binary_search(stops_.begin(), stops_.end(), i))
+      continue;
+    texts_[i >> 6] |= u64{1} << (i & 63);
+    ++text_tokens_;
+    longest_ = std::max(longest_, static_cast<u32>(text.size()));
   }
   scratches_.reserve(kMostScratches);
   reserve_pages(kTokenBytes * text_tokens_);
@@ -90,8 +90,8 @@ void Vocabulary::warm_common() {
 void Vocabulary::build_trie() {
   std::vector<std::pair<u64, u32>> order;  // first eight bytes, big-endian: they decide most comparisons
   order.reserve(text_tokens_);
-  for (u32 i = 0; i < special_.size(); ++i) {
-    if (special_[i]) continue;
+  for (u32 i = 0; i < token_count(); ++i) {
+    if (!is_text(i)) continue;
     auto text = bytes(i);
     u64 key = 0;
     for (std::size_t k = 0; k < 8; ++k) key = key << 8 | (k < text.size() ? static_cast<u8>(text[k]) : 0);
@@ -427,6 +427,18 @@ Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   return {mix64(at ^ root), at};
 }
 
+std::shared_ptr<const Words> Vocabulary::tokens_below(u32 node) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<const Words>& known = tokens_below_[node];
+  if (!known) {
+    auto made = std::make_shared<Words>(words(), 0);
+    for (u32 n = node; n < trie_.nodes[node].end; ++n)
+      if (const int t = trie_.nodes[n].token; t >= 0) (*made)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+    known = std::move(made);
+  }
+  return known;
+}
+
 std::unique_ptr<MaskScratch> Vocabulary::take_scratch() {
   std::unique_ptr<MaskScratch> scratch;
   {
@@ -540,6 +552,9 @@ std::size_t Vocabulary::string_memory() const {
   std::size_t bytes = 0;
   for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
   if (bytes_below_) bytes += sizeof(BytesBelow) + bytes_below_->memory();
+  bytes += bytes_of(tokens_below_);
+  for (const auto& [node, tokens] : tokens_below_)
+    if (tokens) bytes += shared_bytes<Words>() + bytes_of(*tokens);
   return bytes;
 }
 
@@ -551,10 +566,10 @@ std::size_t Vocabulary::memory() const {
     shared = live > cached ? live - cached : 0;
     for (const auto& scratch : scratches_) shared += scratch->memory();
   }
-  return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(special_) + bytes_of(twins_) +
-         bytes_of(zeros_) + bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) +
-         bytes_of(trie_.fans) + bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + character_index_.memory() +
-         shared + cache_memory() + string_memory();
+  return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(texts_) + bytes_of(twins_) + bytes_of(zeros_) +
+         bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) + bytes_of(trie_.fans) +
+         bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + character_index_.memory() + shared + cache_memory() +
+         string_memory();
 }
 
 }  // namespace guiderail

@@ -150,7 +150,8 @@ struct MaskEntry {
 // a caller may hold the mutex of an arena.
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
-  Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
+  Vocabulary(std::string data, std::vector<u32> offsets, const std::vector<u8>& special, u32 size,
+             std::vector<u32> stops);
 
   u32 size() const { return size_; }
   u32 words() const { return (size_ + 31) / 32; }
@@ -159,7 +160,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<u32>& stops() const { return stops_; }
   const Words& zeros() const { return zeros_; }  // a bitset without tokens
   const Trie& trie() const { return trie_; }
-  bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
+  bool is_text(u32 token) const { return token < token_count() && (texts_[token >> 6] >> (token & 63) & 1); }
   std::string_view bytes(u32 token) const {
     return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
   }
@@ -185,6 +186,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made on first use
+  // The tokens at and below a node, made on first use: for large subtrees.
+  std::shared_ptr<const Words> tokens_below(u32 node);
   // Does a quote follow this byte in some token?
   bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
@@ -214,7 +217,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
 
   std::string data_;
   PagedVector<u32> offsets_;
-  std::vector<u8> special_;
+  std::vector<u64> texts_;  // one bit a token: it is text
   u32 size_, longest_ = 0, text_tokens_ = 0;
   std::vector<u32> stops_;
   Words zeros_;
@@ -244,6 +247,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u32 times = 0;
   };
   PagedVector<Asked> asked_;
+  std::map<u32, std::shared_ptr<const Words>> tokens_below_;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
