@@ -13,8 +13,8 @@ time of the turns. The time to the first token starts when the request is sent. 
 schema, which is new to the server. On a busy machine, compare the CPU time of the servers' processes instead.
 XGrammar closes objects that a schema leaves open, so its texts differ and are shorter; ``--closed`` closes them for
 both. ``--again`` repeats all requests that both servers answered, now with schemas that they know. Then each turn has
-``--concurrency`` requests for each server. A single turn says little (rates of equal servers differ by 5 % and more), so
-``--again 5`` repeats them five times, in alternating order, and ends with a table of all rates.
+``--concurrency`` requests for each server. A single turn says little, because the rates of equal servers differ by 5 %
+and more. ``--again 5`` repeats them five times, in alternating order, and ends with a table of all rates.
 """
 
 from __future__ import annotations
