@@ -13,7 +13,8 @@ time of the turns. The time to the first token starts when the request is sent. 
 schema, which is new to the server. On a busy machine, compare the CPU time of the servers' processes instead.
 XGrammar closes objects that a schema leaves open, so its texts differ and are shorter; ``--closed`` closes them for
 both. ``--again`` repeats all requests that both servers answered, now with schemas that they know. Then each turn has
-``--concurrency`` requests for each server.
+``--concurrency`` requests for each server. A single turn says little, because the rates of equal servers differ by 5 %
+and more. ``--again 5`` repeats them five times, in alternating order, and ends with a table of all rates.
 """
 
 from __future__ import annotations
@@ -207,12 +208,13 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.Namespace) -> None:
+def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.Namespace, first: int = 0) -> None:
+    """Sends all requests. Servers begin in their order if the turn's number, counted from ``first``, is even."""
     for server in servers:
         server.answers, server.seconds, server.cpu = [], 0.0, 0.0
     size = options.concurrency
     with ThreadPoolExecutor(size) as pool:
-        for turn, begin in enumerate(range(0, len(chosen), size)):
+        for turn, begin in enumerate(range(0, len(chosen), size), first):
             part = chosen[begin : begin + size]
             for server in servers if turn % 2 == 0 else servers[::-1]:
                 began, worked = time.perf_counter(), cpu_seconds(server.process.pid)
@@ -225,6 +227,21 @@ def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.N
     for server in servers:
         for answer, one in zip(server.answers, chosen, strict=True):
             answer.verdict = judge(answer, one["schema"])
+
+
+def rate(server: Server) -> float:
+    """Returns the tokens a second of the last round."""
+    return sum(answer.tokens for answer in server.answers) / server.seconds
+
+
+def summary(servers: list[Server], rates: list[list[float]]) -> None:
+    """Prints the rates of each round, and their medians."""
+    print("\ntokens/s, schemas known")
+    print("| round  | " + " | ".join(f"{server.backend:>12}" for server in servers) + " |")
+    print("|---|" + "---:|" * len(servers))
+    medians = [statistics.median(column) for column in zip(*rates, strict=True)]
+    for name, row in [*((str(number), row) for number, row in enumerate(rates, 1)), ("median", medians)]:
+        print(f"| {name:<6} | " + " | ".join(f"{one:>12.1f}" for one in row) + " |")
 
 
 def report(servers: list[Server], title: str, options: argparse.Namespace) -> None:
@@ -245,7 +262,7 @@ def report(servers: list[Server], title: str, options: argparse.Namespace) -> No
     }
     row("tokens", [str(sum(answer.tokens for answer in server.answers)) for server in servers])
     row("seconds", [f"{server.seconds:.1f}" for server in servers])
-    row("tokens/s", [f"{sum(a.tokens for a in server.answers) / server.seconds:.1f}" for server in servers])
+    row("tokens/s", [f"{rate(server):.1f}" for server in servers])
     cpu = [server.cpu / max(1, sum(a.tokens for a in server.answers)) for server in servers]
     row("processor ms a token", [f"{1000 * one:.1f}" if one else "–" for one in cpu])
     for name, pick in {"first token, median ms": 0.5, "first token, p95 ms": 0.95}.items():
@@ -285,7 +302,9 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--context", type=int, default=2048, help="maximum tokens of a request")
     parser.add_argument("--closed", action="store_true", help="objects have only the members that the schema names")
-    parser.add_argument("--again", action="store_true", help="repeat what all served, now with known schemas")
+    parser.add_argument(
+        "--again", type=int, nargs="?", const=1, default=0, help="repeat what all served, known by now; how many times"
+    )
     parser.add_argument("--list", action="store_true", help="list refused and invalid answers")
     parser.add_argument("--out", help="a file for all answers, one line of JSON each")
     parser.add_argument("server", nargs="*", help="more arguments of the server, after --")
@@ -306,8 +325,10 @@ def main() -> None:
             for server in servers:  # the first request builds vocabularies and buffers
                 ask(server, "warm", {"enum": ["warm"]}, options)
             rounds = ["Schemas that are new to the server"] + ["Schemas that all serve, known to them"] * options.again
-            for title in rounds:
-                run(servers, chosen, options)
+            rates = []
+            for number, title in enumerate(rounds):
+                run(servers, chosen, options, number)
+                rates.append([rate(server) for server in servers])
                 report(servers, f"{title}: {len(chosen)}, {options.concurrency} at once", options)
                 failed = {answer.id for server in servers for answer in server.answers if answer.error}
                 chosen = [one for one in chosen if one["id"] not in failed]
@@ -317,6 +338,8 @@ def main() -> None:
                             for answer in server.answers:
                                 line = {"backend": server.backend, "round": title, **vars(answer)}
                                 out.write(json.dumps(line) + "\n")
+            if options.again > 1:
+                summary(servers, rates[1:])
         finally:
             for server in servers:
                 server.process.terminate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -463,3 +464,72 @@ def test_the_call_of_llama_cpp_python_around_a_real_model():
         model, "What colour is grass?", constraint, jump_forward=False
     )
     model.close()
+
+
+def masked_bit_by_bit(logits, masks: np.ndarray, rows: dict[int, int]):
+    """What vLLM's workers should compute: row i of the logits under row rows[i] of the masks."""
+    expected = logits.clone()
+    for row, mask in rows.items():
+        for token in range(expected.shape[1]):
+            if not int(masks[mask, token // 32]) >> token % 32 & 1:
+                expected[row, token] = -float("inf")
+    return expected
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("drafts", [{}, {"c": [5, 6], "x": [7]}], ids=["plain", "drafts"])
+def test_vllm_masks_of_a_step_reach_their_rows(dtype, drafts):
+    """The order of the masks is not that of the batch; some texts have no mask, and one mask has no text."""
+    torch = pytest.importorskip("torch")
+    from guiderail.integrations._vllm_patches import _apply_masks
+
+    random_masks = np.random.default_rng(1)
+    batch, constrained = ["a", "b", "c", "x"], ["x", "gone", "c", "a"]
+    count = {id: 1 + len(drafts.get(id, ())) for id in [*batch, "gone"]}
+    masks = random_masks.integers(-(2**31), 2**31, (sum(count[id] for id in constrained), 3), dtype=np.int32)
+    masks[0], masks[-1] = -1, 0
+    logits = torch.randn(sum(count[id] for id in batch), 90, generator=torch.Generator().manual_seed(1))
+    logits = logits.to(getattr(torch, dtype))
+    rows = {}
+    for id in batch:
+        if id in constrained:
+            of_batch = sum(count[one] for one in batch[: batch.index(id)])
+            of_masks = sum(count[one] for one in constrained[: constrained.index(id)])
+            rows |= {of_batch + k: of_masks + k for k in range(count[id])}
+    expected = masked_bit_by_bit(logits, masks, rows)
+    apply_masks = _apply_masks(lambda *_: pytest.fail("vLLM's own way, which is for other devices"))
+    apply_masks(
+        SimpleNamespace(scheduled_spec_decode_tokens=drafts),
+        SimpleNamespace(structured_output_request_ids=constrained, grammar_bitmask=masks),
+        SimpleNamespace(req_ids=batch),
+        logits,
+    )
+    assert torch.equal(logits, expected)
+
+
+def test_vllm_masks_on_another_device_are_left_to_vllm():
+    from guiderail.integrations._vllm_patches import _apply_masks
+
+    asked = []
+    _apply_masks(lambda *given: asked.append(given))(1, 2, 3, SimpleNamespace(is_cpu=False))
+    assert asked == [(1, 2, 3, SimpleNamespace(is_cpu=False))]
+
+
+@pytest.mark.parametrize("backend", ["guiderail", "xgrammar"])
+def test_vllm_workers_apply_masks_for_guiderail_alone(backend, monkeypatch):
+    import sys
+
+    from guiderail.integrations import _vllm_patches
+
+    def original(*_):
+        return None
+
+    runner = SimpleNamespace(apply_grammar_bitmask=original)
+    monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu_model_runner", runner)
+    monkeypatch.setattr(_vllm_patches, "_done", set())
+    worker = SimpleNamespace(vllm_config=SimpleNamespace(structured_outputs_config=SimpleNamespace(backend=backend)))
+    for _ in range(2):  # the second worker of a process finds it done
+        _vllm_patches._worker_init(lambda self: None)(worker)
+    found = runner.apply_grammar_bitmask
+    assert (found is original) == (backend != "guiderail")
+    assert getattr(found, "__wrapped__", original) is original

@@ -478,3 +478,27 @@ def test_settings_of_a_request_reach_each_drafted_token(dtype: torch.dtype) -> N
     found = rejection_sampler.expand_batch_to_tokens(torch.tensor([3, 4, 0]).to(dtype), ends, 5, 0, 1)
     assert found.dtype == dtype
     assert found.tolist() == [3, 3, 1, 1, 1]
+
+
+@pytest.mark.skipif(not current_platform.is_cpu(), reason="only the CPU build is patched")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_masks_are_applied_as_vllm_applies_them(dtype: torch.dtype) -> None:
+    """In any order, beside texts without a mask, with drafts, and for a text that has left the batch."""
+    from vllm.v1.structured_output.utils import apply_grammar_bitmask
+
+    drafts = {"b": [1, 2], "d": [3]}
+    batch, constrained = ["a", "b", "c", "d"], ["d", "gone", "b", "a"]
+    masks = torch.randint(-(2**31), 2**31, (7, 10), dtype=torch.int64).to(torch.int32).numpy()
+    masks[0], masks[1] = -1, 0
+    logits = torch.randn(7, SIZE).to(dtype)
+    made = []
+    for apply_masks in (apply_grammar_bitmask, _vllm_patches._apply_masks(apply_grammar_bitmask)):
+        made.append(logits.clone())
+        apply_masks(
+            SimpleNamespace(scheduled_spec_decode_tokens=drafts),
+            SimpleNamespace(structured_output_request_ids=constrained, grammar_bitmask=masks),
+            SimpleNamespace(req_ids=batch),
+            made[-1],
+        )
+    assert torch.equal(*made)
+    assert torch.equal(made[0][4], logits[4])

@@ -13,6 +13,7 @@
 | ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
 | offline beam search | makes the backend, too |
 | ``rejection_sampler.expand_batch_to_tokens``, on the CPU only | writes its result: vLLM 0.32 leaves it uninitialised |
+| ``WorkerBase.__init__``, on the CPU only | has guiderail apply the masks to the logits, in place |
 
 Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so a vLLM with
 another structure stays as it is.
@@ -27,7 +28,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from guiderail.errors import CompileError, GuiderailError
+from guiderail.matching.bitmask import apply_token_bitmask_inplace
 
 __all__ = ["NAME", "apply", "takes_auto"]
 
@@ -80,6 +84,7 @@ def apply() -> None:
         try:
             _core()
             _cpu_sampler()
+            _cpu_worker()
         except (ImportError, AttributeError, KeyError, TypeError) as error:
             raise CompileError(
                 f"guiderail cannot be the structured-output backend of this version of vLLM "
@@ -156,6 +161,62 @@ def _expand(original: Callable[..., Any]) -> Callable[..., Any]:
         return x.masked_fill(x == replace_from, replace_to).repeat_interleave(counts, output_size=num_tokens)
 
     return expand
+
+
+def _cpu_worker() -> None:
+    """Has workers on the CPU apply masks as :func:`_apply_masks` does, if guiderail is their engine's backend."""
+    if _on_cpu():
+        from vllm.v1.worker.worker_base import WorkerBase
+
+        WorkerBase.__init__ = _worker_init(WorkerBase.__init__)
+
+
+def _worker_init(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        runner = sys.modules.get("vllm.v1.worker.gpu_model_runner")  # the one on the CPU is derived from it
+        apply_masks = getattr(runner, "apply_grammar_bitmask", None)
+        if apply_masks is None or "masks" in _done:
+            return
+        if _serves(self.vllm_config.structured_outputs_config.backend):
+            runner.apply_grammar_bitmask = _apply_masks(apply_masks)  # type: ignore[union-attr]
+            _done.add("masks")
+
+    return begin
+
+
+def _apply_masks(original: Callable[..., None]) -> Callable[..., None]:
+    """Applies masks to logits on the CPU in the logits' own type.
+
+    vLLM converts all of them to float32 and back, and XGrammar writes forbidden tokens one by one. The model waits: for
+    56 rows of 49,152 tokens 1.8 to 12.7 ms, here 0.2 to 0.6.
+    """
+
+    @functools.wraps(original)
+    def apply_masks(scheduled: Any, grammars: Any, batch: Any, logits: Any) -> None:
+        if not logits.is_cpu:
+            return original(scheduled, grammars, batch, logits)
+        drafts = scheduled.scheduled_spec_decode_tokens
+        first, row = {}, 0
+        for id in batch.req_ids:
+            first[id] = row
+            row += 1 + len(drafts.get(id, ()))
+        source: list[int] = []
+        target: list[int] = []
+        row = 0
+        for id in grammars.structured_output_request_ids:
+            count = 1 + len(drafts.get(id, ()))
+            if id in first:
+                source += range(row, row + count)
+                target += range(first[id], first[id] + count)
+            row += count
+        masks = np.empty((logits.shape[0], grammars.grammar_bitmask.shape[1]), np.int32)
+        masks[target] = grammars.grammar_bitmask[source]
+        apply_token_bitmask_inplace(logits, masks, indices=target)
+        return None
+
+    return apply_masks
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
