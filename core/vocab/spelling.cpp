@@ -21,9 +21,9 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
       trees_(vocabulary_->token_count()),
       separate_(given.separate, given.closed),
       own_(vocabulary_->words(), 0),
-      no_text_(vocabulary_->words(), 0),
       rows_(vocabulary_->token_count()) {
   for (const std::string& text : given.separate) {
+    for (const char c : text) separate_bytes_.add(static_cast<u8>(c));
     const int token = vocabulary_->find(text);
     if (token >= 0) separate_tokens_.insert(static_cast<u32>(token));
     if (token >= 0 && given.by_character && !given.closed)
@@ -44,8 +44,13 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
   for (unsigned b = 0; b < 256; ++b)
     if (const std::int64_t token = merges.bytes[b]; token >= 0 && trees_[static_cast<u32>(token)].made)
       bytes_.add(static_cast<u8>(b));
-  for (u32 t = 0; t < vocabulary_->size(); ++t)
-    if (!is_piece(t)) set_bit(no_text_, t);
+  for (u32 t = 0; t < vocabulary_->size(); ++t) {
+    if (t < vocabulary_->token_count() && vocabulary_->bytes(t).size() + 2 > vocabulary_->longest())
+      longest_.push_back(t);
+    if (is_piece(t)) continue;
+    if (no_text_.empty() || no_text_.back().first != t >> 5) no_text_.push_back({t >> 5, 0});
+    no_text_.back().second |= 1u << (t & 31);
+  }
   place(Pretokens::kDead, 0);
   place(Pretokens::kFresh, 0);
 }
@@ -305,8 +310,23 @@ const std::vector<u32>& Spelling::ends_below(u32 node) {
 Pretokens::State Spelling::untagged(Pretokens::State state) {
   if (odd_.empty()) return state;
   if (auto it = untagged_.find(state); it != untagged_.end()) return it->second;
-  const Pretokens::State found = pretokens_.is_held(state) ? state : pretokens_.retag(state, [](u32) { return 1; });
+  const Pretokens::State found = pretokens_.is_held(state) ? state : all_plain(state);
   return untagged_.emplace(state, found).first->second;
+}
+
+Pretokens::State Spelling::all_plain(Pretokens::State state) {
+  if (auto it = all_plain_.find(state); it != all_plain_.end()) return it->second;
+  const Pretokens::State found = pretokens_.retag(state, [](u32) { return 1; });
+  return all_plain_.emplace(state, found).first->second;
+}
+
+// The state with the numbers that its pieces have after a token.
+Pretokens::State Spelling::numbered(Pretokens::State state, u32 token) {
+  if (odd_.empty() || state == Pretokens::kDead) return state;
+  const auto after = [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); };
+  bool plain = true;
+  pretokens_.each_tag(state, [&](u32 tag) { plain = plain && after(tag) == 1; });
+  return plain ? all_plain(state) : pretokens_.retag(state, after);
 }
 
 u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
@@ -469,25 +489,49 @@ void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
   }
 }
 
+// Adds the tokens of a kind to a group.
+void Spelling::join(Side& to, u32 kind, const std::vector<u32>& tokens, u32 group) const {
+  Group& out = to.groups[group];
+  to.group_of[kind] = group;
+  if (out.words.empty() && out.tokens.size() + tokens.size() > own_.size() / 2) {
+    out.words.assign(own_.size(), 0);
+    for (u32 token : out.tokens) set_bit(out.words, token);
+    out.tokens = {};
+  }
+  if (out.words.empty()) return void(out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end()));
+  for (u32 token : tokens) set_bit(out.words, token);
+}
+
+void Spelling::take_shapes(Pretokens::State state, bool cut, Side& to) {
+  std::vector<u32> group;  // by state
+  each_shape(state, cut, [&](u32 shape, Pretokens::State next) {
+    if (group.size() <= next) group.resize(next + 1, 0);
+    if (group[next] == 0) {
+      group[next] = static_cast<u32>(to.groups.size());
+      to.groups.push_back({next, cuts_after(next), {}, {}});
+    }
+    join(to, shape, shapes_[shape].tokens, group[next]);
+  });
+  for (const Group& one : to.groups) {
+    for (u32 token : one.tokens) set_bit(to.may, token);
+    for (std::size_t w = 0; w < one.words.size(); ++w) to.may[w] |= one.words[w];
+  }
+}
+
 // The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the current one.
 const Spelling::Masks& Spelling::masks(Pretokens::State state) {
   if (state < masks_.size() && masks_[state]) return *masks_[state];
   auto made = std::make_unique<Masks>();
-  const bool partial = pretokens_.is_partial(state);
   for (const bool cut : {true, false}) {
-    Words& out = cut ? made->begins : made->inside;
-    std::vector<Follow>& after = cut ? made->after_begins : made->after_inside;
-    out.assign(vocabulary_->words(), 0);
-    after.assign(shapes_.size() + broken_.size(), 0);
-    if (!partial)
-      each_shape(state, cut, [&](u32 shape, Pretokens::State next) {
-        for (u32 token : shapes_[shape].tokens) set_bit(out, token);
-        after[shape] = cuts_after(next);
-      });
-    take_broken(state, cut, *made);
+    Side& out = cut ? made->begins : made->inside;
+    out.may.assign(vocabulary_->words(), 0);
+    out.group_of.assign(shapes_.size() + broken_.size(), 0);
+    out.groups.push_back({Pretokens::kDead, 0, {}, {}});
+    if (!pretokens_.is_partial(state)) take_shapes(state, cut, out);
+    take_broken(state, cut, out);
   }
   if (!whole_)
-    for (std::size_t w = 0; w < own_.size(); ++w) made->begins[w] &= own_[w];
+    for (std::size_t w = 0; w < own_.size(); ++w) made->begins.may[w] &= own_[w];
   if (masks_.size() <= state) masks_.resize(state + 1);
   masks_[state] = std::move(made);
   return *masks_[state];
@@ -535,8 +579,10 @@ void Spelling::restrict(const State& state, u32* words) {
   const Masks& of = masks(untagged(pieces));
   const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
-  for (std::size_t w = 0; w < of.begins.size(); ++w)
-    if (words[w] != 0) words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
+  std::vector<std::pair<u32, u32>> others;
+  for (const auto& [w, tokens] : no_text_) others.push_back({w, words[w] & tokens & ends});
+  for (std::size_t w = 0; w < own_.size(); ++w) words[w] &= of.begins.may[w] | (of.inside.may[w] & after[w]);
+  for (const auto& [w, tokens] : others) words[w] |= tokens;
   for (u32 token : opened(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
 }
 
@@ -553,7 +599,7 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   if (trees_[token].made || whole_) begun = read(pieces, token, true);
   if (state.last >= 0 && known_pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
   begun = pretokens_.unite(begun, inside);
-  if (!odd_.empty()) begun = pretokens_.retag(begun, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+  begun = numbered(begun, token);
   if (begun == Pretokens::kDead) return {kDead, -1};
   const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
   return found == Separate::kFound ? State{kDead, -1} : State{place(begun, found), static_cast<int>(token)};
@@ -571,12 +617,21 @@ bool Spelling::may_end(const State& state) {
   return pretokens_.may_end(places_[state.place].pieces);
 }
 
+std::size_t Spelling::Masks::memory() const {
+  std::size_t bytes = sizeof(*this);
+  for (const Side* side : {&begins, &inside}) {
+    bytes += bytes_of(side->may) + bytes_of(side->group_of) + bytes_of(side->groups);
+    for (const Group& group : side->groups) bytes += bytes_of(group.tokens) + bytes_of(group.words);
+  }
+  return bytes;
+}
+
 std::size_t Spelling::memory() {
   std::lock_guard lock(mutex_);
   std::size_t bytes =
       pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) + sizeof(began_by_[0]));
   for (const auto& masks : masks_)
-    if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
+    if (masks) bytes += masks->memory();
   bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
   for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
   for (const auto& [node, ends] : ends_below_) bytes += 64 + bytes_of(ends);
