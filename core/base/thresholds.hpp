@@ -174,7 +174,8 @@ inline constexpr u32 kLeadCharacters = 16;        // ASCII characters that lead 
 inline constexpr std::size_t kManyOthers = 4096;  // tokens with the same continuations that are worth a set
 inline constexpr std::size_t kManyOpen = 512;     // tokens whose completions within a budget are not searched
 inline constexpr std::size_t kFewPairs = 16;      // tokens tried one by one before a row of pairs is made
-inline constexpr std::size_t kFewTokens = 64;       // tokens of a mask decided one by one
+inline constexpr u32 kTokensOfFew = 1024;         // tokens of a vocabulary for each of a mask that is decided by itself
+inline constexpr u32 kTimesDecided = 4;           // times that a mask is decided before its sets are kept, 32 KB
 inline constexpr u32 kFewWitnesses = 64;          // short tokens tried one by one
 
 }  // namespace guiderail

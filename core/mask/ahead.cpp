@@ -120,7 +120,7 @@ void Outlooks::look_ahead(const Ask& ask, Ahead& out) {
   out.bytes = kCharacter;
   if ((out.always = (after & spelling_.cuts(ask.place)) != 0)) return;
   if (within) {
-    out.proof = spelling_.proof({ask.place, -1}, *within, false);
+    out.proof = spelling_.proof({ask.place, -1}, *within, Spelling::Reach::Text);
     if ((out.always = spelling_.meets(-1, *out.proof, out.bytes))) {
       out.bytes += kCharacter;
       return;

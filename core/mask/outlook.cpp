@@ -14,7 +14,10 @@ namespace guiderail {
 Id Outlooks::step(Id state, u8 byte) {
   if (state != at_ || !row_) {
     const auto [it, fresh] = rows_.try_emplace(state);
-    if (fresh) it->second.fill(kUnknown);
+    if (fresh) {
+      const ByteSet first = arena_.first(state);
+      for (unsigned b = 0; b < 256; ++b) it->second[b] = first.has(static_cast<u8>(b)) ? kUnknown : kEmpty;
+    }
     row_ = &it->second;
     at_ = state;
   }

@@ -15,11 +15,14 @@ class Outlooks {
     MaskBuilder::Forgets forgets{};
     std::shared_ptr<const Spelling::Outlook> outlook;
     bool brief = false;  // counters were cut
+    Spelling::Reach reach() const {
+      using Reach = Spelling::Reach;
+      return forgets == MaskBuilder::Forgets::Names ? Reach::Next : brief ? Reach::Token : Reach::Text;
+    }
   };
   View of(MaskBuilder& builder, Id state);
   // Records in a proof which of these tokens a completion follows, where the answer holds for all states of this form.
-  void settle(const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
-              Spelling::Proof& proof);
+  void settle(const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens, Spelling::Proof& proof);
   // The tokens of a mask and the states after them, without the texts of keys. Tokens that are units are left out.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
@@ -37,7 +40,7 @@ class Outlooks {
   struct Chain {  // states, by the number of characters of a set
     std::vector<Id> states;
     ByteSet ascii;
-    bool beyond = true, loops = false;  // the last state leads to itself
+    bool beyond = true, loops = false;                  // the last state leads to itself
     Spelling::Follow apart(Spelling& spelling) const {  // of characters that lead along the chain without end
       Spelling::Follow out = 0;
       for (unsigned b = 0; loops && b < 0x80; ++b)
@@ -59,10 +62,10 @@ class Outlooks {
     bool always = false;  // a completion follows, whatever the token
     bool unclear = false;
     u32 bytes = 0;
-    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class; null: none
-    Outcomes outcomes;                         // null: none;
-    std::size_t looked = 0;                    // how many of them were examined:
-    std::vector<u32> proved, doubtful;         // within the piece
+    std::shared_ptr<Spelling::Proof> proof;  // of tokens of a class; null: none
+    Outcomes outcomes;                       // null: none;
+    std::size_t looked = 0;                  // how many of them were examined:
+    std::vector<u32> proved, doubtful;       // within the piece
     struct Open {
       u32 token;
       Id to;

@@ -34,7 +34,7 @@ void SpelledTexts::begin(const Guide& guide) {
     outlook_of_.clear();
   }
   bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
-                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory(),
+                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
                std::memory_order_relaxed);
 }
 
@@ -425,7 +425,9 @@ bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, con
   if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return mask_[token >> 5] >> (token & 31) & 1;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (const auto known = outlook_of_.find(at.state); plain_ && known != outlook_of_.end())
-    if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook, known->second.brief), token)) return true;
+    if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook, known->second.reach()),
+                         token))
+      return true;
   return lives(next.state, next.spelled);
 }
 
@@ -444,7 +446,7 @@ const Outlooks::View& SpelledTexts::view(Id state) {
 // Keeps the tokens that sets prove for all states with the same form; the others go to open_.
 void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   const Outlooks::View& view = this->view(state);
-  const auto proof = spelling_.proof(spelled, *view.outlook, view.brief);
+  const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
   spelling_.decide(spelled, *proof, strict_, words, open_);
   if (open_.empty() || !program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
       spelling_.unnoted(*proof, open_).empty())
@@ -461,7 +463,7 @@ void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& sp
 // Lists the tokens of a mask in open_ if they are so few that each is decided by itself.
 bool SpelledTexts::lists_few(const u32* words) {
   const u32 count = spelling_.vocabulary().words();
-  const std::size_t most = spelling_.vocabulary().token_count() / 1024;
+  const std::size_t most = spelling_.vocabulary().token_count() / kTokensOfFew;
   open_.clear();
   for (u32 w = 0; w < count; ++w)
     for (u32 bits = words[w]; bits != 0; bits &= bits - 1) {
@@ -533,7 +535,7 @@ bool SpelledTexts::fill_at_once(const Guide& guide, Id state, const Spelling::St
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   const Outlooks::View& view = this->view(state);
-  const auto proof = spelling_.proof(spelled, *view.outlook, view.brief);
+  const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
   if (!spelling_.decide_again(spelled, *proof, entry, strict_, words, open_) || !open_.empty()) return false;
   masked_.reset();
   return true;

@@ -88,7 +88,7 @@ class Pretokens {
   const std::vector<Level>& levels() const { return levels_; }
   u32 atom(u32 code_point) const { return static_cast<u8>(atoms_[code_point]); }
   std::size_t size() const { return states_.size(); }
-  std::size_t memory() const { return bytes_ + cuts_.capacity() * sizeof(cuts_[0]); }
+  std::size_t memory() const { return bytes_ + cuts_.capacity() * sizeof(cuts_[0]) + united_.size() * 40; }
 
  private:
   using Threads = std::vector<u32>;

@@ -106,7 +106,8 @@ class Spelling {
   // piece, and those that are not decided.
   struct Decided {
     std::shared_ptr<const Words> of;  // the mask; null: none
-    const void* seen = nullptr;       // the last mask that was decided without this
+    const void* last = nullptr;       // the last mask that was decided without this,
+    u32 times = 0;                    // how often
     Words always, within;
     std::vector<u32> open, open_within;  // unless they are proved within the piece; if they follow
   };
@@ -123,8 +124,9 @@ class Spelling {
     Decided decided{};
   };
   enum class Answer : u8 { No, Yes, Unclear };
-  // `brief`: the outlook holds for the length of the longest token only.
-  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook, bool brief);
+  // How far an outlook holds: any text, no more than the longest token, or a token and the next character.
+  enum class Reach : u8 { Text, Token, Next };
+  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook, Reach reach);
   void note(Proof& proof, u32 token, Answer begins, Answer inside);
   // The tokens about which the proof has no note.
   std::vector<u32> unnoted(const Proof& proof, const std::vector<u32>& tokens);
@@ -283,9 +285,9 @@ class Spelling {
   std::vector<u32> apart_;  // tokens of separate texts that are not prefixes of longer ones
   std::unordered_map<u32, u32> inward_;
   std::vector<std::pair<u32, u32>> outward_;
-  std::unordered_map<u32, u32> characters_;  // code point -> token
-  Words own_;                                // tokens that merges produce
-  std::vector<u32> longest_;                 // tokens that with two characters more are longer than any token
+  std::unordered_map<u32, u32> characters_;   // code point -> token
+  Words own_;                                 // tokens that merges produce
+  std::vector<u32> longest_;                  // tokens that with two characters more are longer than any token
   std::vector<std::pair<u32, u32>> no_text_;  // tokens that are not text: words of a mask that have some
 
   std::mutex mutex_;  // guards the following
@@ -301,7 +303,7 @@ class Spelling {
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
   static constexpr Follow kNotAsked = ~Follow{0};
-  std::vector<Follow> cuts_after_;                        // by state of the pre-tokenizer
+  std::vector<Follow> cuts_after_;  // by state of the pre-tokenizer
   std::map<std::pair<Pretokens::State, Follow>, bool> lasts_;
   AgingMap<Ways> ways_;                                   // by place and token
   std::unordered_map<u32, std::vector<u32>> ends_below_;  // by node of odd_trie_

@@ -165,8 +165,7 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
 bool Spelling::lasts(Pretokens::State state, Follow endless) {
   if (endless == 0 || state == Pretokens::kDead) return false;
   const auto [it, fresh] = lasts_.try_emplace({state, endless}, false);
-  if (fresh)
-    it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), endless);
+  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), endless);
   return it->second;
 }
 
@@ -202,22 +201,22 @@ Pretokens::State Spelling::as_asked(Pretokens::State state) {
   return plain ? untagged(state) : state;
 }
 
-std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook, bool brief) {
+std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook, Reach reach) {
   std::lock_guard lock(mutex_);
   const Pretokens::State asked = as_asked(places_[state.place].pieces), pieces = untagged(asked);
-  brief = brief && outlook.endless != 0;
-  const Hash key = key_of(2 * outlook.number + brief, asked);
+  if (outlook.endless == 0) reach = Reach::Next;
+  const Hash key = key_of(4 * outlook.number + static_cast<u64>(reach), asked);
   if (const auto* known = proofs_.find(key)) return *known;
   auto made = std::make_shared<Proof>();
   if (outlook.all) {
-    const Proof& all = extent(pieces, outlook.after_all, outlook.endless);
+    const Proof& all = extent(pieces, outlook.after_all, reach == Reach::Next ? 0 : outlook.endless);
     made->begins = *outlook.all;
     made->inside = *outlook.all;
     for (std::size_t w = 0; w < made->begins.size(); ++w) {
       made->begins[w] &= all.begins[w];
       made->inside[w] &= all.inside[w];
     }
-    if (brief) {
+    if (reach == Reach::Token) {
       const Proof& near = extent(pieces, outlook.after_all, 0);
       for (u32 token : longest_) {
         if (!(near.begins[token >> 5] >> (token & 31) & 1)) clear_bit(made->begins, token);
@@ -397,7 +396,8 @@ bool Spelling::sort_mask(Proof& proof, const std::shared_ptr<const Words>& mask)
   Decided& out = proof.decided;
   if (out.of == mask) return true;
   out.of = nullptr;
-  if (std::exchange(out.seen, mask.get()) != mask.get()) return false;
+  if (std::exchange(out.last, mask.get()) != mask.get()) out.times = 0;
+  if (++out.times < kTimesDecided) return false;
   const Words &may_begin = proof.may->begins.may, &may_come = proof.may->inside.may;
   out.always.resize(own_.size());
   out.within.resize(own_.size());
@@ -442,7 +442,8 @@ bool Spelling::decide_again(const State& state, Proof& proof, const MaskEntry& e
   for (const auto& [w, tokens] : no_text_) list(w, (*entry.base)[w] & ends & tokens & ~proof.begins[w]);
   if (!entry.diff.empty()) {
     std::erase_if(left, [&](u32 token) {
-      return std::any_of(entry.diff.begin(), entry.diff.end(), [&](const auto& one) { return one.first == token >> 5; });
+      return std::any_of(entry.diff.begin(), entry.diff.end(),
+                         [&](const auto& one) { return one.first == token >> 5; });
     });
     for (const auto& [w, asked] : entry.diff) {
       const u32 may = proof.may->begins.may[w] | (proof.may->inside.may[w] & after[w]);
