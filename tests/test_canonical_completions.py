@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import string
 from typing import Any
 
 import pytest
 
 import guiderail as gr
-from canonical_support import BYTES, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
+from canonical_support import BYTES, assert_is_tree, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
 from guiderail import Vocabulary
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
@@ -152,3 +153,88 @@ def test_masks_that_come_again_are_the_same(large: Vocabulary) -> None:
                 assert mask == mask_of(matcher)
                 assert tokens[step] in mask
                 assert matcher.accept_token(tokens[step])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_masks_of_few_tokens(seed: int, large: Vocabulary) -> None:
+    """In a large vocabulary, these are decided token by token."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("abc", k=rng.randrange(1, 9))) for _ in range(3)]
+    texts = {" ".join(rng.choices(words, k=2)) for _ in range(2)} | {f'"{words[0]}","{words[1]}"'}
+    guide = gr.compile(gr.choice(sorted(texts)), large, canonical=True, cache=False)
+    assert_is_tree(guide, [large.encode(text) for text in texts])
+
+
+@pytest.fixture(scope="module")
+def spaced() -> Vocabulary:
+    """Runs of spaces and tabs are tokens; one of them belongs to the word that follows."""
+    runs = [
+        ("Ġ", "Ġ"),
+        ("ĠĠ", "ĠĠ"),
+        ("ĠĠ", "Ġ"),
+        ("ĠĠĠĠ", "ĠĠĠĠ"),
+        ("ĠĠĠĠ", "ĠĠĠ"),
+        ("Ġ", "a"),
+        ("a", "b"),
+        ("b", ","),
+    ]
+    ends = [('"', ","), (",", '"'), ("Ġ", '"'), ("a", '"'), ("(", '"'), ('"', '"'), (",", "Ġ"), ('"', "Ġ")]
+    return vocabulary(tokenizer(bytes(range(0x20, 0x7F)), [*runs, *ends], levels(WORDS)))
+
+
+STRINGS = {
+    "endless": r'"[^"\\\n\r]*"',
+    "bounded": r'"[^"\\\n\r]{0,40}"',
+    "bounded, but long": r'"[^"\\\n\r]{0,300}"',
+    "something follows": r'"[^"\\\n\r]*"(,"a{1,9}")?',
+    "no letters": r'"[^"\\\n\ra-zA-Z]*"',
+    "few characters": r'"[ ab,!#$%&()*+;=?~-]*"',
+}
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+def test_masks_within_strings_are_those_of_all_spellings(kind: str, spaced: Vocabulary) -> None:
+    """Each mask is made several times: masks that come again are decided in another way."""
+    v = spaced
+    texts = ['"ab', '"   ', '"ab, (', '" a  b', '"1    ab"', '"(("', '"~ ,', '"        ']
+    texts = [text for text in texts if kind != "no letters" or not any(map(str.isalpha, text))]
+    pattern = re.compile(STRINGS[kind])
+    rests = [
+        "",
+        '"',
+        "  ",
+        ' "',
+        '  "',
+        'a"',
+        ' a"',
+        '  a"',
+        '!"',
+        ' !"',
+        '!a"',
+        ',"',
+        '  ,"',
+        '",',
+        '","a"',
+        '"a"',
+        'a","a"',
+    ]
+    rests += [one + two + '"' for one, two in itertools.product(" ab,(1", repeat=2)]
+    guide = gr.compile(gr.regex(STRINGS[kind]), v, canonical=True, cache=False)
+    for text in [*texts, *texts]:
+        tokens = v.encode(text)
+        matcher = guide.matcher()
+        for n in range(len(tokens) + 1):
+            before = b"".join(map(v.token_bytes, tokens[:n])).decode()
+            wanted = set()
+            for token in filter(v.is_text, range(v.token_count)):
+                begun = before + v.token_bytes(token).decode()
+                if any(
+                    pattern.fullmatch(begun + rest) and v.encode(begun + rest)[: n + 1] == [*tokens[:n], token]
+                    for rest in rests
+                ):
+                    wanted.add(token)
+            for _ in range(5):
+                found = {t for t in mask_of(matcher) if v.is_text(t)}
+                assert sorted(map(v.token_bytes, found)) == sorted(map(v.token_bytes, wanted)), before
+            if n == len(tokens) or not matcher.accept_token(tokens[n]):
+                break

@@ -154,7 +154,7 @@ inline constexpr u32 kSpelledFuel = 4096;                // tokens examined by o
 inline constexpr u32 kFewSpelled = 64;                   // the same before a text is searched and spelled
 inline constexpr std::size_t kSpelledTexts = 64;         // texts spelled after tokens of such a search
 inline constexpr std::size_t kSpelledDepth = 512;        // tokens of a completion found by search
-inline constexpr std::size_t kKeptMaskBytes = 4u << 20;  // bytes of masks that a program caches, 16 KB each
+inline constexpr std::size_t kKeptMaskBytes = 4u << 20;  // bytes of costly masks that a program caches, 16 KB each
 inline constexpr std::size_t kMostRows = 1024;           // tokens with cached rows of pairs, 16 KB each
 inline constexpr std::size_t kMostWays = 1u << 16;       // cached next places of a place and a token, 40 bytes each
 inline constexpr std::size_t kKnownPairs = 1u << 16;     // cached pairs of tokens, 20 bytes each
@@ -176,6 +176,8 @@ inline constexpr u32 kLeadCharacters = 16;        // ASCII characters that lead 
 inline constexpr std::size_t kManyOthers = 4096;  // tokens with the same continuations that are worth a set
 inline constexpr std::size_t kManyOpen = 512;     // tokens whose completions within a budget are not searched
 inline constexpr std::size_t kFewPairs = 16;      // tokens tried one by one before a row of pairs is made
+inline constexpr u32 kTokensOfFew = 1024;         // tokens of a vocabulary for each of a mask that is decided by itself
+inline constexpr u32 kTimesDecided = 4;           // times that a mask is decided before its sets are kept, 32 KB
 inline constexpr u32 kFewWitnesses = 64;          // short tokens tried one by one
 
 }  // namespace guiderail

@@ -35,6 +35,7 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
       auto made = std::make_shared<Spelling::Outlook>();
       made->all = vocabulary_.bounded(*mask, kInf);
       made->after_all = made->all ? after : 0;
+      made->endless = made->all ? chain.apart(spelling_) : 0;
       if (!made->all)
         for (int token : mask->tokens) made->others.push_back({static_cast<u32>(token), after});
       made->number = spelling_.new_number();
@@ -77,6 +78,19 @@ bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id
   return true;
 }
 
+// Null: there are too many.
+const Outlooks::Outcomes& Outlooks::outcomes_of(Id state, bool inside) {
+  const Ask ask{state, 0, inside};
+  if (auto it = outcomes_.find(ask); it != outcomes_.end()) return it->second;
+  auto found = std::make_shared<std::vector<std::pair<u32, Id>>>();
+  if (each_outcome(state, inside, *found))
+    found->shrink_to_fit();
+  else
+    found = nullptr;
+  ahead_bytes_ += sizeof(Ask) + sizeof(Outcomes) + 64 + (found ? bytes_of(*found) : 0);
+  return outcomes_.emplace(ask, std::move(found)).first->second;
+}
+
 void Outlooks::take_ahead(const Ask& ask, u32 token, Id to, Ahead& out) {
   const Spelling::Ways ways = spelling_.ways(ask.place, token);
   if (ways.none()) return;
@@ -106,15 +120,14 @@ void Outlooks::look_ahead(const Ask& ask, Ahead& out) {
   out.bytes = kCharacter;
   if ((out.always = (after & spelling_.cuts(ask.place)) != 0)) return;
   if (within) {
-    out.proof = spelling_.proof({ask.place, -1}, *within);
+    out.proof = spelling_.proof({ask.place, -1}, *within, Spelling::Reach::Text);
     if ((out.always = spelling_.meets(-1, *out.proof, out.bytes))) {
       out.bytes += kCharacter;
       return;
     }
   }
-  if (!within && each_outcome(ask.state, ask.inside, out.outcomes)) return;
-  out.unclear = true;
-  out.outcomes = {};
+  if (!within) out.outcomes = outcomes_of(ask.state, ask.inside);
+  out.unclear = !out.outcomes;
 }
 
 Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
@@ -122,9 +135,8 @@ Outlooks::Ahead& Outlooks::ahead(const Ask& ask) {
   if (auto it = ahead_.find(any); it != ahead_.end()) return it->second;
   Ahead out;
   look_ahead(any, out);
-  out.outcomes.shrink_to_fit();
   ahead_bytes_ += sizeof(Ask) + sizeof(Ahead) + 32 +
-                  out.outcomes.size() * (sizeof(out.outcomes[0]) + 2 * (sizeof(Ahead::Open) + 2 * sizeof(u32)));
+                  (out.outcomes ? out.outcomes->size() * 2 * (sizeof(Ahead::Open) + 2 * sizeof(u32)) : 0);
   return ahead_.emplace(any, std::move(out)).first->second;
 }
 
@@ -140,8 +152,8 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   const auto length = [&](u32 token) { return static_cast<u32>(vocabulary_.bytes(token).size()); };
   if (const u32 token = spelling_.first_after(ask.last, at.proved); token != Spelling::kNoToken)
     return judged_[ask] = {Answer::Yes, length(token) + kCharacter};
-  while (at.looked < at.outcomes.size()) {  // up to the first token that may follow
-    const auto [token, to] = at.outcomes[at.looked++];
+  while (at.outcomes && at.looked < at.outcomes->size()) {  // up to the first token that may follow
+    const auto [token, to] = (*at.outcomes)[at.looked++];
     const std::size_t before = at.proved.size();
     take_ahead(ask, token, to, at);
     if (at.always) return {Answer::Yes, at.bytes};
@@ -167,11 +179,10 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   return judged_[ask] = {unclear ? Answer::Unclear : Answer::No, 0};
 }
 
-void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
+void Outlooks::settle(const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
                       Spelling::Proof& proof) {
   using Forgets = MaskBuilder::Forgets;
   make_room();
-  const bool cut = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
   for (u32 token : spelling_.unnoted(proof, tokens)) {
     Work::spend();
     const std::string_view text = vocabulary_.bytes(token);
@@ -186,18 +197,18 @@ void Outlooks::settle(Id state, const View& view, const Spelling::State& spelled
     const Spelling::Ways ways = spelling_.ways(spelled.place, token);
     if (arena_.cap_hit()) return;
     if (!known(at) || ways.beside || (inside && view.forgets == Forgets::Names)) {
-      spelling_.note(proof, token, true, Answer::Unclear);
+      spelling_.note(proof, token, Answer::Unclear, Answer::Unclear);
       continue;
     }
-    for (const bool begins : {true, false}) {
-      const u32 place = begins ? ways.begins : ways.inside;
-      if (place == Spelling::kDead) continue;
+    const auto answer = [&](u32 place) {
+      if (place == Spelling::kDead) return Answer::No;
       fuel_ = kSpelledFuel;
-      Judged judged = judge({at, place, inside, token}, 0);
-      if (cut && judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest())
-        judged.answer = Answer::Unclear;
-      spelling_.note(proof, token, begins, judged.answer);
-    }
+      const Judged judged = judge({at, place, inside, token}, 0);
+      const bool far = judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest();
+      return view.brief && far ? Answer::Unclear : judged.answer;
+    };
+    const Answer begins = answer(ways.begins);
+    spelling_.note(proof, token, begins, answer(ways.inside));
   }
 }
 

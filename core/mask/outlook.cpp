@@ -14,7 +14,10 @@ namespace guiderail {
 Id Outlooks::step(Id state, u8 byte) {
   if (state != at_ || !row_) {
     const auto [it, fresh] = rows_.try_emplace(state);
-    if (fresh) it->second.fill(kUnknown);
+    if (fresh) {
+      const ByteSet first = arena_.first(state);
+      for (unsigned b = 0; b < 256; ++b) it->second[b] = first.has(static_cast<u8>(b)) ? kUnknown : kEmpty;
+    }
     row_ = &it->second;
     at_ = state;
   }
@@ -183,6 +186,7 @@ void Outlooks::take_class(const Chain& chain, ClassMask& mask) {
   for (u32 i = 1; i <= most; ++i) all &= follows[i];
   out_->all = vocabulary_.bounded(mask, chain.loops ? kInf : most);
   out_->after_all = out_->all ? all : 0;
+  out_->endless = out_->all ? chain.apart(spelling_) : 0;
   const u32 from = out_->all ? most + 1 : 1;
   for (u32 n = from; n <= mask.most && (chain.loops ? !out_->all : n <= last); ++n)
     for (u32 i = mask.upto[n - 1]; i < mask.upto[n]; ++i)
@@ -272,7 +276,8 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
   }
   const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
   const auto forgets = arena_.has(state, kHasScan) ? MaskBuilder::Forgets::Nothing : builder.forgets(state);
-  if (auto it = own_.find(form); it != own_.end()) return {form, forgets, it->second};
+  const bool brief = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
+  if (auto it = own_.find(form); it != own_.end()) return {form, forgets, it->second, brief};
   std::optional<Hash> key;
   if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.portable_hash(form);
   std::shared_ptr<const Spelling::Outlook> made = key ? spelling_.known_outlook(*key) : nullptr;
@@ -281,12 +286,13 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
     if (key) spelling_.keep_outlook(*key, made);
   }
   own_.emplace(form, made);
-  return {form, forgets, made};
+  return {form, forgets, made, brief};
 }
 
 void Outlooks::make_room() {
   if (ahead_.size() >= kMostAhead || judged_.size() >= kMostAnswers || endless_.size() >= kMostAhead) {
     ahead_.clear();
+    outcomes_.clear();
     ahead_bytes_ = 0;
     judged_.clear();
     endless_.clear();

@@ -14,11 +14,15 @@ class Outlooks {
     Id form = kEmpty;
     MaskBuilder::Forgets forgets{};
     std::shared_ptr<const Spelling::Outlook> outlook;
+    bool brief = false;  // counters were cut
+    Spelling::Reach reach() const {
+      using Reach = Spelling::Reach;
+      return forgets == MaskBuilder::Forgets::Names ? Reach::Next : brief ? Reach::Token : Reach::Text;
+    }
   };
   View of(MaskBuilder& builder, Id state);
   // Records in a proof which of these tokens a completion follows, where the answer holds for all states of this form.
-  void settle(Id state, const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
-              Spelling::Proof& proof);
+  void settle(const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens, Spelling::Proof& proof);
   // The tokens of a mask and the states after them, without the texts of keys. Tokens that are units are left out.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
@@ -36,7 +40,13 @@ class Outlooks {
   struct Chain {  // states, by the number of characters of a set
     std::vector<Id> states;
     ByteSet ascii;
-    bool beyond = true, loops = false;  // the last state leads to itself
+    bool beyond = true, loops = false;                  // the last state leads to itself
+    Spelling::Follow apart(Spelling& spelling) const {  // of characters that lead along the chain without end
+      Spelling::Follow out = 0;
+      for (unsigned b = 0; loops && b < 0x80; ++b)
+        if (ascii.has(static_cast<u8>(b))) out |= spelling.apart(static_cast<u8>(b));
+      return out;
+    }
     Id at(u32 characters) const {
       return characters < states.size() ? states[characters] : loops ? states.back() : kEmpty;
     }
@@ -47,14 +57,15 @@ class Outlooks {
     Answer answer = Answer::Unclear;
     u32 bytes = 0;  // of the completion, until the next piece begins
   };
+  using Outcomes = std::shared_ptr<const std::vector<std::pair<u32, Id>>>;  // tokens and the states after them
   struct Ahead {          // what may follow a token that leads to this state and place
     bool always = false;  // a completion follows, whatever the token
     bool unclear = false;
     u32 bytes = 0;
-    std::shared_ptr<Spelling::Proof> proof;    // of tokens of a class; null: none
-    std::vector<std::pair<u32, Id>> outcomes;  // tokens and the states after them;
-    std::size_t looked = 0;                    // how many of them were examined:
-    std::vector<u32> proved, doubtful;         // within the piece
+    std::shared_ptr<Spelling::Proof> proof;  // of tokens of a class; null: none
+    Outcomes outcomes;                       // null: none;
+    std::size_t looked = 0;                  // how many of them were examined:
+    std::vector<u32> proved, doubtful;       // within the piece
     struct Open {
       u32 token;
       Id to;
@@ -80,6 +91,7 @@ class Outlooks {
   void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
   std::shared_ptr<const Spelling::Outlook> endless(Id state);
   bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
+  const Outcomes& outcomes_of(Id state, bool inside);
   bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
 
   std::shared_ptr<const Spelling::Outlook> make(Id form);
@@ -119,7 +131,8 @@ class Outlooks {
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> own_;  // outlooks of this arena only
   std::unordered_map<Id, std::shared_ptr<const Spelling::Outlook>> endless_;
   std::unordered_map<Ask, Ahead, AskHash> ahead_;
-  std::size_t ahead_bytes_ = 0;  // memory of ahead_
+  std::unordered_map<Ask, Outcomes, AskHash> outcomes_;  // by state, at any place
+  std::size_t ahead_bytes_ = 0;                          // memory of ahead_ and outcomes_
   std::unordered_map<Ask, Judged, AskHash> judged_;
   u32 fuel_ = 0;  // of the search in progress
 };

@@ -34,7 +34,7 @@ void SpelledTexts::begin(const Guide& guide) {
     outlook_of_.clear();
   }
   bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
-                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory(),
+                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
                std::memory_order_relaxed);
 }
 
@@ -422,10 +422,12 @@ bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& searc
 bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
   std::lock_guard lock(mutex_);
   begin(guide);
-  if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return (*mask_)[token >> 5] >> (token & 31) & 1;
+  if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return mask_[token >> 5] >> (token & 31) & 1;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (const auto known = outlook_of_.find(at.state); plain_ && known != outlook_of_.end())
-    if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook), token)) return true;
+    if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook, known->second.reach()),
+                         token))
+      return true;
   return lives(next.state, next.spelled);
 }
 
@@ -444,18 +446,47 @@ const Outlooks::View& SpelledTexts::view(Id state) {
 // Keeps the tokens that sets prove for all states with the same form; the others go to open_.
 void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   const Outlooks::View& view = this->view(state);
-  const auto proof = spelling_.proof(spelled, *view.outlook);
+  const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
   spelling_.decide(spelled, *proof, strict_, words, open_);
   if (open_.empty() || !program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
       spelling_.unnoted(*proof, open_).empty())
     return;
   program_.deep(state, [&] {
     Program::Lock lock(program_);
-    outlooks_->settle(state, view, spelled, open_, *proof);
+    outlooks_->settle(view, spelled, open_, *proof);
     return true;
   });
   guide.fill(program_, state, {}, words);
   spelling_.decide(spelled, *proof, strict_, words, open_);
+}
+
+// Lists the tokens of a mask in open_ if they are so few that each is decided by itself.
+bool SpelledTexts::lists_few(const u32* words) {
+  const u32 count = spelling_.vocabulary().words();
+  const std::size_t most = spelling_.vocabulary().token_count() / kTokensOfFew;
+  open_.clear();
+  for (u32 w = 0; w < count; ++w)
+    for (u32 bits = words[w]; bits != 0; bits &= bits - 1) {
+      if (open_.size() == most) return false;
+      open_.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
+    }
+  return true;
+}
+
+// Decides the tokens in open_ if after each that may come, a piece may begin. False: nothing was decided.
+bool SpelledTexts::begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+  std::vector<u32> dead;
+  for (u32 token : open_) {
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    if (after.dead())
+      dead.push_back(token);
+    else if (!begins(guide.advance(program_, state, token), after.place))
+      return false;
+  }
+  for (u32 token : dead) words[token >> 5] &= ~(1u << (token & 31));
+  open_.clear();
+  return true;
 }
 
 void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
@@ -465,31 +496,49 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   const u32 count = spelling_.vocabulary().words();
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   masked_.reset();
-  if (plain_) {
+  const bool few = plain_ && lists_few(words) && begin_all(guide, state, spelled, words);
+  if (plain_ && !few) {
     prove(guide, state, spelled, words);
-  } else {
+  } else if (!plain_) {
     spelling_.restrict(spelled, words);
     open_.clear();
     for (u32 w = 0; w < count; ++w)
       for (u32 bits = words[w]; bits != 0; bits &= bits - 1)
         open_.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
   }
+  const bool costly = !open_.empty();
   for (u32 token : open_) {
     Work::spend();
-    const Id next = guide.advance(program_, state, token);
+    const Spelling::State after = spelling_.next(spelled, token);
+    const Id next = after.dead() ? kEmpty : guide.advance(program_, state, token);
     const u32 bit = 1u << (token & 31);
-    if (next != kEmpty && lives(next, spelling_.next(spelled, token)))
+    if (next != kEmpty && lives(next, after))
       words[token >> 5] |= bit;
     else
       words[token >> 5] &= ~bit;
   }
   if (left != kInf) return restrict_within(state, spelled, left, words);
   const Key key{state, spelled.place, spelled.last};
-  mask_ = std::make_shared<const Words>(words, words + count);
+  mask_.assign(words, words + count);
   masked_ = key;
-  if (masks_.has(identity(key))) return;  // another thread made it meanwhile
-  masks_.add(identity(key), mask_, shared_bytes<Words>() + bytes_of(*mask_));
+  if (!costly || masks_.has(identity(key))) return;
+  masks_.add(identity(key), std::make_shared<const Words>(mask_), shared_bytes<Words>() + bytes_of(mask_));
   masks_.forget(kKeptMaskBytes);
+}
+
+bool SpelledTexts::fill_at_once(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+  std::lock_guard lock(mutex_);
+  begin(guide);
+  if (!plain_) return false;
+  const MaskEntry& entry = *guide.mask(program_, state);
+  if (!entry.base || !entry.specials.empty() || lists_few(entry.base->data())) return false;
+  const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
+  const Outlooks::View& view = this->view(state);
+  const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
+  if (!spelling_.decide_again(spelled, *proof, entry, strict_, words, open_) || !open_.empty()) return false;
+  masked_.reset();
+  return true;
 }
 
 bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) {
@@ -497,9 +546,9 @@ bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) 
   const Key key{state, spelled.place, spelled.last};
   const auto* known = masks_.find(identity(key));
   if (!known) return false;
-  mask_ = *known;
+  mask_ = **known;
   masked_ = key;
-  std::copy(mask_->begin(), mask_->end(), words);
+  std::copy(mask_.begin(), mask_.end(), words);
   return true;
 }
 

@@ -35,6 +35,8 @@ class SpelledTexts {
   // Removes from a mask of the constraint the tokens that cannot come, and those without a known completion of at most
   // `left` tokens.
   void restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words);
+  // Writes the mask of a place without a budget, if tokens are decided together and each is proved or cannot come.
+  bool fill_at_once(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   // Writes the mask of a place without a budget, if it is cached.
   bool recall(Id state, const Spelling::State& spelled, u32* words);
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }
@@ -72,6 +74,8 @@ class SpelledTexts {
   bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
   const Outlooks::View& view(Id state);
   void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
+  bool lists_few(const u32* words);
+  bool begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
@@ -107,8 +111,8 @@ class SpelledTexts {
   bool strict_ = false;  // except where a separate text has begun
   std::vector<u32> open_;
   LruCache<std::shared_ptr<const Words>> masks_{32};
-  std::optional<Key> masked_;          // the place of the last mask,
-  std::shared_ptr<const Words> mask_;  // and that mask
+  std::optional<Key> masked_;  // the place of the last mask,
+  Words mask_;                 // and that mask
   std::unordered_map<Key, Life, Hasher> lives_;
   std::unordered_map<Key, Need, Hasher> needs_;
   struct Rest {  // the rest of a text that completes another state

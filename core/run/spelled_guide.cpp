@@ -46,7 +46,8 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
                         u32* out) const {
   if (!spelling_) return fill_within(program, at.state, stops, budget, out);
   SpelledTexts& texts = spelled(program);
-  const bool known = budget == kInf && texts.recall(at.state, at.spelled, out);
+  const bool known = budget == kInf &&
+                     (texts.recall(at.state, at.spelled, out) || texts.fill_at_once(*this, at.state, at.spelled, out));
   if (!known) fill(program, at.state, {}, out);
   if (budget != kInf) {
     const u32 needed = this->needed(program, at, false);

@@ -265,6 +265,13 @@ Pretokens::State Pretokens::read(State state, std::string_view token, bool cut) 
 Pretokens::State Pretokens::unite(State a, State b) {
   if (a == b || b == kDead) return a;
   if (a == kDead) return b;
+  const u64 key = u64{std::min(a, b)} << 32 | std::max(a, b);
+  if (auto it = united_.find(key); it != united_.end()) return it->second;
+  const State found = make_union(a, b);
+  return united_.emplace(key, found).first->second;
+}
+
+Pretokens::State Pretokens::make_union(State a, State b) {
   Configs both = states_[a];
   both.insert(both.end(), states_[b].begin(), states_[b].end());
   return intern(std::move(both));
@@ -303,7 +310,7 @@ bool Pretokens::reads_all(u64 atoms) {
     for (u32 atom = 0; atom < atom_count_; ++atom) {
       if (!(atoms >> atom & 1)) continue;
       const auto [it, fresh] = either_.try_emplace(u64{at} << 6 | atom, kDead);
-      if (fresh) it->second = unite(step(at, atom, false), step(at, atom, true));
+      if (fresh) it->second = make_union(step(at, atom, false), step(at, atom, true));
       if (!reach(it->second)) return false;
     }
   }
@@ -336,6 +343,23 @@ u64 Pretokens::cuts(State state) {
     if ((atoms >> atom & 1) && includes(step(state, atom, true), step(kFresh, atom, true))) out |= u64{1} << atom;
   if (cuts_.size() <= state) cuts_.resize(states_.size(), kNotAsked);
   return cuts_[state] = out;
+}
+
+// After spaces, a space begins a piece if a letter follows.
+bool Pretokens::cuts_by_two(State state, u64 atoms) {
+  atoms &= readable();
+  const auto each = [&](auto f) {
+    for (u32 atom = 0; atom < atom_count_; ++atom)
+      if ((atoms >> atom & 1) && f(atom)) return true;
+    return false;
+  };
+  return each([&](u32 first) {
+    const State own = step(state, first, true), alone = step(kFresh, first, true);
+    return own != kDead && each([&](u32 second) {
+             return includes(step(own, second, false), step(alone, second, false)) &&
+                    includes(step(own, second, true), step(alone, second, true));
+           });
+  });
 }
 
 bool Pretokens::is_partial(State state) const {

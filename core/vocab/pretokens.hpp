@@ -75,6 +75,8 @@ class Pretokens {
   u64 readable();
   // Atoms that may begin the next piece here, whichever readable characters follow; bit kEnd: the text may end.
   u64 cuts(State state);
+  // Does such a text of two characters begin the next piece here, whichever readable characters follow it?
+  bool cuts_by_two(State state, u64 atoms);
   u32 atom_count() const { return atom_count_; }
   // Atoms of the characters that begin with these bytes, which a token leaves unfinished.
   u64 possible(const std::string& begun);
@@ -86,7 +88,7 @@ class Pretokens {
   const std::vector<Level>& levels() const { return levels_; }
   u32 atom(u32 code_point) const { return static_cast<u8>(atoms_[code_point]); }
   std::size_t size() const { return states_.size(); }
-  std::size_t memory() const { return bytes_ + cuts_.capacity() * sizeof(cuts_[0]); }
+  std::size_t memory() const { return bytes_ + cuts_.capacity() * sizeof(cuts_[0]) + united_.size() * 40; }
 
  private:
   using Threads = std::vector<u32>;
@@ -124,6 +126,7 @@ class Pretokens {
   void read_token(Config config, u32 cut, std::string_view token, Configs& out);
   bool is_held(const Config& config) const { return holds(config.tag); }
   State make_step(State state, u32 atom, bool cut);
+  State make_union(State a, State b);
   State intern(Configs configs);
 
   std::vector<Level> levels_;
@@ -136,6 +139,7 @@ class Pretokens {
   std::optional<u64> readable_;
   std::vector<u64> cuts_;                  // by state; kNotAsked
   std::unordered_map<u64, State> either_;  // (state, atom) -> the state after it, whether or not a piece ends before it
+  std::unordered_map<u64, State> united_;  // by two states
   std::map<std::string, u64> possible_;    // atoms, by the prefix of a character
   std::vector<Configs> states_;
   std::vector<State> steps_;  // by state, whether a piece ends, and atom

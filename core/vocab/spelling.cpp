@@ -21,9 +21,9 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
       trees_(vocabulary_->token_count()),
       separate_(given.separate, given.closed),
       own_(vocabulary_->words(), 0),
-      no_text_(vocabulary_->words(), 0),
       rows_(vocabulary_->token_count()) {
   for (const std::string& text : given.separate) {
+    for (const char c : text) separate_bytes_.add(static_cast<u8>(c));
     const int token = vocabulary_->find(text);
     if (token >= 0) separate_tokens_.insert(static_cast<u32>(token));
     if (token >= 0 && given.by_character && !given.closed)
@@ -44,8 +44,13 @@ Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, 
   for (unsigned b = 0; b < 256; ++b)
     if (const std::int64_t token = merges.bytes[b]; token >= 0 && trees_[static_cast<u32>(token)].made)
       bytes_.add(static_cast<u8>(b));
-  for (u32 t = 0; t < vocabulary_->size(); ++t)
-    if (!is_piece(t)) set_bit(no_text_, t);
+  for (u32 t = 0; t < vocabulary_->size(); ++t) {
+    if (t < vocabulary_->token_count() && vocabulary_->bytes(t).size() + 2 > vocabulary_->longest())
+      longest_.push_back(t);
+    if (is_piece(t)) continue;
+    if (no_text_.empty() || no_text_.back().first != t >> 5) no_text_.push_back({t >> 5, 0});
+    no_text_.back().second |= 1u << (t & 31);
+  }
   place(Pretokens::kDead, 0);
   place(Pretokens::kFresh, 0);
 }
@@ -305,8 +310,23 @@ const std::vector<u32>& Spelling::ends_below(u32 node) {
 Pretokens::State Spelling::untagged(Pretokens::State state) {
   if (odd_.empty()) return state;
   if (auto it = untagged_.find(state); it != untagged_.end()) return it->second;
-  const Pretokens::State found = pretokens_.is_held(state) ? state : pretokens_.retag(state, [](u32) { return 1; });
+  const Pretokens::State found = pretokens_.is_held(state) ? state : all_plain(state);
   return untagged_.emplace(state, found).first->second;
+}
+
+Pretokens::State Spelling::all_plain(Pretokens::State state) {
+  if (auto it = all_plain_.find(state); it != all_plain_.end()) return it->second;
+  const Pretokens::State found = pretokens_.retag(state, [](u32) { return 1; });
+  return all_plain_.emplace(state, found).first->second;
+}
+
+// The state with the numbers that its pieces have after a token.
+Pretokens::State Spelling::numbered(Pretokens::State state, u32 token) {
+  if (odd_.empty() || state == Pretokens::kDead) return state;
+  const auto after = [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); };
+  bool plain = true;
+  pretokens_.each_tag(state, [&](u32 tag) { plain = plain && after(tag) == 1; });
+  return plain ? all_plain(state) : pretokens_.retag(state, after);
 }
 
 u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
@@ -392,9 +412,10 @@ bool Spelling::played(const std::vector<Step>& left, const std::vector<Step>& ri
 
 // Decides one by one the pairs that the ranges of a row do not decide.
 void Spelling::correct(u32 token, Words& out) {
-  const std::vector<Step> own = steps(token);
+  std::vector<Step> own;
   const auto follows = [&](u32 other) {
     if (trees_[other].orderly) return pair(token, other);
+    if (own.empty()) own = steps(token);
     const auto [known, fresh] = steps_of_.try_emplace(other);
     if (fresh) known->second = steps(other);
     return played(own, known->second);
@@ -453,46 +474,6 @@ const Words& Spelling::row(u32 token) {
   return *rows_[token];
 }
 
-// Calls f(shape, state after it) for each shape that may come. The shapes are sorted, so states of a common prefix are
-// reused.
-template <class F>
-void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
-  std::vector<Pretokens::State> states{state};
-  for (u32 i = 0; i < shapes_.size(); ++i) {
-    if (states.back() == Pretokens::kDead && alike_[i] + 1 >= states.size()) continue;
-    const std::string& atoms = shapes_[i].atoms;
-    states.resize(std::min<std::size_t>(states.size(), alike_[i] + 1));
-    while (states.size() <= atoms.size() && states.back() != Pretokens::kDead)
-      states.push_back(
-          pretokens_.step(states.back(), static_cast<u8>(atoms[states.size() - 1]), cut && states.size() == 1));
-    if (states.back() != Pretokens::kDead) f(i, states.back());
-  }
-}
-
-// The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the current one.
-const Spelling::Masks& Spelling::masks(Pretokens::State state) {
-  if (state < masks_.size() && masks_[state]) return *masks_[state];
-  auto made = std::make_unique<Masks>();
-  const bool partial = pretokens_.is_partial(state);
-  for (const bool cut : {true, false}) {
-    Words& out = cut ? made->begins : made->inside;
-    std::vector<Follow>& after = cut ? made->after_begins : made->after_inside;
-    out.assign(vocabulary_->words(), 0);
-    after.assign(shapes_.size() + broken_.size(), 0);
-    if (!partial)
-      each_shape(state, cut, [&](u32 shape, Pretokens::State next) {
-        for (u32 token : shapes_[shape].tokens) set_bit(out, token);
-        after[shape] = cuts_after(next);
-      });
-    take_broken(state, cut, *made);
-  }
-  if (!whole_)
-    for (std::size_t w = 0; w < own_.size(); ++w) made->begins[w] &= own_[w];
-  if (masks_.size() <= state) masks_.resize(state + 1);
-  masks_[state] = std::move(made);
-  return *masks_[state];
-}
-
 Pretokens::State Spelling::read(Pretokens::State state, u32 token, bool cut) {
   if (shape_of_[token] == kNone || pretokens_.is_partial(state))
     return pretokens_.read(state, vocabulary_->bytes(token), cut);
@@ -535,8 +516,10 @@ void Spelling::restrict(const State& state, u32* words) {
   const Masks& of = masks(untagged(pieces));
   const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
-  for (std::size_t w = 0; w < of.begins.size(); ++w)
-    if (words[w] != 0) words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
+  std::vector<std::pair<u32, u32>> others;
+  for (const auto& [w, tokens] : no_text_) others.push_back({w, words[w] & tokens & ends});
+  for (std::size_t w = 0; w < own_.size(); ++w) words[w] &= of.begins.may[w] | (of.inside.may[w] & after[w]);
+  for (const auto& [w, tokens] : others) words[w] |= tokens;
   for (u32 token : opened(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
 }
 
@@ -553,7 +536,7 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   if (trees_[token].made || whole_) begun = read(pieces, token, true);
   if (state.last >= 0 && known_pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
   begun = pretokens_.unite(begun, inside);
-  if (!odd_.empty()) begun = pretokens_.retag(begun, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+  begun = numbered(begun, token);
   if (begun == Pretokens::kDead) return {kDead, -1};
   const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
   return found == Separate::kFound ? State{kDead, -1} : State{place(begun, found), static_cast<int>(token)};
@@ -576,7 +559,8 @@ std::size_t Spelling::memory() {
   std::size_t bytes =
       pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) + sizeof(began_by_[0]));
   for (const auto& masks : masks_)
-    if (masks) bytes += 2 * (bytes_of(masks->begins) + bytes_of(masks->after_begins));
+    if (masks) bytes += masks->memory();
+  bytes += bytes_of(all_plain_) + bytes_of(lasts_) + bytes_of(no_text_) + bytes_of(longest_);
   bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
   for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
   for (const auto& [node, ends] : ends_below_) bytes += 64 + bytes_of(ends);

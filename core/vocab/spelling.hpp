@@ -69,6 +69,8 @@ class Separate {
 };
 
 class Spelling {
+  struct Masks;
+
  public:
   // What matters about the tokens so far.
   struct State {
@@ -89,27 +91,43 @@ class Spelling {
   // What may come next in a constraint: atoms of characters, and bit Pretokens::kEnd if the text may end.
   using Follow = u64;
   Follow follow(u8 ascii) const { return u64{1} << pretokens_.atom(ascii); }
+  // The same for a character that is a token and occurs in no separate text; else 0.
+  Follow apart(u8 ascii) const { return spells(ascii) && !separate_bytes_.has(ascii) ? follow(ascii) : 0; }
   // Tokens that a state of a constraint allows, by what may follow them. The state may allow others, too.
   struct Outlook {
     std::shared_ptr<const Words> all;  // null: none
     Follow after_all = 0;
+    Follow endless = 0;  // atoms of characters that may follow a token of `all`, and one another, without end (apart())
     std::vector<std::pair<u32, Follow>> others;  // not in `all`
     u64 number = 0;                              // unique
     std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
   };
+  // The tokens of a mask, decided by a proof: those that may come after any token, those that must follow within the
+  // piece, and those that are not decided.
+  struct Decided {
+    std::shared_ptr<const Words> of;  // the mask; null: none
+    const void* last = nullptr;       // the last mask that was decided without this,
+    u32 times = 0;                    // how often
+    Words always, within;
+    std::vector<u32> open, open_within;  // unless they are proved within the piece; if they follow
+  };
   // Which tokens of an outlook a completion follows, as far as known: `begins` for tokens that begin a piece, `inside`
-  // for tokens within one. `open_*`: not known yet. `unclear`: of these, tokens without one answer for all states.
+  // for tokens within one. `settled`: all is known of them. `unclear`: tokens without one answer for all states.
   // Guarded by mutex_.
   struct Proof {
-    Words begins, inside, open_begins, open_inside;
-    Words unclear;                       // empty until there are some
+    Words begins, inside;
+    const Masks* may = nullptr;          // the tokens that may come at this place
+    Words settled, unclear;              // empty until there are some
     bool ranked = false;                 // whether the next two are known:
     u32 shortest = kInf;                 // least length of a token of `begins`, in bytes
     std::vector<u32> shortest_inside{};  // the shortest tokens of `inside`
+    Decided decided{};
   };
   enum class Answer : u8 { No, Yes, Unclear };
-  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook);
-  void note(Proof& proof, u32 token, bool begins, Answer answer);
+  // How far an outlook holds: any text, no more than the longest token, or a token and the next character.
+  enum class Reach : u8 { Text, Token, Next };
+  std::shared_ptr<Proof> proof(const State& state, const Outlook& outlook, Reach reach);
+  void note(Proof& proof, u32 token, Answer begins, Answer inside);
   // The tokens about which the proof has no note.
   std::vector<u32> unnoted(const Proof& proof, const std::vector<u32>& tokens);
   // The places after a token that begins a piece, and after a token within one, whatever the token before it. kDead:
@@ -130,6 +148,9 @@ class Spelling {
   // Keeps the proved tokens of a mask. `left`: tokens that may come and are not proved. `strict`: tokens that leave a
   // separate text unfinished are not proved either.
   void decide(const State& state, const Proof& proof, bool strict, u32* words, std::vector<u32>& left);
+  // The same for the mask of an entry, in less time if this mask was decided before. False: it was not.
+  bool decide_again(const State& state, Proof& proof, const MaskEntry& entry, bool strict, u32* words,
+                    std::vector<u32>& left);
   // Is this token, which may come, proved? A token that begins a separate text is not.
   bool proves(const State& state, const Proof& proof, u32 token);
   // Characters that may begin the next piece, whichever readable characters follow.
@@ -173,9 +194,21 @@ class Spelling {
   struct Open {  // tokens that complete a separate text, leave one unfinished, or leave one a byte short
     std::vector<u32> whole, begun, nearly;
   };
-  struct Masks {  // tokens that may begin a piece or come within one; what may begin the next piece after them
-    Words begins, inside;
-    std::vector<Follow> after_begins, after_inside;  // by kind
+  struct Group {              // of kinds, by the state after them
+    Pretokens::State next;    // kDead: inside a character
+    Follow after;             // what may begin the next piece
+    std::vector<u32> tokens;  // if they are few,
+    Words words;              // else as a set
+  };
+  struct Side {  // tokens that may come
+    Words may;
+    std::vector<u32> group_of;  // by kind; group 0: not known to go on
+    std::vector<Group> groups;
+    Follow after(u32 kind) const { return groups[group_of[kind]].after; }
+  };
+  struct Masks {  // tokens that may begin a piece, or come within one
+    Side begins, inside;
+    std::size_t memory() const;
   };
   struct Broken {  // a token that does not consist of whole characters
     u32 token;
@@ -205,6 +238,8 @@ class Spelling {
   void forbid_after(u32 part, u32 absorbed, Words& out) const;
   const Words& row(u32 token);
   Pretokens::State untagged(Pretokens::State state);
+  Pretokens::State all_plain(Pretokens::State state);
+  Pretokens::State numbered(Pretokens::State state, u32 token);
   u32 place(Pretokens::State pieces, u32 separate);
   const Open& opened(u32 separate);
   const Masks& masks(Pretokens::State state);
@@ -212,11 +247,16 @@ class Spelling {
   void each_shape(Pretokens::State state, bool cut, F f);
   void sort_broken();
   void find_finishes();
-  void take_broken(Pretokens::State state, bool cut, Masks& to);
+  void take_broken(Pretokens::State state, bool cut, Side& to);
+  void join(Side& to, u32 kind, const std::vector<u32>& tokens, u32 group) const;
+  void take_shapes(Pretokens::State state, bool cut, Side& to);
+  bool lasts(Pretokens::State state, Follow endless);
   Follow cuts_after(Pretokens::State state);
   void rank(Proof& proof) const;
+  bool sort_mask(Proof& proof, const std::shared_ptr<const Words>& mask) const;
+  void set_apart(const State& state, bool strict, u32* words, std::vector<u32>& left);
   Ways make_ways(u32 place, u32 token);
-  const Proof& extent(u32 pieces, Follow after);
+  const Proof& extent(u32 pieces, Follow after, Follow endless);
   Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
 
@@ -239,20 +279,22 @@ class Spelling {
   std::vector<Broken> broken_;
   std::vector<u32> shape_of_, kind_of_;  // kind: a shape, or the number of shapes plus an index into broken_
   ByteSet bytes_;                        // bytes that are tokens
+  ByteSet separate_bytes_;               // bytes of separate texts
   std::vector<std::string> separate_texts_;
   bool writes_separate_ = false;
   std::vector<u32> apart_;  // tokens of separate texts that are not prefixes of longer ones
   std::unordered_map<u32, u32> inward_;
   std::vector<std::pair<u32, u32>> outward_;
-  std::unordered_map<u32, u32> characters_;  // code point -> token
-  Words own_;                                // tokens that merges produce
-  Words no_text_;
+  std::unordered_map<u32, u32> characters_;   // code point -> token
+  Words own_;                                 // tokens that merges produce
+  std::vector<u32> longest_;                  // tokens that with two characters more are longer than any token
+  std::vector<std::pair<u32, u32>> no_text_;  // tokens that are not text: words of a mask that have some
 
   std::mutex mutex_;  // guards the following
   std::vector<std::shared_ptr<const Words>> rows_;
   std::deque<u32> kept_rows_;
   std::vector<std::unique_ptr<Masks>> masks_;
-  std::unordered_map<u32, Pretokens::State> untagged_;
+  std::unordered_map<u32, Pretokens::State> untagged_, all_plain_;
   struct Place {
     Pretokens::State pieces;
     u32 separate;
@@ -261,7 +303,8 @@ class Spelling {
   std::map<std::pair<u32, u32>, u32> place_of_;
   std::unordered_map<u32, Open> open_;  // by the state of `separate_`
   static constexpr Follow kNotAsked = ~Follow{0};
-  std::vector<Follow> cuts_after_;                        // by state of the pre-tokenizer
+  std::vector<Follow> cuts_after_;  // by state of the pre-tokenizer
+  std::map<std::pair<Pretokens::State, Follow>, bool> lasts_;
   AgingMap<Ways> ways_;                                   // by place and token
   std::unordered_map<u32, std::vector<u32>> ends_below_;  // by node of odd_trie_
   AgingMap<u8> pairs_;                                    // two tokens -> whether the second may follow the first

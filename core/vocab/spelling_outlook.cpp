@@ -99,25 +99,30 @@ void Spelling::find_finishes() {
 Spelling::Follow Spelling::cuts_after(Pretokens::State state) {
   if (odd_.empty()) return pretokens_.cuts(state);
   if (state < cuts_after_.size() && cuts_after_[state] != kNotAsked) return cuts_after_[state];
-  const Follow found = pretokens_.cuts(pretokens_.retag(state, [](u32) { return 1; }));
+  const Follow found = pretokens_.cuts(all_plain(state));
   if (cuts_after_.size() <= state) cuts_after_.resize(pretokens_.size(), kNotAsked);
   return cuts_after_[state] = found;
 }
 
 // Of the tokens that do not consist of whole characters, those that may come in a state.
-void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
+void Spelling::take_broken(Pretokens::State state, bool cut, Side& to) {
   find_finishes();
   const bool partial = pretokens_.is_partial(state);
-  Words& out = cut ? to.begins : to.inside;
-  std::vector<Follow>& after = cut ? to.after_begins : to.after_inside;
+  std::unordered_map<Follow, u32> groups;
+  const auto take = [&](std::size_t i, Follow after) {
+    set_bit(to.may, broken_[i].token);
+    if (after == 0) return;
+    const auto [it, fresh] = groups.try_emplace(after, static_cast<u32>(to.groups.size()));
+    if (fresh) to.groups.push_back({Pretokens::kDead, after, {}, {}});
+    join(to, static_cast<u32>(shapes_.size() + i), {broken_[i].token}, it->second);
+  };
   for (std::size_t i = 0; i < broken_.size(); ++i) {
     const Broken& broken = broken_[i];
     if (partial || !broken.plain) {
       if (continues(vocabulary_->bytes(broken.token)[0]) != partial) continue;
       const Pretokens::State next = pretokens_.read(state, vocabulary_->bytes(broken.token), cut);
       if (next == Pretokens::kDead) continue;
-      set_bit(out, broken.token);
-      if (!pretokens_.is_partial(next)) after[shapes_.size() + i] = cuts_after(next);
+      take(i, pretokens_.is_partial(next) ? 0 : cuts_after(next));
       continue;
     }
     if (!broken.comes) continue;
@@ -138,8 +143,7 @@ void Spelling::take_broken(Pretokens::State state, bool cut, Masks& to) {
       if (broken.finish >> atom & 1) follow |= cuts_after(next);
     }
     if (!comes) continue;
-    set_bit(out, broken.token);
-    after[shapes_.size() + i] = follow;
+    take(i, follow);
   }
 }
 
@@ -157,23 +161,30 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
   outlooks_.forget(kOutlookBytes);
 }
 
+// Can each text of such characters begin the next piece, whatever the last token?
+bool Spelling::lasts(Pretokens::State state, Follow endless) {
+  if (endless == 0 || state == Pretokens::kDead) return false;
+  const auto [it, fresh] = lasts_.try_emplace({state, endless}, false);
+  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), endless);
+  return it->second;
+}
+
 // All tokens that one of these characters may follow. After a separate text, a piece begins.
-const Spelling::Proof& Spelling::extent(u32 pieces, Follow after) {
-  const Hash key = key_of(pieces, after);
+const Spelling::Proof& Spelling::extent(u32 pieces, Follow after, Follow endless) {
+  const Hash key = key_of(pieces ^ mix64(endless), after);
   if (const auto* known = extents_.find(key)) return **known;
   const Masks& of = masks(pieces);
   auto made = std::make_shared<Proof>();
   for (const bool cut : {true, false}) {
     Words& out = cut ? made->begins : made->inside;
-    const Words& may = cut ? of.begins : of.inside;
-    const std::vector<Follow>& follows = cut ? of.after_begins : of.after_inside;
-    out.assign(may.size(), 0);
-    for (std::size_t i = 0; i < shapes_.size(); ++i)
-      if (follows[i] & after)
-        for (u32 token : shapes_[i].tokens) set_bit(out, token);
-    for (std::size_t i = 0; i < broken_.size(); ++i)
-      if (follows[shapes_.size() + i] & after) set_bit(out, broken_[i].token);
-    for (std::size_t w = 0; w < may.size(); ++w) out[w] &= may[w];
+    const Side& side = cut ? of.begins : of.inside;
+    out.assign(own_.size(), 0);
+    for (const Group& group : side.groups) {
+      if (!(group.after & after) && !lasts(group.next, endless)) continue;
+      for (u32 token : group.tokens) set_bit(out, token);
+      for (std::size_t w = 0; w < group.words.size(); ++w) out[w] |= group.words[w];
+    }
+    for (std::size_t w = 0; w < own_.size(); ++w) out[w] &= side.may[w];
   }
   if (pretokens_.may_end(pieces) && (pretokens_.cuts(Pretokens::kFresh) & after))
     for (u32 token : apart_) set_bit(made->begins, token);
@@ -190,36 +201,39 @@ Pretokens::State Spelling::as_asked(Pretokens::State state) {
   return plain ? untagged(state) : state;
 }
 
-std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook) {
+std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook, Reach reach) {
   std::lock_guard lock(mutex_);
   const Pretokens::State asked = as_asked(places_[state.place].pieces), pieces = untagged(asked);
-  const Hash key = key_of(outlook.number, asked);
+  if (outlook.endless == 0) reach = Reach::Next;
+  const Hash key = key_of(4 * outlook.number + static_cast<u64>(reach), asked);
   if (const auto* known = proofs_.find(key)) return *known;
   auto made = std::make_shared<Proof>();
   if (outlook.all) {
-    const Proof& all = extent(pieces, outlook.after_all);
-    made->begins = all.begins;
-    made->inside = all.inside;
+    const Proof& all = extent(pieces, outlook.after_all, reach == Reach::Next ? 0 : outlook.endless);
+    made->begins = *outlook.all;
+    made->inside = *outlook.all;
     for (std::size_t w = 0; w < made->begins.size(); ++w) {
-      made->begins[w] &= (*outlook.all)[w];
-      made->inside[w] &= (*outlook.all)[w];
+      made->begins[w] &= all.begins[w];
+      made->inside[w] &= all.inside[w];
+    }
+    if (reach == Reach::Token) {
+      const Proof& near = extent(pieces, outlook.after_all, 0);
+      for (u32 token : longest_) {
+        if (!(near.begins[token >> 5] >> (token & 31) & 1)) clear_bit(made->begins, token);
+        if (!(near.inside[token >> 5] >> (token & 31) & 1)) clear_bit(made->inside, token);
+      }
     }
   } else {
     made->begins.assign(own_.size(), 0);
     made->inside.assign(own_.size(), 0);
   }
   const Masks& of = masks(pieces);
+  made->may = &of;
   for (const auto& [token, follow] : outlook.others) {
     const u32 kind = kind_of_[token], word = token >> 5, bit = 1u << (token & 31);
     if (kind == kNone) continue;
-    if (of.after_begins[kind] & follow) made->begins[word] |= of.begins[word] & bit;
-    if (of.after_inside[kind] & follow) made->inside[word] |= of.inside[word] & bit;
-  }
-  made->open_begins = of.begins;
-  made->open_inside = of.inside;
-  for (std::size_t w = 0; w < made->begins.size(); ++w) {
-    made->open_begins[w] &= ~made->begins[w];
-    made->open_inside[w] &= ~made->inside[w];
+    if (of.begins.after(kind) & follow) made->begins[word] |= of.begins.may[word] & bit;
+    if (of.inside.after(kind) & follow) made->inside[word] |= of.inside.may[word] & bit;
   }
   const std::size_t bytes = 5 * bytes_of(made->begins);
   proofs_.add(key, made, bytes);
@@ -227,14 +241,14 @@ std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlo
   return made;
 }
 
-void Spelling::note(Proof& proof, u32 token, bool begins, Answer answer) {
+void Spelling::note(Proof& proof, u32 token, Answer begins, Answer inside) {
   std::lock_guard lock(mutex_);
-  if (answer == Answer::Unclear) {
-    if (proof.unclear.empty()) proof.unclear.assign(own_.size(), 0);
-    return set_bit(proof.unclear, token);
-  }
-  if (answer == Answer::Yes) set_bit(begins ? proof.begins : proof.inside, token);
-  clear_bit(begins ? proof.open_begins : proof.open_inside, token);
+  Words& of = begins == Answer::Unclear || inside == Answer::Unclear ? proof.unclear : proof.settled;
+  if (of.empty()) of.assign(own_.size(), 0);
+  set_bit(of, token);
+  proof.decided.of = nullptr;
+  if (begins == Answer::Yes) set_bit(proof.begins, token);
+  if (inside == Answer::Yes) set_bit(proof.inside, token);
 }
 
 std::vector<u32> Spelling::unnoted(const Proof& proof, const std::vector<u32>& tokens) {
@@ -263,13 +277,12 @@ Spelling::Ways Spelling::make_ways(u32 at, u32 token) {
   if (begun == Separate::kFound) return out;
   out.beside = separate != 0 || begun != 0;
   const Pretokens::State pieces = as_asked(asked);
-  const auto tagged = [&](Pretokens::State state) {
-    if (!odd_.empty())
-      state = pretokens_.retag(state, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+  const auto after = [&](bool cut) {
+    const Pretokens::State state = numbered(read(pieces, token, cut), token);
     return state == Pretokens::kDead ? kDead : place(state, 0);
   };
-  if (trees_[token].made || whole_) out.begins = tagged(read(pieces, token, true));
-  if (trees_[token].made) out.inside = tagged(read(pieces, token, false));
+  if (trees_[token].made || whole_) out.begins = after(true);
+  if (trees_[token].made) out.inside = after(false);
   return out;
 }
 
@@ -339,17 +352,21 @@ void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* 
     for (u32 token : of_texts->whole) words[token >> 5] &= ~(1u << (token & 31));
   const u32* after = state.last < 0 ? vocabulary_->zeros().data() : row(static_cast<u32>(state.last)).data();
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
+  const u32* settled = proof.settled.empty() ? vocabulary_->zeros().data() : proof.settled.data();
   left.clear();
+  for (const auto& [w, tokens] : no_text_)
+    for (u32 bits = words[w] & ends & tokens & ~proof.begins[w]; bits != 0; bits &= bits - 1)
+      left.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
   for (std::size_t from = 0; from < own_.size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, own_.size() - from);
     const u32 *begins = proof.begins.data() + from, *inside = proof.inside.data() + from;
-    const u32 *open_begins = proof.open_begins.data() + from, *open_inside = proof.open_inside.data() + from;
-    const u32 *next = after + from, *other = no_text_.data() + from, *asked = words + from;
+    const u32 *may_begin = proof.may->begins.may.data() + from, *may_come = proof.may->inside.may.data() + from;
+    const u32 *next = after + from, *known = settled + from, *asked = words + from;
     std::array<u32, kBlock> proved, open;
     u32 any = 0;
     for (std::size_t i = 0; i < count; ++i) {
       proved[i] = asked[i] & (begins[i] | (inside[i] & next[i]));
-      open[i] = asked[i] & ~proved[i] & (open_begins[i] | (open_inside[i] & next[i]) | (other[i] & ends));
+      open[i] = asked[i] & ~proved[i] & ~known[i] & (may_begin[i] | (may_come[i] & next[i]));
       any |= open[i];
     }
     std::copy_n(proved.data(), count, words + from);
@@ -357,16 +374,93 @@ void Spelling::decide(const State& state, const Proof& proof, bool strict, u32* 
       for (u32 bits = open[i]; bits != 0; bits &= bits - 1)
         left.push_back(static_cast<u32>(32 * (from + i)) + static_cast<u32>(std::countr_zero(bits)));
   }
+  set_apart(state, strict, words, left);
+}
+
+// Takes out the proved tokens that may not be, because of texts that they are part of.
+void Spelling::set_apart(const State& state, bool strict, u32* words, std::vector<u32>& left) {
+  const auto [pieces, separate] = places_[state.place];
   const auto leave = [&](const std::vector<u32>& tokens) {
     for (u32 token : tokens) {
       if (words[token >> 5] >> (token & 31) & 1) left.push_back(token);
       words[token >> 5] &= ~(1u << (token & 31));
     }
   };
-  if (of_texts) leave(strict ? of_texts->begun : of_texts->nearly);
+  if (!separate_.none()) leave(strict ? opened(separate).begun : opened(separate).nearly);
   pretokens_.each_tag(pieces, [&](u32 tag) {
     if (tag >= 2) leave(ends_below((tag - 2) / 2));
   });
+}
+
+bool Spelling::sort_mask(Proof& proof, const std::shared_ptr<const Words>& mask) const {
+  Decided& out = proof.decided;
+  if (out.of == mask) return true;
+  out.of = nullptr;
+  if (std::exchange(out.last, mask.get()) != mask.get()) out.times = 0;
+  if (++out.times < kTimesDecided) return false;
+  const Words &may_begin = proof.may->begins.may, &may_come = proof.may->inside.may;
+  out.always.resize(own_.size());
+  out.within.resize(own_.size());
+  out.open.clear();
+  out.open_within.clear();
+  for (u32 w = 0; w < own_.size(); ++w) {
+    const u32 asked = (*mask)[w], begins = proof.begins[w], inside = proof.inside[w];
+    out.always[w] = asked & begins;
+    out.within[w] = asked & inside & ~begins;
+    const u32 rest = asked & ~begins & (proof.settled.empty() ? ~u32{0} : ~proof.settled[w]);
+    const auto list = [&](u32 bits, std::vector<u32>& tokens) {
+      for (; bits != 0; bits &= bits - 1) tokens.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
+    };
+    list(rest & may_begin[w], out.open);
+    list(rest & ~may_begin[w] & may_come[w] & ~inside, out.open_within);
+    if (out.open.size() + out.open_within.size() > kManyOpen) return false;
+  }
+  out.of = mask;
+  return true;
+}
+
+bool Spelling::decide_again(const State& state, Proof& proof, const MaskEntry& entry, bool strict, u32* words,
+                            std::vector<u32>& left) {
+  std::lock_guard lock(mutex_);
+  if (!sort_mask(proof, entry.base)) return false;
+  const Decided& known = proof.decided;
+  const auto [pieces, separate] = places_[state.place];
+  const u32* after = state.last < 0 ? vocabulary_->zeros().data() : row(static_cast<u32>(state.last)).data();
+  const u32 *always = known.always.data(), *within = known.within.data();
+  const std::size_t count = own_.size();
+  for (std::size_t w = 0; w < count; ++w) words[w] = always[w] | (within[w] & after[w]);
+  const auto has = [](const u32* of, u32 token) { return of[token >> 5] >> (token & 31) & 1; };
+  left.clear();
+  for (u32 token : known.open)
+    if (!has(words, token)) left.push_back(token);
+  for (u32 token : known.open_within)
+    if (has(after, token)) left.push_back(token);
+  const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
+  const auto list = [&](u32 w, u32 bits) {
+    for (; bits != 0; bits &= bits - 1) left.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
+  };
+  for (const auto& [w, tokens] : no_text_) list(w, (*entry.base)[w] & ends & tokens & ~proof.begins[w]);
+  if (!entry.diff.empty()) {
+    std::erase_if(left, [&](u32 token) {
+      return std::any_of(entry.diff.begin(), entry.diff.end(),
+                         [&](const auto& one) { return one.first == token >> 5; });
+    });
+    for (const auto& [w, asked] : entry.diff) {
+      const u32 may = proof.may->begins.may[w] | (proof.may->inside.may[w] & after[w]);
+      words[w] = asked & (proof.begins[w] | (proof.inside[w] & after[w]));
+      list(w, asked & ~words[w] & may & (proof.settled.empty() ? ~u32{0} : ~proof.settled[w]));
+    }
+    for (const auto& [w, tokens] : no_text_)
+      for (const auto& [word, asked] : entry.diff)
+        if (word == w) list(w, asked & ends & tokens & ~proof.begins[w]);
+  }
+  if (!separate_.none())
+    for (u32 token : opened(separate).whole) {
+      words[token >> 5] &= ~(1u << (token & 31));
+      std::erase(left, token);
+    }
+  set_apart(state, strict, words, left);
+  return true;
 }
 
 Spelling::Follow Spelling::cuts(u32 place) {
