@@ -95,14 +95,20 @@ def start(folder: Path, config: pytest.Config, *more: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server writes its log."""
+    return tmp_path_factory.mktemp("vllm")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     given = os.environ.get("GUIDERAIL_VLLM_URL")
     if given:
         yield given
         return
     backend = ["--structured-outputs-config", '{"backend": "guiderail"}']
     tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-    yield from start(tmp_path_factory.mktemp("vllm"), request.config, *backend, *tools)
+    yield from start(folder, request.config, *backend, *tools)
 
 
 def chat(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -122,6 +128,11 @@ def text_of(url: str, **body: Any) -> str:
 
 def is_json_of(schema: dict[str, Any]) -> Callable[[str], bool]:
     return lambda text: jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+
+
+@pytest.mark.skipif("GUIDERAIL_VLLM_URL" in os.environ, reason="the log of a server that runs elsewhere is unknown")
+def test_the_worker_has_guiderail_apply_the_masks(url: str, folder: Path) -> None:
+    assert (folder / "log").read_text().count("guiderail applies the masks") == 1
 
 
 DATE = r"\d{4}-\d\d-\d\d"

@@ -22,6 +22,7 @@ another structure stays as it is.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import typing
@@ -182,6 +183,7 @@ def _worker_init(original: Callable[..., None]) -> Callable[..., None]:
         if _serves(self.vllm_config.structured_outputs_config.backend):
             runner.apply_grammar_bitmask = _apply_masks(apply_masks)  # type: ignore[union-attr]
             _done.add("masks")
+            logging.getLogger("vllm.guiderail").info("guiderail applies the masks to the logits of this worker")
 
     return begin
 
