@@ -132,7 +132,6 @@ inline constexpr std::size_t kBytesOfMask = 32;        // bytes of a likely text
 
 // -- programs and guides: limits (memory) --
 inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by whole tokens within keys
-inline constexpr u32 kLocksBetweenSizes = 256;           // crossover: locks until a program's size is counted anew
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks known to take too much work
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token

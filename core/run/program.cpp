@@ -78,9 +78,7 @@ void Program::note_refused(u64 key) {
 
 void Program::note_growth() {  // not after every byte: it sums up many parts
   const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
-  if (nodes - noted_nodes_ >= 128 + noted_nodes_ / 8 || masks - noted_masks_ >= 16 + noted_masks_ / 8 ||
-      ++locks_ >= kLocksBetweenSizes)
-    note_size();
+  if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
 }
 
 void Program::note_size() {
