@@ -46,13 +46,18 @@ void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
 // Can each text that contains this one be replaced by one without it, as far as the constraint can tell? `strict`: by
 // changing a byte before the last.
 bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const {
-  ByteSet taken;
-  for (const std::string& other : spelling_.separate_texts())
-    for (char c : other) taken.add(static_cast<u8>(c));
+  const auto& texts = spelling_.separate_texts();
+  const auto taken = [&](char byte, std::size_t i) {  // may one of them contain this byte after the first i bytes?
+    return std::any_of(texts.begin(), texts.end(), [&](const std::string& other) {
+      for (std::size_t at = other.find(byte); at != std::string::npos; at = other.find(byte, at + 1))
+        if (const std::size_t n = std::min(at, i); other.compare(at - n, n, text, i - n, n) == 0) return true;
+      return false;
+    });
+  };
   for (std::size_t i = text.size(); i-- > 0;) {
     const u8 byte = static_cast<u8>(text[i]);
     for (unsigned b = 0x20; b < 0x7F && byte < 0x80; ++b)
-      if (!taken.has(static_cast<u8>(b)) && stand_ins.of[byte].has(static_cast<u8>(b))) {
+      if (b != byte && stand_ins.of[byte].has(static_cast<u8>(b)) && !taken(static_cast<char>(b), i)) {
         strict = strict || i + 1 < text.size();
         return true;
       }
