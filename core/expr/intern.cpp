@@ -61,9 +61,9 @@ void Arena::count(Tally& to) const {
   to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
                                composed_sets_.memory() + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(narrow_memo_) + plain_parts_.memory() + derive_memo_.memory() +
-                      exact_memo_.memory() + union_paths_.memory() + union_memo_.memory() +
-                      (liveness_ ? liveness_->memory() : 0) + (characters_ ? characters_->memory() : 0));
+  to.add("memos", bytes_of(narrow_memo_) + plain_parts_.memory() + derive_memo_.memory() + exact_memo_.memory() +
+                      union_paths_.memory() + union_memo_.memory() + (liveness_ ? liveness_->memory() : 0) +
+                      (characters_ ? characters_->memory() : 0));
   for (const auto& family : families_) family->count(to);
 }
 

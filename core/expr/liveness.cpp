@@ -149,7 +149,8 @@ bool Liveness::live(Id e) {
       case Kind::Union: {
         Ids members(arena_.operands(e));
         for (Id m : members)  // without a search, if possible
-          if (arena_.nullable(m) || (arena_.has(m, kLiveKnown) && !arena_.has(m, kDead)) || !arena_.has(m, kSearch)) return true;
+          if (arena_.nullable(m) || (arena_.has(m, kLiveKnown) && !arena_.has(m, kDead)) || !arena_.has(m, kSearch))
+            return true;
         std::sort(members.begin(), members.end(), [&](Id a, Id b) {
           const std::pair one{arena_.node(a).shortest, conditions_ahead(arena_, a)},
               other{arena_.node(b).shortest, conditions_ahead(arena_, b)};
@@ -368,7 +369,8 @@ bool Liveness::search(Id start) {
       }
       return frontier.push(item, next, byte, tried);
     });
-    if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef)) continue;
+    if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef))
+      continue;
     symbols.clear();
     arena_.first_symbols(state, symbols);
     for (std::size_t i = 0; i < symbols.size() && found == kEmpty; ++i) {
