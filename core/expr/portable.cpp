@@ -282,8 +282,10 @@ Identities::Identities(Arena& arena) : arena_(arena) {
 Identities::Identities(Arena& copy, const Identities& of, u32 nodes) : arena_(copy) {
   fold_.rules = of.fold_.rules;
   fold_.final = true;
-  for (u32 e = 0; e < nodes; ++e)
+  for (u32 e = 0; e < nodes; ++e) {
+    if (e % kNodesBetweenBreaks == 0) of.arena_.make_room();
     if (const Hash known = of.kept(Id{e}); known != Hash{}) keep(Id{e}, known);
+  }
 }
 
 void Identities::keep(Id e, const Hash& hash) {

@@ -10,8 +10,6 @@ namespace guiderail {
 
 namespace {
 u64 pair_of(u32 a, u32 b) { return u64{a} << 32 | b; }
-void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
-void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
 }  // namespace
 
 Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& given, Pretokens pretokens)

@@ -27,6 +27,9 @@
 
 namespace guiderail {
 
+inline void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
+inline void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
+
 // The merges of a byte-pair encoding, by rank. If several have the least rank, the leftmost in the text is done first.
 struct Merges {
   std::vector<u32> left, right, made, rank;

@@ -5,10 +5,6 @@
 
 namespace guiderail {
 
-namespace {
-void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
-}  // namespace
-
 // Calls f(shape, state after it) for each shape that may come. The shapes are sorted, so states of a common prefix are
 // reused.
 template <class F>

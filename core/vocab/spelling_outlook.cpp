@@ -12,8 +12,6 @@ namespace guiderail {
 
 namespace {
 constexpr u32 kMostFinishes = 16'384;  // tokens tried to find out which characters a token can become
-void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
-void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
 bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
 Hash key_of(u64 a, u64 b) { return {mix64(a ^ secrets.flat), mix64(b + 0x9E3779B97F4A7C15ull) ^ a}; }
 u32 code_point(std::string_view bytes) {
