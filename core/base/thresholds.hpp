@@ -134,6 +134,8 @@ inline constexpr std::size_t kBytesOfMask = 32;        // bytes of a likely text
 inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by whole tokens within keys
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks known to take too much work
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program
+inline constexpr u64 kWorkToCount =
+    2'000;  // steps of work after which a program's memory is counted again: 2 of 200 µs
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
 inline constexpr u64 kSearchWork = 40;           // a search for an end may take this many times a mask's work
 inline constexpr std::chrono::milliseconds kLongMask{20};    // then other threads use builders of their own

@@ -448,7 +448,9 @@ Id Arena::step_slow(Id e, u8 byte) {
   const Id next = settle_step(derive_state(e, byte));
   if (next == kUnknown) return kEmpty;
   Node& n = node(e);
-  if (Id* row = n.row.load(std::memory_order_relaxed))
+  Id* row = n.row.load(std::memory_order_relaxed);
+  if (!row && n.step.load(std::memory_order_relaxed)) row = ensure_row(e);  // a second successor
+  if (row)
     store_atomic(row[byte_class], next, std::memory_order_release);
   else
     n.step.store((u64{byte_class} + 1) << 32 | index_of(next), std::memory_order_release);

@@ -77,8 +77,9 @@ class Program : public std::enable_shared_from_this<Program> {
     const MaskEntry* known = arena_->node(state).mask.load(std::memory_order_acquire);
     return known && !known->is_open() ? known : nullptr;
   }
-  std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free; includes masks
-  std::vector<std::pair<const char*, std::size_t>> memory_parts();               // the same by name
+  // Includes masks. Nobody waits for it: while others work with this program, it is a recent estimate.
+  std::size_t memory();
+  std::vector<std::pair<const char*, std::size_t>> memory_parts();  // the same by name, exact
   bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
   // A copy of the program as it was when compiled, with the same ids, without what was found while reading.
   std::shared_ptr<Program> fresh();
@@ -110,11 +111,11 @@ class Program : public std::enable_shared_from_this<Program> {
   }
   friend class Guide;
   friend class SpelledTexts;
-  // Holds the arena's mutex. Before releasing it, updates the size of the program if that may have changed much.
+  // Holds the arena's mutex. Before releasing it, updates the size of the program.
   class Lock {
    public:
     explicit Lock(Program& program) : program_(program), lock_(program.arena_->mutex) {}
-    ~Lock() { program_.note_growth(); }
+    ~Lock() { program_.note_growth(Work::spent() - spent_); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
     // Releases the mutex until done() is true, or for at most some time. True: it is.
@@ -132,6 +133,7 @@ class Program : public std::enable_shared_from_this<Program> {
    private:
     Program& program_;
     std::unique_lock<YieldingMutex> lock_;
+    const u64 spent_ = Work::spent();
   };
   enum class Making : u32 { Mask, Form, Cost };
   class Maker;
@@ -150,7 +152,8 @@ class Program : public std::enable_shared_from_this<Program> {
   void keep(std::shared_ptr<const MaskEntry> mask);
   void count(Tally& to) const;
   void note_size();
-  void note_growth();
+  void note_growth(u64 work);
+  void note_bytes(std::size_t bytes);
   static u64 next_serial();  // without the mutex
   // Work that exceeded the limit is not tried again. So the answer does not depend on what the first attempt stored.
   void check_refused(u64 key, const char* what) const {
@@ -179,7 +182,8 @@ class Program : public std::enable_shared_from_this<Program> {
   FlatMap<Id> key_tokens_;                              // (state within a key, token) -> next state; bounded
   std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
-  u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // at the last update of the size; locks since then
+  std::size_t rest_bytes_ = 0;  // when last counted, without mask_bytes_
+  u64 uncounted_work_ = 0;      // since then
   std::atomic<std::size_t> bytes_{0};
   std::atomic<bool> outgrown_{false};
 };

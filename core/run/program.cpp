@@ -15,7 +15,10 @@ namespace guiderail {
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
   Abstraction::of(*arena_);  // makes all the families it uses: from here on they are only looked up
   arena_->finalize(root_);
-  if (!arena_->live(root_)) root_ = kEmpty;
+  if (arena_->live(root_))
+    arena_->ensure_row(root_);  // the first text does not wait for the memory of transitions
+  else
+    root_ = kEmpty;
   note_size();
 }
 
@@ -35,7 +38,7 @@ Program::~Program() {
     builder_.reset();
     arena_.reset();
   };
-  if (memory() >= kLargeProgramBytes)
+  if (bytes_.load(std::memory_order_relaxed) >= kLargeProgramBytes)
     Host::released(free);
   else
     free();
@@ -76,21 +79,31 @@ void Program::note_refused(u64 key) {
   refused_.insert(key);
 }
 
-void Program::note_growth() {  // not after every byte: it sums up many parts
-  const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
-  if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
+void Program::note_growth(u64 work) {
+  if ((uncounted_work_ += work) >= kWorkToCount)
+    note_size();
+  else
+    note_bytes(rest_bytes_ + mask_bytes_);
 }
 
 void Program::note_size() {
-  noted_nodes_ = arena_->node_count();
-  noted_masks_ = static_cast<u32>(masks_.size());
-  locks_ = 0;
   Tally all;
   count(all);
-  bytes_.store(all.total, std::memory_order_relaxed);
+  rest_bytes_ = all.total - mask_bytes_;
+  uncounted_work_ = 0;
+  note_bytes(all.total);
+}
+
+void Program::note_bytes(std::size_t bytes) {
+  bytes_.store(bytes, std::memory_order_relaxed);
   // Shared masks belong to the vocabulary, but live at least as long as the program.
-  if (all.total + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
+  if (bytes + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
     outgrown_.store(true, std::memory_order_relaxed);
+}
+
+std::size_t Program::memory() {
+  if (const std::unique_lock lock(arena_->mutex, std::try_to_lock); lock) note_size();
+  return bytes_.load(std::memory_order_relaxed);
 }
 
 std::vector<std::pair<const char*, std::size_t>> Program::memory_parts() {
