@@ -210,6 +210,9 @@ class Document:
         self._dynamic = "$dynamicRef" in keywords or "$recursiveRef" in keywords
         if self._dynamic or "$ref" not in keywords or name not in keywords:
             return self._dynamic
+        parts = list(self.contents.values()) if isinstance(self.contents, dict) else self.contents
+        if name not in _core.keys_within(parts, (name,)):  # only the document itself has one
+            return False
         return any(isinstance(schema.get(name), str) for schema in self._dicts() if schema is not self.contents)
 
     def _dicts(self) -> Iterator[dict[str, Any]]:
