@@ -1,7 +1,8 @@
 // Tokens whose next character does not prove a completion: the tokens that may follow them, and those after these.
 //
 // A form represents all its states for the length of one token. It also represents them
-//  - inside endless strings, where any text can continue. Each declared or used name forbids only one text;
+//  - inside endless strings, which infinitely many texts can continue. Each declared or used name forbids only one.
+//    Where a key may be some texts only, a name that the form forgets may be the only completion;
 //  - after the end of a string: its text no longer matters, or else the state says so (kUnknownText);
 //  - for completions no longer than the longest token, where counters were cut. Such a form matches more texts than
 //    its states do, so if the form has no completion, neither do they.
@@ -196,7 +197,7 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
     const bool inside = view.forgets != Forgets::Nothing && !ended;
     const Spelling::Ways ways = spelling_.ways(spelled.place, token);
     if (arena_.cap_hit()) return;
-    if (!known(at) || ways.beside || (inside && view.forgets == Forgets::Names)) {
+    if (!known(at) || ways.beside) {
       spelling_.note(proof, token, Answer::Unclear, Answer::Unclear);
       continue;
     }
@@ -205,7 +206,8 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
       fuel_ = kSpelledFuel;
       const Judged judged = judge({at, place, inside, token}, 0);
       const bool far = judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest();
-      return view.brief && far ? Answer::Unclear : judged.answer;
+      const bool name = judged.answer == Answer::No && inside && view.forgets == Forgets::Names;  // one may follow
+      return name || (view.brief && far) ? Answer::Unclear : judged.answer;
     };
     const Answer begins = answer(ways.begins);
     spelling_.note(proof, token, begins, answer(ways.inside));

@@ -16,8 +16,7 @@ class Outlooks {
     std::shared_ptr<const Spelling::Outlook> outlook;
     bool brief = false;  // counters were cut
     Spelling::Reach reach() const {
-      using Reach = Spelling::Reach;
-      return forgets == MaskBuilder::Forgets::Names ? Reach::Next : brief ? Reach::Token : Reach::Text;
+      return brief ? Spelling::Reach::Token : Spelling::Reach::Text;
     }
   };
   View of(MaskBuilder& builder, Id state);
