@@ -153,12 +153,13 @@ Id MaskBuilder::shared_form(Id state) {
 
 MaskBuilder::Forgets MaskBuilder::forgets(Id e) {
   Forgets out = Forgets::Nothing;
+  if (!Json::of(arena_).used()) return out;
   if (arena_.node(e).kind == Kind::Union) {
     for (Id m : Ids(arena_.operands(e))) out = std::max(out, forgets(m));
     return out;
   }
   KeyParts parts;
-  if (!Json::of(arena_).used() || !key_parts(e, parts)) return out;
+  if (!key_parts(e, parts)) return arena_.node(parts.key).kind == Kind::Union ? forgets(parts.key) : out;
   const bool object = arena_.node(parts.key).kind == Kind::Members;
   const Id key = object ? Json::of(arena_).key_start(members_state(arena_.node(parts.key))) : parts.key;
   KeyApart apart;
@@ -214,7 +215,6 @@ void MaskBuilder::copy(const MaskEntry& entry) {
 }
 
 // -- several keys --
-// The same keys without their names; kEmpty if nothing is left. False if e contains anything else.
 bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const Node& n = arena_.node(e);
   switch (n.kind) {

@@ -48,6 +48,9 @@ class MaskBuilder {
     KeyParts parts;
     return Json::of(arena_).used() && key_parts(e, parts);
   }
+  // Are these keys that may be anything, or one of some names? `free`: the same without the names; kEmpty: nothing is
+  // left. `rests`: what completes a name.
+  bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   void count(Tally& to) const;
 
  private:
@@ -134,7 +137,6 @@ class MaskBuilder {
   bool split(Id e, std::vector<Loop>& loops, Ids& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
-  bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   struct KeyParts {
     Id before, key, tail;
     char blank;  // that may precede the key; 0: none

@@ -266,8 +266,38 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::make(Id form) {
   return made;
 }
 
+// Keys that may be anything or one of some names are seen as keys without names, which positions share. Tokens that
+// read a name to its end stand apart. So do those that begin a name, unless all texts may continue where a name does.
+bool Outlooks::beside_names(MaskBuilder& builder, Id state, View& out) {
+  std::vector<std::string> rests;
+  Id free = kEmpty;
+  if (arena_.has(state, kHasScan) || !builder.without_names(state, free, rests) || free == kEmpty || rests.empty())
+    return false;
+  const bool any = builder.forgets(free) == MaskBuilder::Forgets::NamesOfAny;
+  const Trie& trie = vocabulary_.trie();
+  std::vector<u32> apart;
+  const auto take = [&](u32 node) {
+    if (trie.nodes[node].token >= 0) apart.push_back(static_cast<u32>(trie.nodes[node].token));
+  };
+  for (const std::string& rest : rests) {
+    u32 at = 0;
+    for (std::size_t i = 0; i < rest.size() && at != kNoFan; ++i) {
+      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
+      if (at != kNoFan && (!any || i + 1 == rest.size())) take(at);
+    }
+    for (u32 n = at; at != kNoFan && ++n < trie.nodes[at].end;) take(n);
+    if (apart.size() > kMostApartTokens) return false;
+  }
+  std::sort(apart.begin(), apart.end());
+  apart.erase(std::unique(apart.begin(), apart.end()), apart.end());
+  out = of(builder, free);
+  out.apart = std::move(apart);
+  return true;
+}
+
 Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
   make_room();
+  if (View view; beside_names(builder, state, view)) return view;
   if (follows_.size() >= kMostFollows) {
     leads_.clear();
     follows_.clear();
@@ -277,7 +307,7 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
   const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
   const auto forgets = arena_.has(state, kHasScan) ? MaskBuilder::Forgets::Nothing : builder.forgets(state);
   const bool brief = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
-  if (auto it = own_.find(form); it != own_.end()) return {form, forgets, it->second, brief};
+  if (auto it = own_.find(form); it != own_.end()) return {form, {}, forgets, it->second, brief};
   std::optional<Hash> key;
   if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.portable_hash(form);
   std::shared_ptr<const Spelling::Outlook> made = key ? spelling_.known_outlook(*key) : nullptr;
@@ -286,7 +316,7 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
     if (key) spelling_.keep_outlook(*key, made);
   }
   own_.emplace(form, made);
-  return {form, forgets, made, brief};
+  return {form, {}, forgets, made, brief};
 }
 
 void Outlooks::make_room() {

@@ -1,6 +1,8 @@
 // Which characters may follow each token of a mask: what canonical spelling needs to know of a constraint.
 #pragma once
 
+#include <algorithm>
+
 #include "mask/mask.hpp"
 #include "vocab/spelling.hpp"
 
@@ -12,12 +14,12 @@ class Outlooks {
   Outlooks(Arena& arena, Spelling& spelling) : arena_(arena), spelling_(spelling), vocabulary_(spelling.vocabulary()) {}
   struct View {  // the view of a state's form, which states share
     Id form = kEmpty;
+    std::vector<u32> apart{};  // sorted tokens of the state that the view does not hold for: they may be part of a name
     MaskBuilder::Forgets forgets{};
     std::shared_ptr<const Spelling::Outlook> outlook;
     bool brief = false;  // counters were cut
-    Spelling::Reach reach() const {
-      return brief ? Spelling::Reach::Token : Spelling::Reach::Text;
-    }
+    Spelling::Reach reach() const { return brief ? Spelling::Reach::Token : Spelling::Reach::Text; }
+    bool holds_for(u32 token) const { return !std::binary_search(apart.begin(), apart.end(), token); }
   };
   View of(MaskBuilder& builder, Id state);
   // Records in a proof which of these tokens a completion follows, where the answer holds for all states of this form.
@@ -94,6 +96,7 @@ class Outlooks {
   bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
 
   std::shared_ptr<const Spelling::Outlook> make(Id form);
+  bool beside_names(MaskBuilder& builder, Id state, View& out);
   bool returns(Id from, Id to);
   const Lead& lead(Id state);
   Chain chain(Id state);

@@ -429,7 +429,8 @@ bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, con
   begin(guide);
   if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return mask_[token >> 5] >> (token & 31) & 1;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
-  if (const auto known = outlook_of_.find(at.state); plain_ && known != outlook_of_.end())
+  if (const auto known = outlook_of_.find(at.state);
+      plain_ && known != outlook_of_.end() && known->second.holds_for(token))
     if (spelling_.proves(at.spelled, *spelling_.proof(at.spelled, *known->second.outlook, known->second.reach()),
                          token))
       return true;
@@ -452,17 +453,28 @@ const Outlooks::View& SpelledTexts::view(Id state) {
 void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   const Outlooks::View& view = this->view(state);
   const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
-  spelling_.decide(spelled, *proof, strict_, words, open_);
-  if (open_.empty() || !program_.arena().symbols().empty() || program_.arena().has(state, kCounting) ||
-      spelling_.unnoted(*proof, open_).empty())
-    return;
-  program_.deep(state, [&] {
-    Program::Lock lock(program_);
-    outlooks_->settle(view, spelled, open_, *proof);
-    return true;
-  });
-  guide.fill(program_, state, {}, words);
-  spelling_.decide(spelled, *proof, strict_, words, open_);
+  std::vector<u32> apart;
+  const auto decide = [&] {
+    apart.clear();
+    for (u32 token : view.apart)
+      if (words[token >> 5] >> (token & 31) & 1) {
+        apart.push_back(token);
+        words[token >> 5] &= ~(1u << (token & 31));
+      }
+    spelling_.decide(spelled, *proof, strict_, words, open_);
+  };
+  decide();
+  if (!open_.empty() && program_.arena().symbols().empty() && !program_.arena().has(state, kCounting) &&
+      !spelling_.unnoted(*proof, open_).empty()) {
+    program_.deep(state, [&] {
+      Program::Lock lock(program_);
+      outlooks_->settle(view, spelled, open_, *proof);
+      return true;
+    });
+    guide.fill(program_, state, {}, words);
+    decide();
+  }
+  open_.insert(open_.end(), apart.begin(), apart.end());
 }
 
 // Lists the tokens of a mask in open_ if they are so few that each is decided by itself.
@@ -540,6 +552,7 @@ bool SpelledTexts::fill_at_once(const Guide& guide, Id state, const Spelling::St
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   const Outlooks::View& view = this->view(state);
+  if (!view.apart.empty()) return false;
   const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
   if (!spelling_.decide_again(spelled, *proof, entry, strict_, words, open_) || !open_.empty()) return false;
   masked_.reset();
