@@ -285,6 +285,30 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
     "open object": gr.json_schema({"type": "object", "required": ["ab"]}),
     "list": gr.json_schema({"type": "array", "items": {"type": ["integer", "null"]}, "uniqueItems": True}),
     "counted": gr.json_schema({"type": "string", "minLength": 2, "maxLength": 40}),
+    "names beside others": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {"ab": {"type": "string"}, "ab1": {"type": "integer"}, "bb-": True},
+            "patternProperties": {"^1": {"type": "null"}},
+            "required": ["ab1"],
+        }
+    ),
+    "names beside few others": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {"ab1": {"type": "null"}, "1-1": {"enum": ["ab"]}, "b": False},
+            "patternProperties": {"^[ab]+$": {"type": "boolean"}},
+            "additionalProperties": False,
+        }
+    ),
+    "several objects": gr.json_schema(
+        {
+            "anyOf": [
+                {"type": "object", "properties": {"ab": {"type": "null"}}, "required": ["ab"]},
+                {"type": "object", "properties": {"ab1": {"const": "b"}, "a": False}, "required": ["ab1"]},
+            ]
+        }
+    ),
 }
 
 

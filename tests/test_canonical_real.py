@@ -127,6 +127,14 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
         }
     ),
     "list": gr.json_schema({"type": "array", "items": {"type": ["number", "null", "string"]}, "maxItems": 9}),
+    "names beside others": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "description": {"type": "string"}, "size": {"type": "integer"}},
+            "patternProperties": {"^(description_[a-z]{2}|_)": {"type": "null"}},
+            "maxProperties": 6,
+        }
+    ),
 }
 
 

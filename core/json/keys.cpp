@@ -95,11 +95,12 @@ Id Json::key_node(KeyState key) {
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   std::optional<MembersDue>& due = facts_of(key.members).due;
   if (!due) due = members_due(state);
-  u32 text = key.lo < key.hi ? 0 : kInf;  // at least how long the rest of the key is
-  for (Id o : key.others)
-    if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
+  u32 rest = key.lo < key.hi ? table.name_value : kInf;  // at least how long the rest of the key and its value are
+  for (std::size_t r = 0; r < key.others.size(); ++r)
+    if (key.others[r] != kEmpty)
+      rest = std::min(rest, add_sat(node(key.others[r]).shortest, node(table.others[r].value).shortest));
   const u32 quote = key.quoted ? 1 : 0;
-  d.shortest = add_sat(add_sat(table.bare - quote, text), shortest_members(state, *due, Writing::Other, 0));
+  d.shortest = add_sat(add_sat(table.around - quote, rest), shortest_members(state, *due, Writing::Other, 0));
   if (due->count > 0 && perhaps_due(key)) {
     const std::string_view prefix = std::string_view(table.names[table.order[key.lo]]).substr(0, key.depth);
     const u32 written = quote + count_characters(prefix);

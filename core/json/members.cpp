@@ -116,21 +116,16 @@ Id Json::members(MemberTable table) {
     table.dense = table.dense && o.dense;
   }
   if (finalized()) table.flags |= kExactStep;  // made while reading: its text is not in the byte classes
-  u32 value = kInf;
-  table.least = kInf;
-  const u32 colon = add_sat(2, node(table.colon).shortest);
-  for (const OtherKeys& o : table.others) {
-    value = std::min(value, node(o.value).shortest);
-    table.least = std::min(table.least, add_sat(colon, add_sat(node(o.key).shortest, node(o.value).shortest)));
-  }
+  table.around = add_sat(2, node(table.colon).shortest);
+  for (const OtherKeys& o : table.others)
+    table.least = std::min(table.least, add_sat(table.around, add_sat(node(o.key).shortest, node(o.value).shortest)));
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     u32 cheapest = kInf;
     for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
-    table.cost.push_back(add_sat(add_sat(colon, count_characters(table.names[i])), cheapest));
-    value = std::min(value, cheapest);
+    table.cost.push_back(add_sat(add_sat(table.around, count_characters(table.names[i])), cheapest));
+    table.name_value = std::min(table.name_value, cheapest);
     table.least = std::min(table.least, table.cost.back());
   }
-  table.bare = add_sat(colon, value);
   MemberState start;
   start.table = static_cast<u32>(tables_.size());
   start.gone.assign(table.needed.size(), 0);

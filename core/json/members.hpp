@@ -68,8 +68,9 @@ struct MemberTable {
   std::vector<u64> needed;    // bits of `required`
   std::vector<u64> possible;  // bits of the names that are allowed
   std::vector<u32> cost;      // by name: characters of the member at least; kInf if forbidden
-  u32 least = 0;              // characters of any member at least: a key in quotes, a colon, a value
-  u32 bare = 0;               // the same without the text of the key
+  u32 least = kInf;           // characters of any member at least: a key in quotes, a colon, a value
+  u32 around = 0;             // of its quotes and its colon
+  u32 name_value = kInf;      // of the value of any name at least
   bool dense = false;         // all kinds of other keys are dense
   u32 flags = 0;
 };
