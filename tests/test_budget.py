@@ -344,6 +344,24 @@ def test_least_of_objects_with_required_names(others: bool) -> None:
         assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == least, text
 
 
+@pytest.mark.parametrize("value, text", [("null", "null"), ("boolean", "true"), ("string", '""'), ("array", "[]")])
+def test_least_of_keys_whose_pattern_decides_their_value(value: str, text: str) -> None:
+    schema = {
+        "type": "object",
+        "patternProperties": {"^1": {"type": value}},
+        "properties": {"bb-": True, "ab": {"type": "integer"}},
+        "required": ["ab"],
+    }
+    guide = gr.compile(gr.json_schema(schema), byte_vocabulary(), cache=False)
+    rest = f'":{text},"ab":0}}'
+    for begun in ['{"1', '{"1]é{-1:', '{"x":0,"1\\"', '{"ab":0,"1']:
+        matcher = guide.matcher()
+        assert matcher.accept_string(begun), begun
+        least = len(f'":{text}}}') if "ab" in begun else len(rest)
+        assert matcher.program.least_bytes(matcher.state) == least, begun
+        assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == least, begun
+
+
 NAMES = ["a", "ab", "abc", "b", "ba", "cost", "cost_x", "é", "éa", "", "0", "x"]
 
 
