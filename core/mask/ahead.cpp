@@ -61,7 +61,7 @@ bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id
     states.resize(trie.depths[n]);
     const Id from = states.back();
     const u8 byte = trie.nodes[n].byte;
-    const Id next = inside && ends_string(from, byte) ? kUnknown : step(from, byte);
+    const Id next = inside && (ends_string(from, byte) || closes(from, byte)) ? kUnknown : step(from, byte);
     if (next == kEmpty) {
       n = trie.nodes[n].end;
       continue;
@@ -188,16 +188,17 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
     Work::spend();
     const std::string_view text = vocabulary_.bytes(token);
     Id at = view.form;
-    bool ended = false;
-    for (std::size_t i = 0; i < text.size() && known(at); ++i) {
+    bool ended = false, closed = false;
+    for (std::size_t i = 0; i < text.size() && known(at) && !closed; ++i) {
       const u8 byte = static_cast<u8>(text[i]);
+      closed = !ended && view.forgets != Forgets::Nothing && closes(at, byte);
       ended = ended || (view.forgets != Forgets::Nothing && ends_string(at, byte));
       at = step(at, byte);
     }
     const bool inside = view.forgets != Forgets::Nothing && !ended;
     const Spelling::Ways ways = spelling_.ways(spelled.place, token);
     if (arena_.cap_hit()) return;
-    if (!known(at) || ways.beside) {
+    if (!known(at) || ways.beside || closed) {
       spelling_.note(proof, token, Answer::Unclear, Answer::Unclear);
       continue;
     }

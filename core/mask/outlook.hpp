@@ -94,6 +94,8 @@ class Outlooks {
   bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
   const Outcomes& outcomes_of(Id state, bool inside);
   bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
+  // Does it close an object instead of beginning a key? True also within keys of few characters.
+  bool closes(Id state, u8 byte) { return byte == '}' && lead(state).to == kEmpty && arena_.first(state).has('"'); }
 
   std::shared_ptr<const Spelling::Outlook> make(Id form);
   bool beside_names(MaskBuilder& builder, Id state, View& out);

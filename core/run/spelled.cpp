@@ -18,7 +18,7 @@ u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& sp
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
-  return need(state, spelled);
+  return promise(state, spelled);
 }
 
 // Must precede any reference to the caches, which it may clear.
@@ -33,14 +33,15 @@ void SpelledTexts::begin(const Guide& guide) {
     alike_.clear();
     outlook_of_.clear();
   }
-  bytes_.store((needs_.size() + lives_.size()) * (sizeof(Key) + 32) + shortest_.size() * 96 + alike_.size() * 32 +
-                   outlook_of_.size() * 48 + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
+  bytes_.store(needs_.size() * (sizeof(Key) + sizeof(Need) + 32) + lives_.size() * (sizeof(Key) + 32) +
+                   shortest_.size() * 96 + alike_.size() * 32 + outlook_of_.size() * 48 +
+                   (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
                std::memory_order_relaxed);
 }
 
-void SpelledTexts::note(const Key& key, u32 needed, u32 token) {
-  const auto [it, fresh] = needs_.try_emplace(key, Need{needed, token});
-  if (!fresh && needed < it->second.tokens) it->second = {needed, token};
+void SpelledTexts::note(const Key& key, const Need& need) {
+  const auto [it, fresh] = needs_.try_emplace(key, need);
+  if (!fresh && need.tokens < it->second.tokens) it->second = need;
 }
 
 // Can each text that contains this one be replaced by one without it, as far as the constraint can tell? `strict`: by
@@ -120,10 +121,30 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
   const Key key = key_of(state, spelled);
   if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   if (spelled.last >= 0)
-    if (const u32 found = need_any(state, spelled.place); found != kInf) return found;
+    if (const u32 found = need_any(state, spelled.place); found != kInf) {
+      note(key, needs_.at(key_of(state, {spelling_.settled(spelled.place), -1})));
+      return found;
+    }
   u32 found = by_text(state, spelled);
   if (found == kInf) found = by_search(state, spelled);
-  note(key, found);
+  note(key, {found});
+  return found;
+}
+
+// The same, with a promise: the completion may have been found for a place like this one. The places along it are
+// noted, so that none needs more than the one before it has left.
+u32 SpelledTexts::promise(Id state, Spelling::State spelled) {
+  const u32 found = need(state, spelled);
+  for (Need left = needs_.at(key_of(state, spelled)); left.tokens != kInf && left.token != kNoToken;) {
+    spelled = spelling_.next(spelled, left.token);
+    state = guide_->advance(program_, state, left.token);
+    if (state == kEmpty || spelled.dead()) break;
+    const Key here = key_of(state, spelled);
+    const auto like = needs_.find(left.next), known = needs_.find(here);
+    if (like == needs_.end() || (known != needs_.end() && known->second.tokens <= like->second.tokens)) break;
+    left = like->second;
+    note(here, left);
+  }
   return found;
 }
 
@@ -133,7 +154,7 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
   const Key key = key_of(state, {place, -1});
   if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   const u32 found = by_text(state, {place, -1});
-  if (found != kInf || place != Spelling::kFresh) note(key, found);
+  if (found != kInf || place != Spelling::kFresh) note(key, {found});
   return found;
 }
 
@@ -215,8 +236,12 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
   Frame next{state, spelled, 0, {}};
   for (;;) {
     if (u32 needed = known(next); needed != kInf) {
-      for (; !frames.empty(); frames.pop_back())
-        note(key_of(frames.back().state, frames.back().spelled), ++needed, frames.back().tried);
+      Key after = key_of(next.state, next.spelled);
+      for (; !frames.empty(); frames.pop_back()) {
+        const Key key = key_of(frames.back().state, frames.back().spelled);
+        note(key, {++needed, frames.back().tried, after});
+        after = key;
+      }
       return needed;
     }
     if (next.from < text.size() &&
@@ -245,7 +270,7 @@ u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
   u32 fuel = kSpelledFuel;
   if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
   if (fuel > 0)  // everything within reach was visited
-    for (const Key& key : seen) note(key, kInf);
+    for (const Key& key : seen) note(key, {kInf});
   return kInf;
 }
 
@@ -313,16 +338,16 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, S
         open.push_back({next, after, token});
         return false;
       }
-      note(key_of(next, after), rest);
+      note(key_of(next, after), {rest});
     }
     if (rest == kInf) return false;
-    note(key, rest + 1, token);
+    note(key, {rest + 1, token, key_of(next, after)});
     return true;
   });
   if (found) return !spent;
   for (const auto& [next, after, token] : open)
     if (search(next, after, fuel, seen)) {
-      note(key, needs_.at(key_of(next, after)).tokens + 1, token);
+      note(key, {needs_.at(key_of(next, after)).tokens + 1, token, key_of(next, after)});
       return true;
     }
   return false;
@@ -581,7 +606,7 @@ u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
 // further completions are searched. So a token may be removed although it has a completion, but never the first token
 // of the known completion of this state.
 void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
-  const u32 first = need(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
+  const u32 first = promise(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
   const u32 count = spelling_.vocabulary().words();
   Words others(words, words + count);
   std::vector<std::tuple<u32, Id, Spelling::State>> open;

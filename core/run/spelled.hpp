@@ -56,7 +56,8 @@ class SpelledTexts {
   static constexpr u32 kNoToken = 0xFFFFFFFF;
   struct Need {
     u32 tokens;            // of a completion; kInf: none
-    u32 token = kNoToken;  // its first token, if known
+    u32 token = kNoToken;  // its first token, if known,
+    Key next{};            // and what follows that token
   };
   using Seen = std::unordered_set<Key, Hasher>;
   struct Search {  // for a completion
@@ -85,6 +86,7 @@ class SpelledTexts {
   template <class F>
   bool each_token(Id state, F f);
   u32 need(Id state, const Spelling::State& spelled);
+  u32 promise(Id state, Spelling::State spelled);
   u32 need_any(Id state, u32 place);
   u32 by_text(Id state, const Spelling::State& spelled);
   std::vector<std::pair<u32, u32>> beginnings(std::string_view text) const;
@@ -95,7 +97,7 @@ class SpelledTexts {
   Id alike(Id state);
   Key key_of(Id state, const Spelling::State& spelled) { return {alike(state), spelled.place, spelled.last}; }
   void begin(const Guide& guide);
-  void note(const Key& key, u32 needed, u32 token = kNoToken);
+  void note(const Key& key, const Need& need);
   u32 witness(Id state, const Spelling::State& spelled);
   bool ends(Id state, const Spelling::State& spelled) {
     return program_.accepting(state) && spelling_.may_end(spelled);
