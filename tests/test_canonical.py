@@ -301,6 +301,22 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
             "additionalProperties": False,
         }
     ),
+    "arrays by pattern": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {"é": {"type": "null"}},
+            "patternProperties": {"b$": {"type": "string"}, "^[ab]+$": {"type": "array", "items": {"type": "null"}}},
+            "additionalProperties": False,
+        }
+    ),
+    "arrays by name": gr.json_schema(
+        {
+            "type": "object",
+            "properties": {"ab": {"type": "array", "items": {"type": "null"}}, "-": {"type": "integer"}},
+            "additionalProperties": {"type": "array", "items": {"type": "null"}},
+            "required": ["b"],
+        }
+    ),
     "several objects": gr.json_schema(
         {
             "anyOf": [
@@ -377,6 +393,20 @@ def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
         for token in v.encode(text.decode()):
             assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
             assert matcher.accept_token(token), (text, matcher.history(), v.token_bytes(token))
+        assert matcher.is_accepting(), text
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "object", "maxProperties": 1}, {"properties": {"ab": {}, "b": False}}])
+@pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
+def test_objects_without_members_are_spelled(name: str, schema: dict[str, object]) -> None:
+    """Their braces are one piece: the first of them is followed by a brace, not by a key."""
+    v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
+    guide = gr.compile(gr.json_schema(schema, layout="compact"), v, canonical=True, cache=False)
+    for text in ["{}", '{"ab":{}}', '{"a":{"ab":{}}}', '{"a.]":{"a":[{},{}]}}']:
+        matcher = guide.matcher()
+        for token in v.encode(text):
+            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
+            assert matcher.accept_token(token)
         assert matcher.is_accepting(), text
 
 
