@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -405,6 +406,46 @@ def test_objects_without_members_are_spelled(name: str, schema: dict[str, object
     for text in ["{}", '{"ab":{}}', '{"a":{"ab":{}}}', '{"a.]":{"a":[{},{}]}}']:
         matcher = guide.matcher()
         for token in v.encode(text):
+            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
+            assert matcher.accept_token(token)
+        assert matcher.is_accepting(), text
+
+
+VALUES: list[Any] = [True, False, {"type": "null"}, {"type": "string"}, {"const": "ab"}, {"type": "integer"}]
+VALUES += [{"type": "array", "items": {"type": "null"}}, {"type": "string", "maxLength": 3}]
+
+
+def random_object(rng: random.Random) -> dict[str, Any]:
+    names = ["ab", "ab1", "a", "b", "bb-", "1", "1-1", "é", "aé", "b é", "-"]
+    patterns = ["^1", "^a", "b$", "^[ab]+$", "^[ab1-]{1,3}$", "^[^a]*$", "é", "^(ab|b1)+$"]
+    more: dict[str, Callable[[], Any]] = {
+        "properties": lambda: {name: rng.choice(VALUES) for name in rng.sample(names, rng.randrange(1, 4))},
+        "patternProperties": lambda: {name: rng.choice(VALUES) for name in rng.sample(patterns, rng.randrange(1, 3))},
+        "additionalProperties": lambda: rng.choice(VALUES),
+        "required": lambda: rng.sample(names, 1),
+        "maxProperties": lambda: rng.randrange(1, 4),
+        "minProperties": lambda: rng.randrange(1, 3),
+        "propertyNames": lambda: {"maxLength": rng.randrange(2, 9)},
+    }
+    return {"type": "object", **{key: make() for key, make in more.items() if rng.random() < 0.5}}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_objects(seed: int) -> None:
+    """Masks agree with tokens one by one, walks end as the tokenizer spells them, and all texts are spelled."""
+    rng = random.Random(seed)
+    v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], rng.choice(list(PRE_TOKENIZERS.values()))))
+    constraint = gr.json_schema(random_object(rng))
+    try:
+        guide = gr.compile(constraint, v, canonical=True, cache=False)
+    except gr.GuiderailError:
+        return  # nothing satisfies it
+    for _ in range(3):
+        tokens = walk_one_by_one(guide, rng, every=3, likely=0.6, is_long=lambda t: len(v.token_bytes(t)) > 1)
+        assert is_spelled(v, tokens)
+    for text in texts_of(constraint, v, rng, 3):
+        matcher = guide.matcher()
+        for token in v.encode(text.decode()):
             assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
             assert matcher.accept_token(token)
         assert matcher.is_accepting(), text
