@@ -1,0 +1,193 @@
+// Searches for a completion in canonical spelling, token by token, and whether there is one at all.
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "run/spelled.hpp"
+
+namespace guiderail {
+
+u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
+  Seen seen;
+  u32 fuel = kSpelledFuel;
+  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
+  if (fuel > 0)  // everything within reach was visited
+    for (const Key& key : seen) note(key, {kInf});
+  return kInf;
+}
+
+// Calls f(token, state after it) for the tokens that the constraint allows, until f returns true.
+template <class F>
+bool SpelledTexts::each_token(Id state, F f) {
+  const Vocabulary& vocabulary = spelling_.vocabulary();
+  if (!program_.arena().symbols().empty()) {
+    Words mask(vocabulary.words());
+    guide_->fill(program_, state, {}, mask.data());
+    bool done = false;
+    for_each_bit(mask, [&](u32 token) {
+      if (const Id next = done ? kEmpty : guide_->advance(program_, state, token); next != kEmpty)
+        done = f(token, next);
+    });
+    return done;
+  }
+  const Trie& trie = vocabulary.trie();
+  const Arena& arena = program_.arena();
+  const bool by_class = !arena.has(state, kExactStep);
+  std::array<bool, 256> dead{};  // by first byte
+  std::vector<Id> states{state};
+  for (u32 n = 1; n < trie.nodes.size();) {
+    const TrieNode& node = trie.nodes[n];
+    states.resize(trie.depths[n]);
+    const char byte = static_cast<char>(node.byte);
+    bool& known = dead[arena.byte_class(node.byte)];
+    const bool first = by_class && states.size() == 1;
+    const Id next = first && known ? kEmpty : program_.advance(states.back(), {&byte, 1});
+    if (next == kEmpty) {
+      known = known || first;
+      n = node.end;
+      continue;
+    }
+    if (node.token >= 0 && f(static_cast<u32>(node.token), program_.token_end(next))) return true;
+    states.push_back(next);
+    ++n;
+  }
+  return false;
+}
+
+bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
+  const Key key = key_of(state, spelled);
+  if (seen.size() >= kSpelledDepth) fuel = 0;
+  if (fuel == 0 || !seen.insert(key).second) return false;
+  struct Open {
+    Id state;
+    Spelling::State spelled;
+    u32 token;
+  };
+  std::vector<Open> open;
+  bool spent = false;
+  const bool found = each_token(state, [&](u32 token, Id next) {
+    if ((spent = fuel == 0)) return true;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    if (after.dead()) return false;
+    --fuel;
+    const auto known = needs_.find(key_of(next, after));
+    u32 rest = known != needs_.end() ? known->second.tokens : kInf;
+    if (known == needs_.end()) {
+      rest = need_any(next, after.place);
+      if (rest == kInf) rest = by_text(next, after);
+      if (rest == kInf) {
+        open.push_back({next, after, token});
+        return false;
+      }
+      note(key_of(next, after), {rest});
+    }
+    if (rest == kInf) return false;
+    note(key, {rest + 1, token, key_of(next, after)});
+    return true;
+  });
+  if (found) return !spent;
+  for (const auto& [next, after, token] : open)
+    if (search(next, after, fuel, seen)) {
+      note(key, {needs_.at(key_of(next, after)).tokens + 1, token, key_of(next, after)});
+      return true;
+    }
+  return false;
+}
+
+// -- is there a completion at all? --
+bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
+  if (!plain_) return need(state, spelled) != kInf;
+  if (begins(state, spelled.place)) return true;
+  if (spelled.last < 0) return need(state, spelled) != kInf;
+  const Key key = key_of(state, spelled);
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
+  const Life found = look_for_life(state, spelled);
+  lives_.emplace(key, found);
+  return found == Life::Some;
+}
+
+// One completion suffices. Tries a known text, a short search, a new text, a long search, and texts after some of the
+// states reached. If a search visits everything within reach and finds no completion, there is none.
+SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& spelled) {
+  const bool known = shortest_.contains(alike(state));
+  if (known && by_text(state, spelled) != kInf) return Life::Some;
+  Search search{kFewSpelled};
+  if (go_on(state, spelled, search)) return Life::Some;
+  if (search.fuel == 0) {
+    if (!known && by_text(state, spelled) != kInf) return Life::Some;
+    search = {kSpelledFuel};
+    if (go_on(state, spelled, search)) return Life::Some;
+  }
+  if (search.fuel > 0) {
+    for (const Key& dead : search.seen) lives_.emplace(dead, Life::None);
+    return Life::None;
+  }
+  const std::size_t step = search.reached.size() / kSpelledTexts + 1;
+  for (std::size_t i = 0; i < search.reached.size(); i += step)
+    if (by_text(search.reached[i].first, search.reached[i].second) != kInf) return Life::Some;
+  return Life::Unknown;
+}
+
+// May a character that begins a piece come here, or may the text end?
+bool SpelledTexts::begins(Id state, u32 place) {
+  place = spelling_.settled(place);
+  const Key key = {alike(state), place, -2};
+  if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
+  bool found = ends(state, {place, -1});
+  const Spelling::Follow cuts = found ? 0 : spelling_.cuts(place);
+  const Arena& arena = program_.arena();
+  std::array<bool, 256> dead{};
+  const auto comes = [&](u8 byte) {
+    bool& known = dead[arena.byte_class(byte)];
+    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_))
+      return false;
+    const char c = static_cast<char>(byte);
+    if (program_.advance(state, {&c, 1}) != kEmpty) return true;
+    known = !arena.has(state, kExactStep);
+    return false;
+  };
+  for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
+  for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
+  for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a non-ASCII character
+    bool& known = dead[arena.byte_class(static_cast<u8>(b))];
+    const char c = static_cast<char>(b);
+    if (!std::exchange(known, true) && program_.advance(state, {&c, 1}) != kEmpty)
+      found = need_any(state, place) != kInf;
+  }
+  lives_.emplace(key, found ? Life::Some : Life::None);
+  return found;
+}
+
+// Searches through the tokens that may come next, whether they begin a piece or not.
+bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& search) {
+  const Key key = key_of(state, spelled);
+  if (auto it = lives_.find(key); it != lives_.end()) {
+    if (it->second == Life::Unknown) search.fuel = 0;
+    return it->second == Life::Some;
+  }
+  if (search.seen.size() >= kSpelledDepth) search.fuel = 0;
+  if (search.fuel == 0 || !search.seen.insert(key).second) return false;
+  const std::size_t from = search.reached.size();
+  bool spent = false;
+  bool found = each_token(state, [&](u32 token, Id next) {
+    if ((spent = search.fuel == 0)) return true;
+    Work::spend();
+    const Spelling::State after = spelling_.next(spelled, token);
+    if (after.dead()) return false;
+    --search.fuel;
+    if (begins(next, after.place)) return true;
+    search.reached.push_back({next, after});
+    return false;
+  });
+  found = found && !spent;
+  const std::size_t end = search.reached.size();
+  for (std::size_t i = from; i < end && !found; ++i) {
+    const auto [next, after] = search.reached[i];
+    found = go_on(next, after, search);
+  }
+  if (found) lives_.emplace(key, Life::Some);
+  return found;
+}
+
+}  // namespace guiderail
