@@ -383,6 +383,15 @@ def texts_of(constraint: gr.Constraint, v: Vocabulary, rng: random.Random, count
     return texts
 
 
+def assert_allowed(guide: gr.Guide, text: str) -> None:
+    """The masks contain the tokenizer's own tokens of a text, to its end."""
+    v, matcher = guide.vocabulary, guide.matcher()
+    for token in v.encode(text):
+        assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
+        assert matcher.accept_token(token), (text, matcher.history(), v.token_bytes(token))
+    assert matcher.is_accepting(), text
+
+
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "deepseek"])
 @pytest.mark.parametrize("kind", ALL_TEXTS)
 def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
@@ -390,11 +399,7 @@ def test_nothing_canonical_is_excluded(kind: str, name: str) -> None:
     v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
     guide = gr.compile(ALL_TEXTS[kind], v, canonical=True, cache=False)
     for text in texts_of(ALL_TEXTS[kind], v, random.Random(kind + name), 8):
-        matcher = guide.matcher()
-        for token in v.encode(text.decode()):
-            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
-            assert matcher.accept_token(token), (text, matcher.history(), v.token_bytes(token))
-        assert matcher.is_accepting(), text
+        assert_allowed(guide, text.decode())
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object", "maxProperties": 1}, {"properties": {"ab": {}, "b": False}}])
@@ -404,11 +409,7 @@ def test_objects_without_members_are_spelled(name: str, schema: dict[str, object
     v = vocabulary(tokenizer(ALL_BYTES, [*MADE, *UTF8[:4]], PRE_TOKENIZERS[name]))
     guide = gr.compile(gr.json_schema(schema, layout="compact"), v, canonical=True, cache=False)
     for text in ["{}", '{"ab":{}}', '{"a":{"ab":{}}}', '{"a.]":{"a":[{},{}]}}']:
-        matcher = guide.matcher()
-        for token in v.encode(text):
-            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
-            assert matcher.accept_token(token)
-        assert matcher.is_accepting(), text
+        assert_allowed(guide, text)
 
 
 VALUES: list[Any] = [True, False, {"type": "null"}, {"type": "string"}, {"const": "ab"}, {"type": "integer"}]
@@ -444,11 +445,7 @@ def test_random_objects(seed: int) -> None:
         tokens = walk_one_by_one(guide, rng, every=3, likely=0.6, is_long=lambda t: len(v.token_bytes(t)) > 1)
         assert is_spelled(v, tokens)
     for text in texts_of(constraint, v, rng, 3):
-        matcher = guide.matcher()
-        for token in v.encode(text.decode()):
-            assert token in mask_of(matcher), (text, matcher.history(), v.token_bytes(token))
-            assert matcher.accept_token(token)
-        assert matcher.is_accepting(), text
+        assert_allowed(guide, text.decode())
 
 
 @pytest.mark.parametrize("pattern", REGEXES)
