@@ -32,10 +32,11 @@ void SpelledTexts::begin(const Guide& guide) {
     shortest_.clear();
     alike_.clear();
     outlook_of_.clear();
+    apart_bytes_ = 0;
   }
   bytes_.store(needs_.size() * (sizeof(Key) + sizeof(Need) + 32) + lives_.size() * (sizeof(Key) + 32) +
-                   shortest_.size() * 96 + alike_.size() * 32 + outlook_of_.size() * 48 +
-                   (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
+                   shortest_.size() * 96 + alike_.size() * 32 + outlook_of_.size() * (sizeof(Outlooks::View) + 16) +
+                   apart_bytes_ + (outlooks_ ? outlooks_->memory() : 0) + masks_.memory() + bytes_of(mask_),
                std::memory_order_relaxed);
 }
 
@@ -288,6 +289,7 @@ const Outlooks::View& SpelledTexts::view(Id state) {
     builder.done();
     return found;
   });
+  apart_bytes_ += bytes_of(made.apart);
   return outlook_of_.emplace(state, std::move(made)).first->second;
 }
 

@@ -124,6 +124,7 @@ class SpelledTexts {
   std::unordered_map<Id, Rest> shortest_;
   std::unordered_map<Id, Id> alike_;
   std::unordered_map<Id, Outlooks::View> outlook_of_;
+  std::size_t apart_bytes_ = 0;  // that these own
   std::optional<Outlooks> outlooks_;
   std::atomic<std::size_t> bytes_{0};
 };
