@@ -38,6 +38,7 @@ def chunked(body: bytes, size: int) -> bytes:
 def test_bodies_in_tiny_chunks_and_requests_in_a_row_are_answered(moment, monkeypatch):
     if moment is not None:
         monkeypatch.setattr(connections, "_MOMENT", moment)
+        monkeypatch.setattr(connections, "_TURN", moment)
     body = json.dumps({"messages": [{"role": "user", "content": "x" * 3000}], "max_tokens": 2}).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode()
     rng = random.Random(3)
@@ -62,6 +63,7 @@ def test_bodies_in_tiny_chunks_and_requests_in_a_row_are_answered(moment, monkey
 def test_others_have_their_turn_while_much_is_read(monkeypatch):
     """A protocol that is slow for each byte: the loop runs between its pieces, which stay in order."""
     monkeypatch.setattr(connections, "_MOMENT", 0.0)
+    monkeypatch.setattr(connections, "_TURN", 0.0)
     seen: list[bytes] = []
     paused = {"now": False}
     made = connections.protocol(head_seconds=1, write_seconds=1)
@@ -92,6 +94,7 @@ def test_others_have_their_turn_while_much_is_read(monkeypatch):
 
 def test_what_is_left_of_a_closed_connection_is_forgotten(monkeypatch):
     monkeypatch.setattr(connections, "_MOMENT", 0.0)
+    monkeypatch.setattr(connections, "_TURN", 0.0)
     made = connections.protocol(head_seconds=1, write_seconds=1)
     one = made.__new__(made)
     closing = {"now": False}
@@ -108,3 +111,45 @@ def test_what_is_left_of_a_closed_connection_is_forgotten(monkeypatch):
 
     asyncio.run(main())
     assert len(seen) == 1 and one._rest == b""
+
+
+def test_many_connections_share_the_time_of_one_turn(monkeypatch):
+    """A clock that runs only while something is read: no turn takes longer than its limit, and all are read alike."""
+    clock = {"now": 0.0}
+    read: dict[int, bytes] = {}
+
+    def slow(self, data: bytes) -> None:
+        clock["now"] += 1e-6 * len(data)
+        read[self.number] = read.get(self.number, b"") + data
+
+    monkeypatch.setattr(connections, "time", SimpleNamespace(perf_counter=lambda: clock["now"]))
+    monkeypatch.setattr(connections.H11Protocol, "data_received", slow)
+    made = connections.protocol(head_seconds=1, write_seconds=1)
+    monkeypatch.setattr(made, "_await_head", lambda self: None)
+    data = random.Random(2).randbytes(3_000)
+    spans: list[float] = []
+    begun: list[int] = []
+
+    async def main() -> None:
+        many = []
+        for number in range(50):
+            one = made.__new__(made)
+            one.number, one.loop = number, asyncio.get_running_loop()
+            one.transport = SimpleNamespace(
+                is_closing=lambda: False, pause_reading=lambda: None, resume_reading=lambda: None
+            )
+            one.flow = SimpleNamespace(read_paused=False)
+            many.append(one)
+        before = clock["now"]
+        for one in many:
+            one.data_received(data)
+        while any(one._rest for one in many):
+            spans.append(clock["now"] - before)
+            begun.append(len(read))
+            before = clock["now"]
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert len(spans) > 10 and max(spans) < connections._TURN + 2 * connections._MOMENT
+    assert begun[8] == 50  # nobody waits until others have been read completely
+    assert all(read[i] == data for i in range(50))

@@ -412,6 +412,22 @@ def test_the_cache_is_bounded():
     asyncio.run(main())
 
 
+def test_a_large_guide_does_not_displace_small_ones():
+    words = [f"{i * 7919:x}" * 20 for i in range(3_000)]
+
+    async def main():
+        sizes = compiler()
+        _, large = await sizes.guide("large", lambda: (None, gr.choice(words)))
+        one = compiler(max_cached_bytes=large.memory_size_bytes() // 2)
+        for i in range(3):
+            await one.guide(i, lambda i=i: (None, gr.literal(str(i))))
+        await one.guide("large", lambda: (None, gr.choice(words)))
+        await one.guide("last", lambda: (None, gr.literal("last")))
+        assert list(one._cache) == [0, 1, 2, "last"]
+
+    asyncio.run(main())
+
+
 def test_work_is_a_limit_of_the_server():
     with client_of(max_work=100_000) as client:
         many = {"type": "array", "allOf": [{"contains": {"const": i}} for i in range(30)]}

@@ -338,7 +338,9 @@ class Compiler:
             self._counting = False
             guides.clear()
         total = sum(sizes.values())
-        for key, size in sizes.items():
+        share = self.options.max_cached_bytes / max(len(sizes), 1)
+        # Guides above their share go first, or one client's large ones would displace everyone's small ones.
+        for key, size in sorted(sizes.items(), key=lambda item: item[1] <= share):
             if total <= self.options.max_cached_bytes or len(self._cache) <= 1:
                 break
             if key in self._cache:

@@ -72,7 +72,8 @@ class ServerOptions:
         compile_workers: number of constraints compiled at once. Others wait, and the wait counts towards
             ``compile_seconds``.
         max_cached_guides: maximum number of compiled constraints kept for later requests.
-        max_cached_bytes: maximum number of bytes that they hold together; the least recently used are dropped.
+        max_cached_bytes: maximum number of bytes that they hold together. Those above their equal share are dropped
+            first, in each group the least recently used.
         max_rows: maximum number of texts being written at once; others wait in turn.
         max_queue: maximum number of texts that wait; beyond: 503 ``overloaded``.
         max_cached_tokens: maximum number of tokens of key-value cache that all running texts reserve together; others
