@@ -409,3 +409,72 @@ def test_what_is_missing_is_never_estimated_too_high(schema: dict[str, Any], val
         else:
             if matcher.is_accepting():
                 assert all(bound <= len(data) - i for i, bound in enumerate(bounds)), (value, bounds)
+
+
+# -- keys that must differ -------------------------------------------------------------------------------------------
+DIFFERENT: list[tuple[dict[str, Any], str]] = [
+    ({"minProperties": 5}, '{"":0,"a":0,"b":0,"c":0,"d":0}'),
+    ({"minProperties": 3, "propertyNames": {"pattern": "^x-"}}, '{"x-":0,"x-a":0,"x-b":0}'),
+    ({"minProperties": 3, "propertyNames": {"minLength": 2}}, '{"aa":0,"ab":0,"ac":0}'),
+    ({"minProperties": 3, "properties": {"": {"type": "null"}}}, '{"a":0,"b":0,"c":0}'),
+    ({"minProperties": 3, "required": ["", "long"]}, '{"":0,"long":0,"a":0}'),
+    ({"minProperties": 3, "additionalProperties": {"type": "string", "minLength": 2}}, '{"":"aa","a":"aa","b":"aa"}'),
+    ({"minProperties": 3, "properties": {"ab": {}, "abc": {}, "b": {"const": 0}, "c": {"const": 10}},
+      "additionalProperties": False}, '{"b":0,"ab":0,"c":10}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema, shortest", DIFFERENT)
+def test_a_minimum_of_members_counts_keys_that_differ(schema: dict[str, Any], shortest: str) -> None:
+    constraint = gr.json_schema({"type": "object", **schema}, max_whitespace=0)
+    program = constraint.program().core
+    assert constraint.matches(shortest) and program.least_bytes(program.root) == len(shortest)
+    matcher = gr.compile(constraint, BYTES).matcher()
+    assert matcher.least_tokens(thorough=False) == len(shortest)
+
+
+@pytest.mark.parametrize("schema", [schema for schema, _ in DIFFERENT] + [{"required": ["name"]}, {"minProperties": 2}])
+def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:
+    """Masks promise what they allow, also where a token could write a key that the shortest completion needs."""
+    pieces = [bytes([b]) for b in range(32, 127)] + [b"ab", b'":', b'"a', b'","', b'":0,"', b'!"', b"!!", b"x-", b"\\n"]
+    pieces += [b"na", b"me", b'0,"', b"0}", b'":"', b"\xc3", b"\xa9"]
+    constraint = gr.json_schema({"type": "object", **schema}, max_whitespace=0)
+    guide = gr.compile(constraint, plain(pieces), cache=False)
+    bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
+    for seed in range(12):
+        rng, matcher = random.Random(seed), guide.matcher()
+        needed = matcher.least_tokens()
+        assert needed is not None
+        left, read = needed + rng.choice([0, 1, 2, 5, 30]), b""
+        while not matcher.is_terminated():
+            matcher.fill_next_token_bitmask(bitmask, 0, left)
+            allowed = np.flatnonzero(bits_of(bitmask)).tolist()
+            if not allowed:
+                assert left == 0 and matcher.is_accepting(), read
+                break
+            for token in rng.sample(allowed, min(len(allowed), 25)):
+                if token < len(pieces):
+                    assert matcher.fork().accept_within(token, left), (read, pieces[token], left)
+            token = rng.choice(allowed)
+            assert matcher.accept_token(token), (read, token)
+            read, left = read + (pieces[token] if token < len(pieces) else b""), left - 1
+        assert constraint.matches(read), read
+
+
+def test_a_large_budget_leaves_the_tokens_of_keys() -> None:
+    letters = [bytes([a, b]) for a in range(97, 123) for b in range(97, 123)]
+    vocabulary = plain([*[bytes([b]) for b in range(256)], *letters])
+    full, within = (gr.allocate_token_bitmask(1, vocabulary.size) for _ in range(2))
+    for schema in (
+        {"minProperties": 4},
+        {"required": ["name"]},
+        {"minProperties": 3, "propertyNames": {"maxLength": 9}},
+    ):
+        guide = gr.compile(gr.json_schema({"type": "object", **schema}, max_whitespace=0), vocabulary, cache=False)
+        for begun in ('{"', '{"a', '{"a":1,"', '{"a":1,"b', '{"a":{"a":1},"b":[1],"c'):
+            matcher = guide.matcher()
+            assert matcher.accept_string(begun)
+            matcher.fill_next_token_bitmask(full, 0)
+            matcher.fill_next_token_bitmask(within, 0, 60)
+            lost = np.flatnonzero(bits_of(full) & ~bits_of(within)).tolist()
+            assert len(lost) < 80, (schema, begun, [vocabulary.token_bytes(t) for t in lost[:50]])

@@ -67,6 +67,7 @@ inline constexpr u32 kMostSummaryParts = 8;                // parts of a concate
 inline constexpr std::size_t kMostSummaryRest = 1u << 15;  // trie nodes after the ends of a summary
 inline constexpr std::size_t kMostOwnSummaries = 4096;     // of one arena, which then forgets all
 inline constexpr int kEndlessProbes = 2;                   // characters read to find an endless text
+inline constexpr std::size_t kMostLeastSteps = 256;        // limit: bytes read to list the shortest other keys
 inline constexpr std::size_t kFewSeen = 16;                // other keys already written; more need too many texts
 
 // -- lexed texts (lexed) --
@@ -110,6 +111,7 @@ inline constexpr std::size_t kVocabularyPages = 4u << 20;      // bytes reserved
 // -- searches for an end: limits (distances) --
 inline constexpr std::size_t kMostSearchStates = 20'000;  // states that one search for a short completion visits
 inline constexpr std::size_t kFewSearchStates = 2'000;    // the same, tried first where it sufficed before
+inline constexpr std::size_t kFewestSearchStates = 200;   // the same, tried first in any case
 inline constexpr std::size_t kMostSearchWork = 100'000;   // states that all searches for one state visit
 inline constexpr std::size_t kMaskSearchWork = 12'000;    // states that all searches for one mask visit
 inline constexpr std::size_t kSearchShare = 2'000;        // states that one of these visits
@@ -118,9 +120,14 @@ inline constexpr std::size_t kMostByTokens = 400;         // states whose tokens
 inline constexpr std::size_t kFewByTokens = 40;           // the same, if there may be many searches
 inline constexpr std::size_t kMostSteps = 4'000'000;      // tokens read for these states, and for one refinement
 inline constexpr std::size_t kFewSteps = 1'000;           // the same, for one mask
-inline constexpr std::size_t kFewLost = 1'000;            // tokens read again with their texts, for one mask
-inline constexpr u32 kNodesShare = 16;   // a search may have at most one in this many of the arena's nodes
-inline constexpr u32 kFewNodes = 1'000;  // nodes that any call may add
+inline constexpr std::size_t kFewShared = 64;             // tokens that are read one by one rather than together
+inline constexpr std::size_t kSharedTries = 16;   // of these that are read to find one without a text in the way
+inline constexpr std::size_t kNodesPerWork = 16;  // expressions that cost as much as a state that is visited
+inline constexpr std::size_t kStatesPerWork = 8;  // states of a known completion that cost as much as one found
+inline constexpr std::size_t kFewLost = 1'000;    // tokens read again with their texts, for one mask
+inline constexpr std::size_t kLostWork = 1'000;   // states that searches for these visit
+inline constexpr u32 kNodesShare = 16;            // a search may have at most one in this many of the arena's nodes
+inline constexpr u32 kFewNodes = 1'000;           // nodes that any call may add
 inline constexpr std::size_t kMostProfiles = 1 << 22;  // tokens stored with what is needed after them
 inline constexpr int kMostRounds = 4;                  // refinements of a distance
 inline constexpr int kMostSearchDepth = 16;            // nesting of searches for parts

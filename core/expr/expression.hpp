@@ -240,6 +240,7 @@ class Arena {
   // -- finalizing --
   void ensure_classes();
   void check_rules();
+  void measure_rules();
   void left_edges(Id e, std::vector<u32>& rules) const;
 
   Limits limits_;

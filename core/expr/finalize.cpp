@@ -168,10 +168,39 @@ void Arena::check_rules() {
   }
 }
 
+// Lower bounds of the lengths of what contains rules: when it was made, nothing was known of them.
+void Arena::measure_rules() {
+  if (rules_.empty()) return;
+  const u32 count = count_;
+  for (u32 i = 0; i < count; ++i) {
+    const Id id{i};
+    if (!has(id, kHasRef)) continue;
+    Node& n = node(id);
+    u32 least = n.shortest;
+    switch (n.kind) {
+      case Kind::Ref: least = node(rules_[n.a].body).shortest; break;
+      case Kind::Concat: least = add_sat(node(n.head()).shortest, node(n.tail()).shortest); break;
+      case Kind::Repeat: least = mul_sat(node(n.body()).shortest, n.min); break;
+      case Kind::Union:
+        least = kInf;
+        for (Id m : operands(id)) least = std::min(least, node(m).shortest);
+        break;
+      case Kind::And:
+        for (Id m : operands(id)) least = std::max(least, node(m).shortest);
+        break;
+      default:
+        if (Family* family = family_of(n.kind)) least = family->shortest(id);
+        break;
+    }
+    n.shortest = std::max(n.shortest, least);
+  }
+}
+
 void Arena::finalize(Id root) {
   if (index_of(root) >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
+  measure_rules();
   for (const auto& family : families_) family->prepare();
   ensure_classes();
   // first sets were computed before all rules were known

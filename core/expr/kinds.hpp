@@ -74,7 +74,9 @@ class Family {
   virtual void productive(Id, const std::vector<char>& /*known*/, bool& /*nullable*/, bool& productive) const {
     productive = true;
   }
-  virtual Id left_edge(Id) const { return kEmpty; }       // a part that reads the first byte, if it may be a rule
+  virtual Id left_edge(Id) const { return kEmpty; }  // a part that reads the first byte, if it may be a rule
+  // A lower bound of the characters of a match, given those of its parts.
+  virtual u32 shortest(Id e) { return node(e).shortest; }
   virtual void prepare() {}                               // before the byte classes are fixed
   virtual void split_bytes(ByteSet& /*starts*/) const {}  // adds bytes that begin a class of their own
   virtual void finalize() {}                              // makes what copies of the arena need

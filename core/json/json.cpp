@@ -215,8 +215,10 @@ std::size_t bytes_of(const Vote& of) {
 
 std::size_t bytes_of(const MemberTable& of) {
   std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
-                      bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
+                      bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost) +
+                      bytes_of(of.least_names) + bytes_of(of.least_texts);
   for (const std::string& name : of.names) bytes += bytes_of(name);
+  for (const std::string& text : of.least_texts) bytes += bytes_of(text);
   for (const auto& list : of.values) bytes += bytes_of(list);
   return of.vote ? bytes + bytes_of(*of.vote) : bytes;
 }

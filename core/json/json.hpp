@@ -65,6 +65,10 @@ class Json final : public Family {
   // states in between. Returns their number; 0: e is no such state.
   std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
+  // The text so far of the key in progress; nothing if it is not known, or e is not inside a key, between characters.
+  std::optional<std::string> key_text(Id e) const;
+  // Adds the texts of keys that a state knows, written and in progress. False: it also knows texts of items.
+  bool texts_of_keys(Id e, std::vector<std::string>& to) const;
   KeyAlong others_along(const KeyApart& key, std::string_view rest, std::size_t& read);
   bool any_key_text(Id text) const;
   bool surely_endless(Id text, int depth = 0);
@@ -90,6 +94,7 @@ class Json final : public Family {
   bool portable_over_rules(Id e) const override { return node(e).kind == Kind::Members || node(e).kind == Kind::Key; }
   void parts(Id e, std::vector<Id>& to) const override;
   std::vector<DumpItem> dump(Id e) const override;
+  u32 shortest(Id e) override;
   void prepare() override;
   void split_bytes(ByteSet& starts) const override;
   void note_extent() override;
@@ -97,11 +102,15 @@ class Json final : public Family {
   void count(Tally& to) const override;
 
  private:
-  enum class Writing { Nothing, Due, Other };  // the member in progress, if any: is it one of those due?
+  // The member in progress, if any: one of those due, another one, or, at its very beginning, any one.
+  enum class Writing { Nothing, Due, Other, Any };
   // objects
   template <class F>
   bool each_text(Id key, F f);
   u32 count_other_texts(const MemberTable& table);
+  void measure(MemberTable& table);
+  void list_least(MemberTable& table);
+  u32 characters_of(u32 members, const MemberState& state) const;
   std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   MembersDue members_due(const MemberState& state) const;
   u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;

@@ -58,6 +58,89 @@ u32 Json::count_other_texts(const MemberTable& table) {
   return static_cast<u32>(found.size());
 }
 
+// How many characters members have at least.
+void Json::measure(MemberTable& table) {
+  table.cost.clear();
+  table.least = table.name_value = table.next_least = kInf;
+  table.around = add_sat(2, node(table.colon).shortest);
+  for (const OtherKeys& o : table.others)
+    table.least = std::min(table.least, add_sat(table.around, add_sat(node(o.key).shortest, node(o.value).shortest)));
+  for (std::size_t i = 0; i < table.names.size(); ++i) {
+    u32 cheapest = kInf;
+    for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
+    table.cost.push_back(add_sat(add_sat(table.around, count_characters(table.names[i])), cheapest));
+    table.name_value = std::min(table.name_value, cheapest);
+    table.least = std::min(table.least, table.cost.back());
+  }
+  if (table.min > 0) list_least(table);
+}
+
+u32 Json::shortest(Id e) {
+  switch (node(e).kind) {
+    case Kind::Members: {
+      if (nullable(e)) return 0;
+      const u32 id = members_state(node(e));
+      measure(tables_[member_states_.values[id].table]);
+      if (id < facts_.size()) facts_[id].due.reset();
+      const MemberState& state = member_states_.values[id];
+      return shortest_members(state, members_due(state), Writing::Nothing, 0);
+    }
+    case Kind::Distinct:
+    case Kind::Twice: return node(distinct_body(node(e))).shortest;
+    default: return node(e).shortest;
+  }
+}
+
+// Lists the members that have as few characters as any, unless they suffice for the minimum number or are hard to find.
+void Json::list_least(MemberTable& table) {
+  std::size_t found = 0;
+  table.few_least = false;
+  table.least_texts.clear();
+  table.least_names.assign(table.names.size() / 64 + 1, 0);
+  for (u32 i = 0; i < table.names.size(); ++i) {
+    if (table.cost[i] > table.least) {
+      table.next_least = std::min(table.next_least, table.cost[i]);
+    } else if (!table.required[i]) {
+      set_bit(table.least_names, i);
+      ++found;
+    }
+  }
+  for (const OtherKeys& o : table.others) {
+    const u32 shortest = node(o.key).shortest;
+    const u32 cost = add_sat(table.around, add_sat(shortest, node(o.value).shortest));
+    table.next_least = std::min(table.next_least, cost > table.least ? cost : add_sat(cost, 1));
+    if (cost > table.least) continue;
+    struct Begun {
+      Id rest;
+      std::string text;
+      u32 characters;
+    };
+    std::vector<Begun> stack{{o.key, "", 0}};
+    for (std::size_t steps = 0; !stack.empty();) {
+      const auto [rest, text, characters] = std::move(stack.back());
+      stack.pop_back();
+      if (nullable(rest) && characters == shortest &&
+          std::find(table.names.begin(), table.names.end(), text) == table.names.end()) {
+        const auto place = std::lower_bound(table.least_texts.begin(), table.least_texts.end(), text);
+        if (place == table.least_texts.end() || *place != text) {
+          table.least_texts.insert(place, text);
+          if (++found >= table.min) return;
+        }
+      }
+      const ByteSet possible = first(rest);
+      for (unsigned b = 0; b < 256; ++b) {
+        const auto byte = static_cast<u8>(b);
+        const u32 read = characters + ((byte & 0xC0) != 0x80 ? 1 : 0);
+        if (!possible.has(byte) || read > shortest) continue;
+        if (++steps > kMostLeastSteps) return;
+        if (const Id next = derive(rest, byte); next != kEmpty && add_sat(read, node(next).shortest) <= shortest)
+          stack.push_back({next, text + static_cast<char>(b), read});
+      }
+    }
+  }
+  table.few_least = found < table.min;
+}
+
 // All texts of other keys, if there are few; otherwise an empty list.
 std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
   std::vector<std::string> found;
@@ -116,16 +199,7 @@ Id Json::members(MemberTable table) {
     table.dense = table.dense && o.dense;
   }
   if (finalized()) table.flags |= kExactStep;  // made while reading: its text is not in the byte classes
-  table.around = add_sat(2, node(table.colon).shortest);
-  for (const OtherKeys& o : table.others)
-    table.least = std::min(table.least, add_sat(table.around, add_sat(node(o.key).shortest, node(o.value).shortest)));
-  for (std::size_t i = 0; i < table.names.size(); ++i) {
-    u32 cheapest = kInf;
-    for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
-    table.cost.push_back(add_sat(add_sat(table.around, count_characters(table.names[i])), cheapest));
-    table.name_value = std::min(table.name_value, cheapest);
-    table.least = std::min(table.least, table.cost.back());
-  }
+  measure(table);
   MemberState start;
   start.table = static_cast<u32>(tables_.size());
   start.gone.assign(table.needed.size(), 0);
@@ -150,22 +224,38 @@ MembersDue Json::members_due(const MemberState& state) const {
   return due;
 }
 
-// At least how many characters complete the object. The member in progress, if any, counts nothing, unless it is due:
-// then it counts all but the `written` characters.
+// At least how many characters so many members have that are not due, without commas.
+u32 Json::characters_of(u32 members, const MemberState& state) const {
+  const MemberTable& table = tables_[state.table];
+  if (!table.few_least) return mul_sat(members, table.least);
+  u32 left = 0;
+  for (std::size_t w = 0; w < table.least_names.size(); ++w)
+    left += static_cast<u32>(std::popcount(table.least_names[w] & ~state.gone[w]));
+  for (const std::string& text : table.least_texts) {
+    const auto at = std::lower_bound(state.seen.begin(), state.seen.end(), text,
+                                     [&](u32 a, const std::string& b) { return texts_.whole(a) < b; });
+    if (at == state.seen.end() || texts_.whole(*at) != text) ++left;
+  }
+  left = std::min(left, members);
+  return add_sat(mul_sat(left, table.least), mul_sat(members - left, table.next_least));
+}
+
+// At least how many characters complete the object. Another member in progress counts nothing; one that is due, or just
+// begins, counts all but the `written` characters.
 u32 Json::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
   const MemberTable& table = tables_[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // in addition to those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
   u32 count = due.count, characters = due.characters;
-  if (writing == Writing::Due) {
+  if (writing == Writing::Any && more == 0) return 0;  // it may be one that need not come
+  if (writing == Writing::Other && more > 0) --more;
+  characters = add_sat(characters, characters_of(more, state));
+  count += more;
+  if (writing == Writing::Due || writing == Writing::Any) {
     --count;
     if (characters != kInf) characters -= written;
-  } else if (writing != Writing::Nothing && more > 0) {
-    --more;
   }
-  characters = add_sat(characters, mul_sat(more, table.least));
-  count += more;
   const bool begins = state.count == 0 && writing == Writing::Nothing && count > 0;
   return add_sat(characters, mul_sat(node(table.comma).shortest, begins ? count - 1 : count));
 }

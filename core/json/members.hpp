@@ -69,9 +69,14 @@ struct MemberTable {
   std::vector<u64> possible;  // bits of the names that are allowed
   std::vector<u32> cost;      // by name: characters of the member at least; kInf if forbidden
   u32 least = kInf;           // characters of any member at least: a key in quotes, a colon, a value
-  u32 around = 0;             // of its quotes and its colon
-  u32 name_value = kInf;      // of the value of any name at least
-  bool dense = false;         // all kinds of other keys are dense
+  // If a number of members is due: only some members have that few characters, as keys differ.
+  bool few_least = false;                // the following lists them
+  Bits least_names;                      // the names among them
+  std::vector<std::string> least_texts;  // the other keys among them, sorted
+  u32 next_least = kInf;                 // characters of all other members at least
+  u32 around = 0;                        // of its quotes and its colon
+  u32 name_value = kInf;                 // of the value of any name at least
+  bool dense = false;                    // all kinds of other keys are dense
   u32 flags = 0;
 };
 

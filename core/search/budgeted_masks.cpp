@@ -145,6 +145,16 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       continue;
     }
     each_of(branch, refuse);
+    if (branch.size() > kFewShared && needed == kInf && !exhausted()) {
+      std::vector<u32> unsure;
+      if (const u32 together = shared_need(state, branch, left, unsure); together != kInf) {
+        if (!count(together)) continue;
+        each_of(branch, allow);
+        for (u32 token : unsure) refuse(token);
+        lost.insert(lost.end(), unsure.begin(), unsure.end());
+        continue;
+      }
+    }
     if (branch.plain && Json::of(arena_).used()) {
       std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
       each_of(branch, [&](u32 token) { tokens.push_back(token); });
@@ -159,7 +169,12 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
     }
   };
+  // Common tokens come first.
+  std::sort(lost.begin(), lost.end());
+  const std::size_t kept = work_ > kLostWork ? work_ - kLostWork : 0;
+  work_ -= kept;
   reread(lost, lost.size() <= kFewLost);
+  work_ += kept;
   reread(far, false);
   if (least != kInf) lower(state, least + 1);
   worst_[state] = worst;

@@ -101,8 +101,11 @@ u32 CompletionDistance::find(Id state) {
   if (known_.contains(state)) return kInf;            // searched before, in vain
   if (const Id spent = leave(state); spent != state)  // there are few such states
     if (const u32 least = find(spent); least != kInf) return least;
+  if (auto it = shared_.find(forget(state)); it != shared_.end() && follow(state, it->second)) return known(state);
   unspelled_ = false;
-  if (!complete(state)) {
+  if (complete(state)) {
+    share(state);
+  } else {
     if (unspelled_ && !exhausted())
       by_tokens(state, kFewByTokens, kInf);  // no tokens spell this completion, but they may spell others
     if (!exhausted()) known_.try_emplace(state);
@@ -111,8 +114,9 @@ u32 CompletionDistance::find(Id state) {
 }
 
 // Like Program::shortest. For JSON, it first tries printable ASCII, and states without the texts of keys: there are few
-// of these. If the shortest completion is too far away, it searches for any in haste, and next time begins in the same
-// manner. Each search leaves half of the remaining work to the later ones.
+// of these; but if keys must differ, only their texts tell how, so a few states with texts come early. If the shortest
+// completion is too far away, it searches for any in haste, and next time begins in the same manner. Each search leaves
+// half of the remaining work to the later ones.
 bool CompletionDistance::complete(Id state) {
   auto half = [](auto all, auto kept) { return all > kept ? kept + (all - kept) / 2 : kept; };
   auto search = [&](Manner manner, std::size_t work_kept, u32 nodes_kept) {
@@ -123,7 +127,12 @@ bool CompletionDistance::complete(Id state) {
     nodes_kept_ = 0;
     return found;
   };
-  if (hasty_ && search(*hasty_, work_ > kFewSearchStates ? work_ - kFewSearchStates : 1, 0)) return true;
+  auto most = [&](std::size_t states) { return work_ > states ? work_ - states : 1; };
+  if (hasty_ && search(*hasty_, most(kFewSearchStates), 0)) return true;
+  if (Json::of(arena_).used())
+    for (bool plain : {true, false})
+      for (bool forgetful : {true, false})
+        if (search({plain, forgetful, 1}, most(kFewestSearchStates), 0)) return true;
   for (u32 haste : {1u, kDistanceHaste}) {
     const u32 nodes = arena_.node_count(), free = most_nodes_ > nodes ? most_nodes_ - nodes : 0;
     const std::size_t work_kept = haste == 1 ? half(work_, std::size_t{1}) : 1;
@@ -197,6 +206,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   std::priority_queue<Item> queue;
   queue.push({missing(start), 0, start});
   std::vector<u32> symbols;
+  std::size_t most = manner.haste * kMostSearchStates;  // states; few more once texts are missed
   while (!queue.empty()) {
     arena_.make_room();
     Work::spend();
@@ -212,36 +222,30 @@ bool CompletionDistance::complete(Id from, Manner manner) {
     const bool joined = it != known_.end() && it->second.bytes != kInf;
     if (joined || arena_.nullable(state)) {
       if (!joined) known_[state] = {0, 0, 0, kEmpty};
-      u32 bytes = known_[state].bytes;
       for (Id s = state; s != start;) {  // backwards, so that each state knows what follows
         const Way way = ways[s];
-        Entry& entry = known_[way.from];
-        const Entry before = entry;
-        entry.bytes = ++bytes;
-        entry.edge = way.edge;
-        entry.next = s;
+        link(way.from, way.edge, s);
         s = way.from;
-        try {
-          count(s);
-        } catch (...) {  // a completion in bytes always has its number of tokens
-          entry = before;
-          if (before.tokens == kInf) known_.erase(s);  // otherwise it would look searched in vain
-          throw;
-        }
       }
       unspelled_ = unspelled_ || known_[start].tokens == kInf;
       return known_[start].tokens != kInf;
     }
-    if (exhausted() || ways.size() > manner.haste * kMostSearchStates) return false;
+    if (exhausted() || ways.size() > most) return false;
     --work_;
+    const u32 nodes = arena_.node_count();
     auto visit = [&, depth = depth, state = state](u32 edge, Id next) {
-      if (next == kEmpty || arena_.has(next, kUnknownText)) return;
+      if (next == kEmpty) return;
+      if (arena_.has(next, kUnknownText)) {
+        most = std::min(most, ways.size() + kFewestSearchStates);
+        return;
+      }
       auto [known, fresh] = ways.try_emplace(next, Way{depth + 1, state, edge});
       if (!fresh && known->second.depth <= depth + 1) return;
       known->second = {depth + 1, state, edge};
       queue.push({add_sat(depth + 1, missing(next)), depth + 1, next});
     };
-    const ByteSet first = arena_.first(state);
+    ByteSet first = arena_.first(state);
+    first &= below_.all();  // no token has others
     arena_.each_byte(state, [&, state = state](u8 byte) {
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
       const Id next = arena_.step_slow(state, byte);  // as a token's end: then any tokens can spell it
@@ -255,8 +259,26 @@ bool CompletionDistance::complete(Id from, Manner manner) {
         if (const Id next = read_special(state, specials_[s]); next != kEmpty)
           visit(kSpecial + specials_[s], seen(next));
     }
+    work_ -= std::min<std::size_t>(work_ - 1, (arena_.node_count() - nodes) / kNodesPerWork);
   }
   return false;
+}
+
+// Notes that the completion of a state is an edge and the completion of the next state.
+void CompletionDistance::link(Id from, u32 edge, Id next) {
+  const u32 bytes = known_[next].bytes + 1;
+  Entry& entry = known_[from];
+  const Entry before = entry;
+  entry.bytes = bytes;
+  entry.edge = edge;
+  entry.next = next;
+  try {
+    count(from);
+  } catch (...) {  // a completion in bytes always has its number of tokens
+    entry = before;
+    if (before.tokens == kInf) known_.erase(from);  // otherwise it would look searched in vain
+    throw;
+  }
 }
 
 // The fewest tokens that spell the completion of a state, once the states after it are counted.
@@ -364,7 +386,7 @@ Id CompletionDistance::read(Id state, u32 token) {
 std::size_t CompletionDistance::memory() const {
   return sizeof(*this) + bytes_of(known_) + bytes_of(worst_) + bytes_of(bounds_) + bytes_of(plain_) + bytes_of(left_) +
          bytes_of(looked_at_) + bytes_of(specials_) + bytes_of(sets_) + bytes_of(symbols_of_) + bytes_of(twins_) +
-         bytes_of(profiles_) + profile_size_ * 4;
+         bytes_of(profiles_) + profile_size_ * 4 + bytes_of(shared_) + shared_bytes_ + bytes_of(marks_);
 }
 
 }  // namespace guiderail

@@ -79,6 +79,14 @@ class CompletionDistance {
   Branches profile(Id state);
   Id best_next(Id state);
   u32 need(Id next, u32 left);
+  void link(Id from, u32 edge, Id next);
+  // Of states that differ only in the texts of keys (see shared_completions.cpp):
+  void share(Id state);
+  std::vector<Id> along(Id state, const std::string& completion);
+  bool follow(Id state, const std::string& completion);
+  std::vector<u32> fewest_tokens(std::string_view text) const;
+  const Words& marks();
+  u32 shared_need(Id state, const Branch& branch, u32 left, std::vector<u32>& unsure);
   Id forget(Id e) { return Abstraction::of(arena_).without_values(e, plain_); }
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
@@ -108,9 +116,12 @@ class CompletionDistance {
   std::unordered_map<Id, Entry> known_;
   std::unordered_map<Id, u32> bounds_;  // lower bounds of the missing bytes that are better than the node's
   std::unordered_map<Id, u32> worst_;
-  std::unordered_map<Id, u32> looked_at_;  // how many tokens ahead, breadth first
-  std::unordered_map<Id, Id> plain_;       // see Arena::without_values
-  std::unordered_map<Id, Id> left_;        // see leave
+  std::unordered_map<Id, u32> looked_at_;       // how many tokens ahead, breadth first
+  std::unordered_map<Id, Id> plain_;            // see Arena::without_values
+  std::unordered_map<Id, Id> left_;             // see leave
+  std::unordered_map<Id, std::string> shared_;  // by state without texts: what completes a state like it
+  std::size_t shared_bytes_ = 0;                // that these own
+  Words marks_;                                 // empty: not made yet
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
   u32 added_ = 0;  // expressions that searches have added to the arena

@@ -465,6 +465,7 @@ BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
     all[trie.parents[n]] |= all[n];
     all[trie.parents[n]].add(trie.nodes[n].byte);
   }
+  all_ = all[0];
   for (u32 n = 0; n < all.size(); ++n)
     if (trie.nodes[n].end - n > kWorthBytesBelow) {
       places_[n] = static_cast<u32>(sets_.size());

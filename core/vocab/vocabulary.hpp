@@ -69,11 +69,13 @@ class BytesBelow {
   explicit BytesBelow(const Trie& trie);
   // Null: there are few nodes below.
   const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
+  const ByteSet& all() const { return all_; }  // the bytes of all tokens
   std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
 
  private:
   std::vector<u32> places_;
   std::vector<ByteSet> sets_;
+  ByteSet all_;
 };
 
 // What follows the exits of a class by one byte, merged into one trie: the rest of the tokens that begin in the class

@@ -1,0 +1,129 @@
+// Completions shared by states that differ only in the texts of keys.
+//
+// If keys must come, and must differ from those written, a state without texts has no completion that can be known, and
+// within a key each token leads to a state of its own. But what completes one of these states completes nearly all
+// others: all but those in which a key would come twice. So the first completion found is kept for the state without
+// texts. It is read again before it counts for any other state; and for a mask, it counts for all tokens that only
+// lengthen the key, except those that could make the key one of the texts that the completion, or the state, knows.
+#include <algorithm>
+
+#include "search/token_walk.hpp"
+
+namespace guiderail {
+
+// Keeps the completion of a state, if its texts are all that others with the same state without texts lack.
+void CompletionDistance::share(Id state) {
+  const Id plain = forget(state);
+  if (plain == state || shared_.contains(plain)) return;
+  std::string bytes;
+  for (Id at = state;;) {
+    const auto it = known_.find(at);
+    if (it == known_.end() || it->second.bytes == kInf) return;
+    if (it->second.bytes == 0) break;
+    if (it->second.edge >= kSpecial) return;
+    bytes.push_back(static_cast<char>(it->second.edge));
+    at = it->second.next;
+  }
+  shared_bytes_ += bytes.capacity();
+  shared_.emplace(plain, std::move(bytes));
+}
+
+// The states along a completion, the given one first; empty: it does not complete this state.
+std::vector<Id> CompletionDistance::along(Id state, const std::string& completion) {
+  std::vector<Id> path{state};
+  for (char c : completion) {
+    Id next = arena_.step_slow(path.back(), static_cast<u8>(c));
+    if (next != kEmpty) next = arena_.token_end(next);
+    if (next == kEmpty || arena_.has(next, kUnknownText)) return {};
+    path.push_back(next);
+  }
+  if (!arena_.nullable(path.back())) path.clear();
+  return path;
+}
+
+// Reads a completion, and notes it for the states along it that have none.
+bool CompletionDistance::follow(Id state, const std::string& completion) {
+  const u32 nodes = arena_.node_count();
+  const std::vector<Id> path = along(state, completion);
+  const std::size_t work = completion.size() / kStatesPerWork + (arena_.node_count() - nodes) / kNodesPerWork + 1;
+  work_ -= std::min(work_ - 1, work);
+  if (path.empty()) return false;
+  known_[path.back()] = {0, 0, 0, kEmpty};
+  const std::vector<u32> needed = fewest_tokens(completion);
+  for (std::size_t i = completion.size(); i-- > 0;) {
+    if (auto it = known_.find(path[i]); it == known_.end() || it->second.bytes == kInf)
+      link(path[i], static_cast<u8>(completion[i]), path[i + 1]);
+    lower(path[i], needed[i]);
+  }
+  return known(state) != kInf;
+}
+
+// By place in a text: the fewest tokens that spell the rest of it.
+std::vector<u32> CompletionDistance::fewest_tokens(std::string_view text) const {
+  std::vector<u32> least(text.size() + 1, kInf);
+  least[text.size()] = 0;
+  for (std::size_t from = text.size(); from-- > 0;) {
+    u32 node = 0;
+    for (std::size_t at = from; at < text.size(); ++at) {
+      node = vocabulary_.child(node, static_cast<u8>(text[at]));
+      if (node == kNoFan) break;
+      if (trie_.nodes[node].token >= 0) least[from] = std::min(least[from], add_sat(1, least[at + 1]));
+    }
+  }
+  return least;
+}
+
+// Tokens that can end a key, or escape a character.
+const Words& CompletionDistance::marks() {
+  if (!marks_.empty()) return marks_;
+  Words found(vocabulary_.words(), 0);
+  for (u32 token = 0; token < vocabulary_.token_count(); ++token)
+    if (!vocabulary_.is_text(token) || vocabulary_.bytes(token).find_first_of("\"\\") != std::string_view::npos)
+      found[token >> 5] |= 1u << (token & 31);
+  marks_ = std::move(found);
+  return marks_;
+}
+
+// How many tokens any state needs to which one of these tokens leads, except the tokens that are added to `unsure`.
+// kInf: this is not known.
+u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, std::vector<u32>& unsure) {
+  Json& json = Json::of(arena_);
+  const std::optional<std::string> key = json.key_text(state);
+  if (!key || !branch.plain) return kInf;
+  const Words& marks = this->marks();
+  auto marked = [&](u32 token) { return (marks[token >> 5] >> (token & 31) & 1) != 0; };
+  std::vector<u32> tokens;
+  each_of(branch, [&](u32 token) {
+    if (!marked(token)) tokens.push_back(token);
+  });
+  std::string completion;
+  std::vector<Id> path;  // of one of the tokens
+  for (std::size_t i = 0; i < std::min(tokens.size(), kSharedTries) && path.empty(); ++i) {
+    const Id next = read(state, tokens[tokens.size() * (i + 1) / (kSharedTries + 1)]);
+    if (next == kEmpty || forget(next) != branch.next || need(next, left) == kInf) continue;
+    if (const auto it = shared_.find(branch.next); it != shared_.end()) path = along(next, completion = it->second);
+  }
+  if (path.empty()) return kInf;
+  std::vector<std::string> texts;
+  for (Id at : path)
+    if (!json.texts_of_keys(at, texts)) return kInf;
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  Words risky(vocabulary_.words(), 0);
+  for (const std::string& text : texts) {  // the key may become the beginning of one of them, and then all of it
+    if (!text.starts_with(*key)) continue;
+    u32 node = 0;
+    for (std::size_t at = key->size(); at < text.size() && node != kNoFan; ++at) {
+      node = vocabulary_.child(node, static_cast<u8>(text[at]));
+      if (node == kNoFan) break;
+      if (const int token = trie_.nodes[node].token; token >= 0)
+        risky[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    }
+  }
+  each_of(branch, [&](u32 token) {
+    if (marked(token) || (risky[token >> 5] >> (token & 31) & 1)) unsure.push_back(token);
+  });
+  return fewest_tokens(completion)[0];
+}
+
+}  // namespace guiderail
