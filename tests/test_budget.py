@@ -433,12 +433,33 @@ def test_a_minimum_of_members_counts_keys_that_differ(schema: dict[str, Any], sh
     assert matcher.least_tokens(thorough=False) == len(shortest)
 
 
-@pytest.mark.parametrize("schema", [schema for schema, _ in DIFFERENT] + [{"required": ["name"]}, {"minProperties": 2}])
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "object", **schema} for schema, _ in DIFFERENT]
+    + [
+        {"type": "object", "required": ["name"]},
+        {"type": "object", "minProperties": 2},
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
+        {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 2},
+            "uniqueItems": True,
+            "minItems": 2,
+        },
+        {"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True, "minItems": 4},
+        {"type": "array", "items": {"type": "object", "minProperties": 2}, "uniqueItems": True, "minItems": 2},
+        {
+            "type": "object",
+            "minProperties": 2,
+            "additionalProperties": {"items": {"type": "string"}, "uniqueItems": True, "type": "array", "minItems": 2},
+        },
+    ],
+)
 def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:
     """Masks promise what they allow, also where a token could write a key that the shortest completion needs."""
     pieces = [bytes([b]) for b in range(32, 127)] + [b"ab", b'":', b'"a', b'","', b'":0,"', b'!"', b"!!", b"x-", b"\\n"]
     pieces += [b"na", b"me", b'0,"', b"0}", b'":"', b"\xc3", b"\xa9"]
-    constraint = gr.json_schema({"type": "object", **schema}, max_whitespace=0)
+    constraint = gr.json_schema(schema, max_whitespace=0)
     guide = gr.compile(constraint, plain(pieces), cache=False)
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     for seed in range(12):
@@ -461,17 +482,22 @@ def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:
         assert constraint.matches(read), read
 
 
-def test_a_large_budget_leaves_the_tokens_of_keys() -> None:
+def test_a_large_budget_leaves_the_tokens_of_keys_and_items() -> None:
     letters = [bytes([a, b]) for a in range(97, 123) for b in range(97, 123)]
     vocabulary = plain([*[bytes([b]) for b in range(256)], *letters])
     full, within = (gr.allocate_token_bitmask(1, vocabulary.size) for _ in range(2))
-    for schema in (
-        {"minProperties": 4},
-        {"required": ["name"]},
-        {"minProperties": 3, "propertyNames": {"maxLength": 9}},
-    ):
-        guide = gr.compile(gr.json_schema({"type": "object", **schema}, max_whitespace=0), vocabulary, cache=False)
-        for begun in ('{"', '{"a', '{"a":1,"', '{"a":1,"b', '{"a":{"a":1},"b":[1],"c'):
+    keys = ['{"', '{"a', '{"a":1,"', '{"a":1,"b', '{"a":{"a":1},"b":[1],"c']
+    items = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3}
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"type": "object", "minProperties": 4}, keys),
+        ({"type": "object", "required": ["name"]}, keys),
+        ({"type": "object", "minProperties": 3, "propertyNames": {"maxLength": 9}}, keys),
+        (items, ['["', '["a', '["a","', '["a","b', '["a","b","c","d']),
+        ({"type": "object", "properties": {"x": items}}, ['{"y":1,"x":["', '{"y":1,"x":["a","b']),
+    ]
+    for schema, texts in cases:
+        guide = gr.compile(gr.json_schema(schema, max_whitespace=0), vocabulary, cache=False)
+        for begun in texts:
             matcher = guide.matcher()
             assert matcher.accept_string(begun)
             matcher.fill_next_token_bitmask(full, 0)

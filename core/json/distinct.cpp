@@ -210,6 +210,82 @@ Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
   }
 }
 
+// Calls f for the parts of a state that can know texts.
+template <class F>
+void Json::each_knowing(Id e, F f) const {
+  std::vector<Id> open{e};
+  while (!open.empty()) {
+    const Id at = open.back();
+    const Node& n = node(at);
+    open.pop_back();
+    switch (n.kind) {
+      case Kind::Concat:
+        open.push_back(n.tail());
+        open.push_back(n.head());
+        break;
+      case Kind::Union:
+      case Kind::And:
+        for (Id part : operands(at)) open.push_back(part);
+        break;
+      case Kind::Distinct:
+      case Kind::Twice:
+        f(n);
+        open.push_back(distinct_body(n));
+        break;
+      case Kind::Item:
+        f(n);
+        if (item_text(n) != 0) open.push_back(item_rest(n));
+        break;
+      case Kind::Members:
+      case Kind::Key: f(n); break;
+      default: break;
+    }
+  }
+}
+
+std::optional<Json::Writing> Json::writing(Id e) const {
+  u32 items = 0, text = kSomeText;
+  bool key = false, twice = false;
+  each_knowing(e, [&](const Node& n) {
+    if (n.kind == Kind::Item && item_text(n) != 0) {
+      ++items;
+      text = item_text(n);
+    } else if (n.kind == Kind::Key) {
+      key = true;
+    }
+    twice = twice || n.kind == Kind::Twice;
+  });
+  if (twice) return std::nullopt;
+  if (items == 0) {
+    const Node& n = node(node(e).kind == Kind::Concat ? node(e).head() : e);
+    if (n.kind != Kind::Key) return std::nullopt;
+    const KeyState& state = key_states_.values[key_state(n)];
+    if (!state.quoted || state.at != kBetween || state.text == kSomeText) return std::nullopt;
+    return Writing{false, texts_.whole(state.text)};
+  }
+  if (items > 1 || key || text == kSomeText) return std::nullopt;
+  const std::string& whole = texts_.whole(text);
+  if (whole[0] != '"' || whole.find_first_of("\"\\", 1) != std::string::npos) return std::nullopt;
+  return Writing{true, whole};
+}
+
+void Json::known_texts(Id e, bool items, std::vector<std::string>& to) const {
+  each_knowing(e, [&](const Node& n) {
+    std::span<const u32> written;
+    u32 begun = kSomeText;
+    if (n.kind == Kind::Distinct && items) written = seen_states_.values[distinct_seen(n)].texts;
+    if (n.kind == Kind::Item && items && item_text(n) != 0) begun = item_text(n);
+    if (n.kind == Kind::Members && !items) written = member_states_.values[members_state(n)].seen;
+    if (n.kind == Kind::Key && !items) {
+      const KeyState& key = key_states_.values[key_state(n)];
+      written = member_states_.values[key.members].seen;
+      begun = key.text;
+    }
+    for (u32 text : written) to.push_back(texts_.whole(text));
+    if (begun != kSomeText) to.push_back(texts_.whole(begun));
+  });
+}
+
 // A body that may be empty could be repeated forever before a byte is read. Lists put a separator before each item, but
 // a program read from a file may contain anything.
 void Json::check_repeated_items(Id e) const {

@@ -65,10 +65,14 @@ class Json final : public Family {
   // states in between. Returns their number; 0: e is no such state.
   std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
-  // The text so far of the key in progress; nothing if it is not known, or e is not inside a key, between characters.
-  std::optional<std::string> key_text(Id e) const;
-  // Adds the texts of keys that a state knows, written and in progress. False: it also knows texts of items.
-  bool texts_of_keys(Id e, std::vector<std::string>& to) const;
+  struct Writing {     // a text in progress that must differ from others
+    bool item;         // of a list of distinct values, a string as it is written; else a key, decoded
+    std::string text;  // so far
+  };
+  // What is in progress, between two characters; nothing if it is no such text, not known, or part of another one.
+  std::optional<Writing> writing(Id e) const;
+  // Adds the texts that a state knows, written and in progress: of keys or, as they are written, of items.
+  void known_texts(Id e, bool items, std::vector<std::string>& to) const;
   KeyAlong others_along(const KeyApart& key, std::string_view rest, std::size_t& read);
   bool any_key_text(Id text) const;
   bool surely_endless(Id text, int depth = 0);
@@ -103,7 +107,7 @@ class Json final : public Family {
 
  private:
   // The member in progress, if any: one of those due, another one, or, at its very beginning, any one.
-  enum class Writing { Nothing, Due, Other, Any };
+  enum class Member { None, Due, Other, Any };
   // objects
   template <class F>
   bool each_text(Id key, F f);
@@ -113,7 +117,7 @@ class Json final : public Family {
   u32 characters_of(u32 members, const MemberState& state) const;
   std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   MembersDue members_due(const MemberState& state) const;
-  u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;
+  u32 shortest_members(const MemberState& state, const MembersDue& due, Member member, u32 written) const;
   bool counts_fit(const MemberState& state, u32 field) const;
   bool allowed(const MemberState& state, u32 field);
   bool others_allowed(const MemberState& state);
@@ -143,6 +147,8 @@ class Json final : public Family {
   bool comes_twice(Id body, u32 labels);
   Id same_as(u32 seen);
   Id without_items(Id e);
+  template <class F>
+  void each_knowing(Id e, F f) const;
   Id equal_values(u32 text);
   Id equal_value(const std::string& text, std::size_t& at, int depth);
   Id equal_number(std::string_view text);

@@ -100,13 +100,13 @@ Id Json::key_node(KeyState key) {
     if (key.others[r] != kEmpty)
       rest = std::min(rest, add_sat(node(key.others[r]).shortest, node(table.others[r].value).shortest));
   const u32 quote = key.quoted ? 1 : 0;
-  d.shortest = add_sat(add_sat(table.around - quote, rest), shortest_members(state, *due, Writing::Other, 0));
+  d.shortest = add_sat(add_sat(table.around - quote, rest), shortest_members(state, *due, Member::Other, 0));
   if (key.text == 0 && key.at == kBetween)
-    d.shortest = std::max(d.shortest, shortest_members(state, *due, Writing::Any, quote));
+    d.shortest = std::max(d.shortest, shortest_members(state, *due, Member::Any, quote));
   if (due->count > 0 && perhaps_due(key)) {
     const std::string_view prefix = std::string_view(table.names[table.order[key.lo]]).substr(0, key.depth);
     const u32 written = quote + count_characters(prefix);
-    d.shortest = std::min(d.shortest, shortest_members(state, *due, Writing::Due, written));
+    d.shortest = std::min(d.shortest, shortest_members(state, *due, Member::Due, written));
   }
   d.longest = kInf;
   d.a = key_states_.id(std::move(key));
@@ -306,54 +306,6 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   inside.quoted = true;
   free = key_node(std::move(bare));
   return free == kEmpty || free_key(key_node(std::move(inside))) != kNone;
-}
-
-std::optional<std::string> Json::key_text(Id e) const {
-  const Node& n = node(node(e).kind == Kind::Concat ? node(e).head() : e);
-  if (n.kind != Kind::Key) return std::nullopt;
-  const KeyState& key = key_states_.values[key_state(n)];
-  if (!key.quoted || key.at != kBetween || key.text == kSomeText) return std::nullopt;
-  return texts_.whole(key.text);
-}
-
-bool Json::texts_of_keys(Id e, std::vector<std::string>& to) const {
-  std::vector<Id> open{e};
-  auto written = [&](const MemberState& state) {
-    for (u32 text : state.seen) to.push_back(texts_.whole(text));
-  };
-  while (!open.empty()) {
-    const Id at = open.back();
-    const Node& n = node(at);
-    open.pop_back();
-    switch (n.kind) {
-      case Kind::Concat:
-        open.push_back(n.head());
-        open.push_back(n.tail());
-        break;
-      case Kind::Union:
-      case Kind::And:
-        for (Id part : operands(at)) open.push_back(part);
-        break;
-      case Kind::Members: written(member_states_.values[members_state(n)]); break;
-      case Kind::Key: {
-        const KeyState& key = key_states_.values[key_state(n)];
-        written(member_states_.values[key.members]);
-        if (key.text != kSomeText) to.push_back(texts_.whole(key.text));
-        break;
-      }
-      case Kind::Distinct:
-        if (!seen_states_.values[distinct_seen(n)].texts.empty()) return false;
-        open.push_back(distinct_body(n));
-        break;
-      case Kind::Item:
-        if (item_text(n) != 0) return false;
-        open.push_back(item_rest(n));
-        break;
-      case Kind::Twice: return false;
-      default: break;
-    }
-  }
-  return true;
 }
 
 // Forgets the text of the key: without it, all keys that no name begins with share one mask.

@@ -83,7 +83,7 @@ u32 Json::shortest(Id e) {
       measure(tables_[member_states_.values[id].table]);
       if (id < facts_.size()) facts_[id].due.reset();
       const MemberState& state = member_states_.values[id];
-      return shortest_members(state, members_due(state), Writing::Nothing, 0);
+      return shortest_members(state, members_due(state), Member::None, 0);
     }
     case Kind::Distinct:
     case Kind::Twice: return node(distinct_body(node(e))).shortest;
@@ -242,21 +242,21 @@ u32 Json::characters_of(u32 members, const MemberState& state) const {
 
 // At least how many characters complete the object. Another member in progress counts nothing; one that is due, or just
 // begins, counts all but the `written` characters.
-u32 Json::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
+u32 Json::shortest_members(const MemberState& state, const MembersDue& due, Member member, u32 written) const {
   const MemberTable& table = tables_[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // in addition to those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
   u32 count = due.count, characters = due.characters;
-  if (writing == Writing::Any && more == 0) return 0;  // it may be one that need not come
-  if (writing == Writing::Other && more > 0) --more;
+  if (member == Member::Any && more == 0) return 0;  // it may be one that need not come
+  if (member == Member::Other && more > 0) --more;
   characters = add_sat(characters, characters_of(more, state));
   count += more;
-  if (writing == Writing::Due || writing == Writing::Any) {
+  if (member == Member::Due || member == Member::Any) {
     --count;
     if (characters != kInf) characters -= written;
   }
-  const bool begins = state.count == 0 && writing == Writing::Nothing && count > 0;
+  const bool begins = state.count == 0 && member == Member::None && count > 0;
   return add_sat(characters, mul_sat(node(table.comma).shortest, begins ? count - 1 : count));
 }
 
@@ -427,7 +427,7 @@ Id Json::members_node(MemberState state) {
   Draft d = draft(Kind::Members);
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
-  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing, 0);
+  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Member::None, 0);
   d.longest = kInf;
   d.a = member_states_.id(std::move(state));
   made_ = true;

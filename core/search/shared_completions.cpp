@@ -1,10 +1,11 @@
-// Completions shared by states that differ only in the texts of keys.
+// Completions shared by states that differ only in the texts of keys, or of items that must differ.
 //
 // If keys must come, and must differ from those written, a state without texts has no completion that can be known, and
 // within a key each token leads to a state of its own. But what completes one of these states completes nearly all
 // others: all but those in which a key would come twice. So the first completion found is kept for the state without
 // texts. It is read again before it counts for any other state; and for a mask, it counts for all tokens that only
 // lengthen the key, except those that could make the key one of the texts that the completion, or the state, knows.
+// Strings in a list of distinct values are treated alike.
 #include <algorithm>
 
 #include "search/token_walk.hpp"
@@ -88,8 +89,9 @@ const Words& CompletionDistance::marks() {
 // kInf: this is not known.
 u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, std::vector<u32>& unsure) {
   Json& json = Json::of(arena_);
-  const std::optional<std::string> key = json.key_text(state);
-  if (!key || !branch.plain) return kInf;
+  if (!branch.plain) return kInf;
+  const std::optional<Json::Writing> writing = json.writing(state);
+  if (!writing) return kInf;
   const Words& marks = this->marks();
   auto marked = [&](u32 token) { return (marks[token >> 5] >> (token & 31) & 1) != 0; };
   std::vector<u32> tokens;
@@ -105,15 +107,15 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
   }
   if (path.empty()) return kInf;
   std::vector<std::string> texts;
-  for (Id at : path)
-    if (!json.texts_of_keys(at, texts)) return kInf;
+  for (Id at : path) json.known_texts(at, writing->item, texts);
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   Words risky(vocabulary_.words(), 0);
   for (const std::string& text : texts) {  // the key may become the beginning of one of them, and then all of it
-    if (!text.starts_with(*key)) continue;
+    if (writing->item && text.find('\\') != std::string::npos) return kInf;  // other spellings may be equal
+    if (!text.starts_with(writing->text)) continue;
     u32 node = 0;
-    for (std::size_t at = key->size(); at < text.size() && node != kNoFan; ++at) {
+    for (std::size_t at = writing->text.size(); at < text.size() && node != kNoFan; ++at) {
       node = vocabulary_.child(node, static_cast<u8>(text[at]));
       if (node == kNoFan) break;
       if (const int token = trie_.nodes[node].token; token >= 0)
