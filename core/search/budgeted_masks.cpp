@@ -148,10 +148,13 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
     if (branch.size() > kFewShared && needed == kInf && !exhausted()) {
       std::vector<u32> unsure;
       if (const u32 together = shared_need(state, branch, left, unsure); together != kInf) {
-        if (!count(together)) continue;
-        each_of(branch, allow);
-        for (u32 token : unsure) refuse(token);
-        lost.insert(lost.end(), unsure.begin(), unsure.end());
+        if (count(together)) {
+          each_of(branch, allow);
+          for (u32 token : unsure) refuse(token);
+          lost.insert(lost.end(), unsure.begin(), unsure.end());
+        } else {  // one of them may need less
+          each_of(branch, [&](u32 token) { far.push_back(token); });
+        }
         continue;
       }
     }
@@ -169,6 +172,16 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
     }
   };
+  // What was promised stays: the tokens that begin the known completion.
+  Id at = state;
+  for (u32 node = 0; least >= known(state);) {
+    const auto it = known_.find(at);
+    if (it == known_.end() || it->second.bytes == kInf || it->second.bytes == 0 || it->second.edge >= kSpecial) break;
+    node = vocabulary_.child(node, static_cast<u8>(it->second.edge));
+    if (node == kNoFan) break;
+    at = it->second.next;
+    if (const int token = trie_.nodes[node].token; token >= 0 && count(known(at))) allow(static_cast<u32>(token));
+  }
   // Common tokens come first.
   std::sort(lost.begin(), lost.end());
   const std::size_t kept = work_ > kLostWork ? work_ - kLostWork : 0;
