@@ -192,13 +192,22 @@ class Player:
         self.judge(case, (read + rest).decode(), True, "as the completion of a walk")
 
     def budgeted(self, guide: gr.Guide, case: Case, rng: random.Random) -> None:
-        """Checks that a walk within a promised budget reaches an end, whatever the choices."""
-        matcher = guide.matcher()
+        """Checks that a walk within a promised budget reaches an end, whatever the choices, also if it was promised in
+        the midst of a text.
+        """
+        matcher, read = guide.matcher(), b""
+        for _ in range(rng.choice([0, 0, rng.randrange(12)])):
+            begun = np.flatnonzero(self.mask(matcher)[: len(BYTES)]).tolist()
+            if not begun:
+                break
+            token = rng.choice(begun)
+            matcher.accept_token(token)
+            read += BYTES[token]
         needed = matcher.least_tokens()
         if needed is None or needed > MOST_STEPS:
             return
         self.counts["budgets"] += 1
-        budget, read = needed + rng.randrange(6), b""
+        budget = needed + rng.choice([rng.randrange(6), 40])
         while True:
             mask = self.mask(matcher, budget)
             allowed = np.flatnonzero(mask).tolist()
@@ -209,8 +218,8 @@ class Player:
             token = rng.choice(allowed)
             if token == len(BYTES):
                 break
-            if not matcher.accept_token(token):
-                raise Wrong(f"{BYTES[token]!r} is allowed within the budget and refused")
+            if not matcher.accept_within(token, budget):
+                raise Wrong(f"{BYTES[token]!r} is allowed after {read!r} within {budget} tokens and refused")
             read += BYTES[token]
             budget -= 1
         self.judge(case, read.decode(), True, "as a walk within a budget")
