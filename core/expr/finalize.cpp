@@ -168,31 +168,17 @@ void Arena::check_rules() {
   }
 }
 
-// Lower bounds of the lengths of what contains rules: when it was made, nothing was known of them.
+// Families may know better bounds once the rules are known.
 void Arena::measure_rules() {
   if (rules_.empty()) return;
   const u32 count = count_;
   for (u32 i = 0; i < count; ++i) {
     const Id id{i};
     if (!has(id, kHasRef)) continue;
-    Node& n = node(id);
-    u32 least = n.shortest;
-    switch (n.kind) {
-      case Kind::Ref: least = node(rules_[n.a].body).shortest; break;
-      case Kind::Concat: least = add_sat(node(n.head()).shortest, node(n.tail()).shortest); break;
-      case Kind::Repeat: least = mul_sat(node(n.body()).shortest, n.min); break;
-      case Kind::Union:
-        least = kInf;
-        for (Id m : operands(id)) least = std::min(least, node(m).shortest);
-        break;
-      case Kind::And:
-        for (Id m : operands(id)) least = std::max(least, node(m).shortest);
-        break;
-      default:
-        if (Family* family = family_of(n.kind)) least = family->shortest(id);
-        break;
+    if (Family* family = family_of(node(id).kind)) {
+      const u32 least = family->shortest(id);
+      node(id).shortest = std::max(node(id).shortest, least);
     }
-    n.shortest = std::max(n.shortest, least);
   }
 }
 

@@ -112,6 +112,7 @@ class Json final : public Family {
   template <class F>
   bool each_text(Id key, F f);
   u32 count_other_texts(const MemberTable& table);
+  u32 least_characters(Id value) const;
   void measure(MemberTable& table);
   void list_least(MemberTable& table);
   u32 characters_of(u32 members, const MemberState& state) const;

@@ -98,7 +98,7 @@ Id Json::key_node(KeyState key) {
   u32 rest = key.lo < key.hi ? table.name_value : kInf;  // at least how long the rest of the key and its value are
   for (std::size_t r = 0; r < key.others.size(); ++r)
     if (key.others[r] != kEmpty)
-      rest = std::min(rest, add_sat(node(key.others[r]).shortest, node(table.others[r].value).shortest));
+      rest = std::min(rest, add_sat(node(key.others[r]).shortest, least_characters(table.others[r].value)));
   const u32 quote = key.quoted ? 1 : 0;
   d.shortest = add_sat(add_sat(table.around - quote, rest), shortest_members(state, *due, Member::Other, 0));
   if (key.text == 0 && key.at == kBetween)

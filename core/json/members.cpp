@@ -58,16 +58,25 @@ u32 Json::count_other_texts(const MemberTable& table) {
   return static_cast<u32>(found.size());
 }
 
+// A lower bound that looks into a rule.
+u32 Json::least_characters(Id value) const {
+  const Node& n = node(value);
+  if (n.kind != Kind::Ref) return n.shortest;
+  const Id body = rule_body(n.a);
+  return body == kUnknown ? 0 : node(body).shortest;
+}
+
 // How many characters members have at least.
 void Json::measure(MemberTable& table) {
   table.cost.clear();
   table.least = table.name_value = table.next_least = kInf;
   table.around = add_sat(2, node(table.colon).shortest);
   for (const OtherKeys& o : table.others)
-    table.least = std::min(table.least, add_sat(table.around, add_sat(node(o.key).shortest, node(o.value).shortest)));
+    table.least =
+        std::min(table.least, add_sat(table.around, add_sat(node(o.key).shortest, least_characters(o.value))));
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     u32 cheapest = kInf;
-    for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
+    for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, least_characters(a.value));
     table.cost.push_back(add_sat(add_sat(table.around, count_characters(table.names[i])), cheapest));
     table.name_value = std::min(table.name_value, cheapest);
     table.least = std::min(table.least, table.cost.back());
@@ -107,7 +116,7 @@ void Json::list_least(MemberTable& table) {
   }
   for (const OtherKeys& o : table.others) {
     const u32 shortest = node(o.key).shortest;
-    const u32 cost = add_sat(table.around, add_sat(shortest, node(o.value).shortest));
+    const u32 cost = add_sat(table.around, add_sat(shortest, least_characters(o.value)));
     table.next_least = std::min(table.next_least, cost > table.least ? cost : add_sat(cost, 1));
     if (cost > table.least) continue;
     struct Begun {

@@ -202,15 +202,6 @@ bool Tallies::possible(u32 start) {
   return true;
 }
 
-u32 Tallies::shortest(Id e) {
-  const TallyState& state = states_.values[tally_state(node(e))];
-  TallyTable& table = tables_[state.table];
-  table.least = kInf;
-  for (const auto& place : table.places)
-    for (const TallyTable::Items& items : place) table.least = std::min(table.least, node(items.value).shortest);
-  return nullable(e) ? 0 : add_sat(state.items > 0 ? node(table.comma).shortest : 0, table.least);
-}
-
 Id Tallies::node_of(u32 id) {
   const TallyState& state = states_.values[id];
   const TallyTable& table = table_of(state);

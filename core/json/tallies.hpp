@@ -56,7 +56,6 @@ class Tallies final : public Family {
   void describe(Id e, Description& to) const override;
   void describe_shared(u32 table, Description& to) const override;
   std::vector<DumpItem> dump(Id e) const override { return {{"items " + std::to_string(tally_state(node(e)))}}; }
-  u32 shortest(Id e) override;
   void note_extent() override;
   void fresh(Arena& to) const override;
   void count(Tally& to) const override;

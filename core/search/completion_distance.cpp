@@ -129,7 +129,7 @@ bool CompletionDistance::complete(Id state) {
   };
   auto most = [&](std::size_t states) { return work_ > states ? work_ - states : 1; };
   if (hasty_ && search(*hasty_, most(kFewSearchStates), 0)) return true;
-  if (Json::of(arena_).used())
+  if (Json::of(arena_).used() && arena_.node(state).shortest < kFewestSearchStates)
     for (bool plain : {true, false})
       for (bool forgetful : {true, false})
         if (search({plain, forgetful, 1}, most(kFewestSearchStates), 0)) return true;
@@ -206,7 +206,8 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   std::priority_queue<Item> queue;
   queue.push({missing(start), 0, start});
   std::vector<u32> symbols;
-  std::size_t most = manner.haste * kMostSearchStates;  // states; few more once texts are missed
+  std::size_t most = manner.haste * kMostSearchStates;           // states; few more once texts are missed
+  const bool texts = !manner.forgetful && forget(from) != from;  // each key leads to expressions of its own
   while (!queue.empty()) {
     arena_.make_room();
     Work::spend();
@@ -245,7 +246,9 @@ bool CompletionDistance::complete(Id from, Manner manner) {
       queue.push({add_sat(depth + 1, missing(next)), depth + 1, next});
     };
     ByteSet first = arena_.first(state);
+    const ByteSet all = first;
     first &= below_.all();  // no token has others
+    unspelled_ = unspelled_ || !(first == all);
     arena_.each_byte(state, [&, state = state](u8 byte) {
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
       const Id next = arena_.step_slow(state, byte);  // as a token's end: then any tokens can spell it
@@ -259,7 +262,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
         if (const Id next = read_special(state, specials_[s]); next != kEmpty)
           visit(kSpecial + specials_[s], seen(next));
     }
-    work_ -= std::min<std::size_t>(work_ - 1, (arena_.node_count() - nodes) / kNodesPerWork);
+    if (texts) work_ -= std::min<std::size_t>(work_ - 1, (arena_.node_count() - nodes) / kNodesPerWork);
   }
   return false;
 }
