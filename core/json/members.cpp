@@ -85,19 +85,12 @@ void Json::measure(MemberTable& table) {
 }
 
 u32 Json::shortest(Id e) {
-  switch (node(e).kind) {
-    case Kind::Members: {
-      if (nullable(e)) return 0;
-      const u32 id = members_state(node(e));
-      measure(tables_[member_states_.values[id].table]);
-      if (id < facts_.size()) facts_[id].due.reset();
-      const MemberState& state = member_states_.values[id];
-      return shortest_members(state, members_due(state), Member::None, 0);
-    }
-    case Kind::Distinct:
-    case Kind::Twice: return node(distinct_body(node(e))).shortest;
-    default: return node(e).shortest;
-  }
+  if (node(e).kind != Kind::Members || nullable(e)) return node(e).shortest;
+  const u32 id = members_state(node(e));
+  const MemberState& state = member_states_.values[id];
+  measure(tables_[state.table]);
+  if (id < facts_.size()) facts_[id].due.reset();
+  return shortest_members(state, members_due(state), Member::None, 0);
 }
 
 // Lists the members that have as few characters as any, unless they suffice for the minimum number or are hard to find.

@@ -7,7 +7,6 @@
 //
 // Can a state be completed? States only advance: counts grow, cells fail. So a depth-first search that first tries what
 // promises to end soon is exact. It settles all states along the path that it finds.
-// what promises to end soon is exact, and every state along what it finds is settled with it.
 #include "json/tallies.hpp"
 
 #include <algorithm>
