@@ -48,36 +48,16 @@ def schema(rng: random.Random, description: Any) -> Case:
     return Case(description, constraint, schema_meaning(description), texts)
 
 
-# Objects and lists whose members must differ, be named or be counted.
-NAMES = ["ab", "ab1", "a", "b", "bb-", "1", "1-1", "é", "aé", "b é", "-", ""]
-KEY_PATTERNS = ["^1", "^a", "b$", "^[ab]+$", "^[ab1-]{1,3}$", "^[^a]*$", "é", "^(ab|b1)+$"]
-VALUES: list[Any] = [
-    {"type": "null"}, {"type": "boolean"}, {"type": "string"}, {"const": "ab"}, {"type": "integer"}, True, False,
-    {"type": "array", "items": {"type": "null"}}, {"type": "string", "maxLength": 3},
-]  # fmt: skip
-
-
 def members(rng: random.Random, depth: int = 0) -> dict[str, Any]:
-    def value() -> Any:
-        return members(rng, depth + 1) if depth < 2 and rng.random() < 0.15 else rng.choice(VALUES)
-
+    """Returns a schema of objects or lists whose members must differ, be named or be counted."""
     if rng.random() < 0.2:
-        return {"type": "array", "items": value(), "uniqueItems": rng.random() < 0.8, "minItems": rng.randrange(5)}
-    out: dict[str, Any] = {"type": "object"}
-    if rng.random() < 0.7:
-        out["properties"] = {name: value() for name in rng.sample(NAMES, rng.randrange(1, 4))}
-    if rng.random() < 0.6:
-        out["patternProperties"] = {name: value() for name in rng.sample(KEY_PATTERNS, rng.randrange(1, 3))}
-    if rng.random() < 0.5:
-        out["additionalProperties"] = value()
+        items = members(rng, depth + 1) if depth < 2 and rng.random() < 0.3 else {"type": "string", "maxLength": 3}
+        return {"type": "array", "items": items, "uniqueItems": rng.random() < 0.8, "minItems": rng.randrange(5)}
+    out = schema_generator.random_object(rng)
     if rng.random() < 0.4:
-        out["required"] = rng.sample(NAMES, rng.randrange(1, 3))
-    if rng.random() < 0.5:
-        out["minProperties"] = rng.randrange(1, 6)
-    if rng.random() < 0.2:
-        out["maxProperties"] = rng.randrange(2, 7)
-    if rng.random() < 0.2:
-        out["propertyNames"] = rng.choice([{"maxLength": 3}, {"pattern": rng.choice(KEY_PATTERNS)}])
+        out["minProperties"] = rng.randrange(2, 6)
+    if depth < 2 and rng.random() < 0.3:
+        out["additionalProperties"] = members(rng, depth + 1)
     if depth < 2 and rng.random() < 0.2:
         return {rng.choice(["anyOf", "oneOf", "allOf"]): [out, members(rng, depth + 1)]}
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 NAMES = ["a", "b", "c", "ab", "x-y"]
@@ -102,3 +103,25 @@ def _add_keyword(rng: random.Random, made: dict[str, Any], depth: int) -> None:
         made["dependentSchemas"] = {rng.choice(NAMES): inner()}
     else:
         made[rng.choice(["unevaluatedProperties", "unevaluatedItems"])] = inner()
+
+
+MEMBER_VALUES: list[Any] = [True, False, {"type": "null"}, {"type": "string"}, {"const": "ab"}, {"type": "integer"}]
+MEMBER_VALUES += [{"type": "array", "items": {"type": "null"}}, {"type": "string", "maxLength": 3}]
+
+
+def random_object(rng: random.Random) -> dict[str, Any]:
+    """Returns a schema of objects whose keys are named, have patterns and are counted."""
+    names = ["ab", "ab1", "a", "b", "bb-", "1", "1-1", "é", "aé", "b é", "-"]
+    patterns = ["^1", "^a", "b$", "^[ab]+$", "^[ab1-]{1,3}$", "^[^a]*$", "é", "^(ab|b1)+$"]
+    more: dict[str, Callable[[], Any]] = {
+        "properties": lambda: {name: rng.choice(MEMBER_VALUES) for name in rng.sample(names, rng.randrange(1, 4))},
+        "patternProperties": lambda: {
+            name: rng.choice(MEMBER_VALUES) for name in rng.sample(patterns, rng.randrange(1, 3))
+        },
+        "additionalProperties": lambda: rng.choice(MEMBER_VALUES),
+        "required": lambda: rng.sample(names, 1),
+        "maxProperties": lambda: rng.randrange(1, 4),
+        "minProperties": lambda: rng.randrange(1, 3),
+        "propertyNames": lambda: {"maxLength": rng.randrange(2, 9)},
+    }
+    return {"type": "object", **{key: make() for key, make in more.items() if rng.random() < 0.5}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from canonical_support import (
 from guiderail import Vocabulary
 from guiderail.errors import CompileError, VocabularyError
 from guiderail.vocabulary._table import gpt2_characters
+from schema_generator import random_object
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
@@ -410,25 +410,6 @@ def test_objects_without_members_are_spelled(name: str, schema: dict[str, object
     guide = gr.compile(gr.json_schema(schema, layout="compact"), v, canonical=True, cache=False)
     for text in ["{}", '{"ab":{}}', '{"a":{"ab":{}}}', '{"a.]":{"a":[{},{}]}}']:
         assert_allowed(guide, text)
-
-
-VALUES: list[Any] = [True, False, {"type": "null"}, {"type": "string"}, {"const": "ab"}, {"type": "integer"}]
-VALUES += [{"type": "array", "items": {"type": "null"}}, {"type": "string", "maxLength": 3}]
-
-
-def random_object(rng: random.Random) -> dict[str, Any]:
-    names = ["ab", "ab1", "a", "b", "bb-", "1", "1-1", "é", "aé", "b é", "-"]
-    patterns = ["^1", "^a", "b$", "^[ab]+$", "^[ab1-]{1,3}$", "^[^a]*$", "é", "^(ab|b1)+$"]
-    more: dict[str, Callable[[], Any]] = {
-        "properties": lambda: {name: rng.choice(VALUES) for name in rng.sample(names, rng.randrange(1, 4))},
-        "patternProperties": lambda: {name: rng.choice(VALUES) for name in rng.sample(patterns, rng.randrange(1, 3))},
-        "additionalProperties": lambda: rng.choice(VALUES),
-        "required": lambda: rng.sample(names, 1),
-        "maxProperties": lambda: rng.randrange(1, 4),
-        "minProperties": lambda: rng.randrange(1, 3),
-        "propertyNames": lambda: {"maxLength": rng.randrange(2, 9)},
-    }
-    return {"type": "object", **{key: make() for key, make in more.items() if rng.random() < 0.5}}
 
 
 @pytest.mark.parametrize("seed", range(6))
