@@ -36,6 +36,14 @@ def test_every_source_is_in_a_layer() -> None:
     assert {name.rpartition("/")[0] for name in SOURCES} == set(BELOW)
 
 
+def test_architecture_names_every_source() -> None:
+    page = (CORE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(\w+)(?:\.hpp)?`", page))
+    for name in SOURCES:
+        if not name.startswith("bind/"):  # the page names only some of these
+            assert Path(name).stem in named, f"ARCHITECTURE.md does not say what core/{name} is for"
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_includes_point_down(name: str) -> None:
     folder = name.rpartition("/")[0]
