@@ -13,12 +13,14 @@ import typer
 
 from guiderail.cli._options import ContextOption, DeviceOption, GpuLayersOption, ModelOption
 from guiderail.errors import ModelError
+from guiderail.server.options import ServerOptions
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     import uvicorn
 
 _LIMITS = "Limits"
+_DEFAULT = ServerOptions()
 
 
 def serve_command(
@@ -62,57 +64,63 @@ def serve_command(
     ] = None,
     max_rows: Annotated[
         int, typer.Option(metavar="N", help="Maximum number of texts in progress.", rich_help_panel=_LIMITS)
-    ] = 32,
+    ] = _DEFAULT.max_rows,
     max_queue: Annotated[
         int, typer.Option(metavar="N", help="Maximum number of texts that wait.", rich_help_panel=_LIMITS)
-    ] = 256,
+    ] = _DEFAULT.max_queue,
     max_cached_tokens: Annotated[
         int,
         typer.Option(metavar="N", help="Tokens of key-value cache for all texts together.", rich_help_panel=_LIMITS),
-    ] = 32_768,
+    ] = _DEFAULT.max_cached_tokens,
     max_draws: Annotated[
         int,
         typer.Option(metavar="N", help="Maximum exact or weighted draws at once; 0: none.", rich_help_panel=_LIMITS),
-    ] = 2,
+    ] = _DEFAULT.max_draws,
     max_passes: Annotated[
         int, typer.Option(metavar="N", help="Maximum forward passes of an exact draw.", rich_help_panel=_LIMITS)
-    ] = 4096,
+    ] = _DEFAULT.max_passes,
     max_particles: Annotated[
         int, typer.Option(metavar="N", help="Maximum texts of a weighted population.", rich_help_panel=_LIMITS)
-    ] = 64,
+    ] = _DEFAULT.max_particles,
     max_body_bytes: Annotated[
         int, typer.Option(metavar="N", help="Maximum bytes of a request.", rich_help_panel=_LIMITS)
-    ] = 8 << 20,
+    ] = _DEFAULT.max_body_bytes,
     max_json_values: Annotated[
         int, typer.Option(metavar="N", help="Maximum values in the JSON of a request.", rich_help_panel=_LIMITS)
-    ] = 250_000,
+    ] = _DEFAULT.max_json_values,
     body_seconds: Annotated[
         float, typer.Option(metavar="S", help="Seconds for the body of a request to arrive.", rich_help_panel=_LIMITS)
-    ] = 30.0,
+    ] = _DEFAULT.body_seconds,
     max_connections: Annotated[
         int, typer.Option(metavar="N", help="Maximum connections at once.", rich_help_panel=_LIMITS)
-    ] = 1024,
+    ] = _DEFAULT.max_connections,
     compile_seconds: Annotated[
         float, typer.Option(metavar="S", help="Seconds to compile one constraint.", rich_help_panel=_LIMITS)
-    ] = 10.0,
+    ] = _DEFAULT.compile_seconds,
     max_nodes: Annotated[
         int, typer.Option(metavar="N", help="Maximum expressions of one constraint.", rich_help_panel=_LIMITS)
-    ] = 2_000_000,
+    ] = _DEFAULT.max_nodes,
     max_work: Annotated[
         int,
         typer.Option(
             metavar="N", help="Maximum steps to read one constraint, about 0.1 µs each.", rich_help_panel=_LIMITS
         ),
-    ] = 20_000_000,
+    ] = _DEFAULT.max_work,
     max_step_work: Annotated[
         int,
         typer.Option(
             metavar="N", help="Maximum steps of that kind for one mask or one token.", rich_help_panel=_LIMITS
         ),
-    ] = 1_000_000,
+    ] = _DEFAULT.max_step_work,
     request_seconds: Annotated[
         float, typer.Option(metavar="S", help="Seconds to answer one request.", rich_help_panel=_LIMITS)
-    ] = 600.0,
+    ] = _DEFAULT.request_seconds,
+    mask_seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="S", help="Seconds for all masks of one text, without the model.", rich_help_panel=_LIMITS
+        ),
+    ] = _DEFAULT.mask_seconds,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
 ) -> None:
     r"""Serve a model by OpenAI's interfaces: chat completions, completions, responses.
@@ -168,6 +176,7 @@ def serve_command(
         max_work=max_work,
         max_step_work=max_step_work,
         request_seconds=request_seconds,
+        mask_seconds=mask_seconds,
     )
     with _bound(host, port) as listener:
         runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
