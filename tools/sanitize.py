@@ -87,7 +87,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=sorted(FILES))
-    parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
+    parser.add_argument("--seconds", type=float, default=5400, help="for all tests together (default: 5400)")
     options, rest = parser.parse_known_args()
     # The optimiser gives false warnings for instrumented code.
     optimise = "-DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -Wno-error"
