@@ -64,6 +64,8 @@ PIECES = [
 ]
 BYTES = [bytes([b]) for b in range(256)] + [piece.encode() for piece in PIECES] + ["é".encode()[:1], "😀".encode()[:3]]
 MOST_STEPS = 60
+FEWEST = 12  # tokens that the search over all tokens looks ahead,
+MOST_STATES = 3_000  # and states that it may reach
 
 
 def vocabulary() -> gr.Vocabulary:
@@ -204,6 +206,7 @@ class Player:
             matcher.accept_token(token)
             read += BYTES[token]
         needed = matcher.least_tokens()
+        self.fewest(guide, read, needed)
         if needed is None or needed > MOST_STEPS:
             return
         self.counts["budgets"] += 1
@@ -223,6 +226,32 @@ class Player:
             read += BYTES[token]
             budget -= 1
         self.judge(case, read.decode(), True, "as a walk within a budget")
+
+    def fewest(self, guide: gr.Guide, read: bytes, needed: int | None) -> None:
+        """Compares the tokens that a text is said to need with a search over all tokens, where few states are in reach.
+
+        Promising too few is a finding. Too many, or none, is counted: ``docs/budget.md`` says that it may happen.
+        """
+        program = guide.constraint.program().core
+        layer = seen = {program.derivative(program.root, read)}
+        for count in range(FEWEST if needed is None else min(needed, FEWEST)):
+            if any(program.is_nullable(state) for state in layer):
+                kind = "none" if needed is None else min(needed - count, 5)
+                self.counts[f"promises above the fewest: {kind}"] += 1
+                return
+            reached = set()
+            for state in layer:
+                first = set(program.first_bytes(state))
+                reached.update(program.derivative(state, token) for token in BYTES if token[0] in first)
+                if len(seen | reached) > MOST_STATES:
+                    return
+            layer = {state for state in reached - seen if state and program.is_live(state)}
+            seen = seen | layer
+        if needed is None or needed > FEWEST:
+            return
+        if not any(program.is_nullable(state) for state in layer):
+            raise Wrong(f"{needed} tokens are promised after {read!r}, and no text is so short")
+        self.counts["promises of the fewest"] += 1
 
     def threads(self, guide: gr.Guide, rng: random.Random) -> None:
         """Checks that forks on threads see the same masks as one thread alone."""

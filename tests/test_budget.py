@@ -453,6 +453,18 @@ def test_a_minimum_of_members_counts_keys_that_differ(schema: dict[str, Any], sh
             "minProperties": 2,
             "additionalProperties": {"items": {"type": "string"}, "uniqueItems": True, "type": "array", "minItems": 2},
         },
+        {  # the texts of the keys outside matter as well as those inside
+            "type": "object",
+            "minProperties": 2,
+            "propertyNames": {"maxLength": 7},
+            "patternProperties": {"b$": False},
+            "additionalProperties": {
+                "type": "object",
+                "patternProperties": {"^a": {"type": "string"}, "b$": {"type": "string"}},
+                "required": ["1-1"],
+                "minProperties": 3,
+            },
+        },
     ],
 )
 def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:

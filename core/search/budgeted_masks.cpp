@@ -116,6 +116,61 @@ bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
   return least <= left;
 }
 
+// A token after which a state needs fewer than `least`, and that state: along the completion of `from`, or any.
+u32 CompletionDistance::token_towards(Id from, u32 least, Id& next) {
+  u32 node = 0;
+  for (Id at = from;;) {
+    const auto it = known_.find(at);
+    if (it == known_.end() || it->second.bytes == kInf || it->second.bytes == 0) break;
+    const u32 edge = it->second.edge;
+    at = it->second.next;
+    if (edge >= kSpecial) {
+      if (node != 0 || known(at) >= least) break;
+      next = at;
+      return edge - kSpecial;
+    }
+    node = vocabulary_.child(node, static_cast<u8>(edge));
+    if (node == kNoFan) break;
+    if (trie_.nodes[node].token < 0 || known(at) >= least) continue;
+    next = at;
+    return static_cast<u32>(trie_.nodes[node].token);
+  }
+  const Branches branches = profile(from);
+  u32 found = kNoToken;
+  for (const bool texts : {false, true})
+    for (const Branch& branch : *branches) {
+      if (!texts && known(branch.next) >= least) continue;
+      each_of(branch, [&](u32 token) {
+        if (found != kNoToken) return;
+        const Id to = texts ? read(from, token) : branch.next;
+        if (to == kEmpty || known(to) >= least) return;
+        found = token;
+        next = to;
+      });
+      if (found != kNoToken) return found;
+    }
+  return kNoToken;
+}
+
+// The tokens of a completion, at most known(state) of them; empty: none is known.
+std::vector<u32> CompletionDistance::promised(Id state) {
+  std::vector<u32> tokens;
+  while (!arena_.nullable(state)) {
+    const u32 least = known(state);
+    std::vector<Id> sources{state, forget(state), leave(state)};  // see known()
+    if (!specials_.empty() && arena_.node(state).kind == Kind::Union) {
+      const std::span<const Id> parts = arena_.operands(state);
+      sources.insert(sources.end(), parts.begin(), parts.end());
+    }
+    u32 token = kNoToken;
+    for (std::size_t i = 0; i < sources.size() && token == kNoToken && least != kInf; ++i)
+      if (known(sources[i]) == least) token = token_towards(sources[i], least, state);
+    if (token == kNoToken) return {};
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
 std::optional<u32> CompletionDistance::worst(Id state) const {
   auto it = worst_.find(state);
   return it == worst_.end() ? std::nullopt : std::optional(it->second);
@@ -172,15 +227,16 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
     }
   };
-  // What was promised stays: the tokens that begin the known completion.
-  Id at = state;
-  for (u32 node = 0; least >= known(state);) {
-    const auto it = known_.find(at);
-    if (it == known_.end() || it->second.bytes == kInf || it->second.bytes == 0 || it->second.edge >= kSpecial) break;
-    node = vocabulary_.child(node, static_cast<u8>(it->second.edge));
-    if (node == kNoFan) break;
-    at = it->second.next;
-    if (const int token = trie_.nodes[node].token; token >= 0 && count(known(at))) allow(static_cast<u32>(token));
+  // What was promised stays. The states after it without texts may have no number: then these have.
+  if (least >= known(state)) {
+    const std::vector<u32> tokens = promised(state);
+    std::vector<Id> path{state};
+    for (u32 token : tokens)
+      if (path.back() != kEmpty) path.push_back(read(path.back(), token));
+    if (!tokens.empty() && path.back() != kEmpty && arena_.nullable(path.back())) {
+      for (std::size_t i = path.size(); i-- > 0;) lower(path[i], static_cast<u32>(tokens.size() - i));
+      if (count(known(path[1]))) allow(tokens[0]);
+    }
   }
   // Common tokens come first.
   std::sort(lost.begin(), lost.end());

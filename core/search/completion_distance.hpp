@@ -62,7 +62,7 @@ class CompletionDistance {
     bool forgetful;  // states without texts of keys
     u32 haste;       // 1: finds a shortest completion
   };
-  static constexpr u32 kSpecial = 256;
+  static constexpr u32 kSpecial = 256, kNoToken = 0xFFFFFFFF;
 
   void begin(std::size_t work);
   bool exhausted() const { return work_ <= work_kept_ || arena_.node_count() > most_nodes_ - nodes_kept_; }
@@ -79,6 +79,8 @@ class CompletionDistance {
   Branches profile(Id state);
   Id best_next(Id state);
   u32 need(Id next, u32 left);
+  std::vector<u32> promised(Id state);
+  u32 token_towards(Id from, u32 least, Id& next);
   void link(Id from, u32 edge, Id next);
   // Of states that differ only in the texts of keys (see shared_completions.cpp):
   void share(Id state);
