@@ -48,7 +48,9 @@ def batch_command(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Folder for the answers, or a file of those kinds."),
+        typer.Option(
+            "--output", "-o", metavar="FILE|FOLDER", help="Folder for the answers, or a file of one of these types."
+        ),
     ],
     prompt: Annotated[
         str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with columns of the row in braces.")
@@ -62,7 +64,7 @@ def batch_command(
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum tokens of an answer.")] = 1024,
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum number of tokens of an answer.")] = 1024,
     temperature: TemperatureOption = 0.0,
     top_p: TopPOption = 1.0,
     top_k: TopKOption = None,
@@ -78,10 +80,12 @@ def batch_command(
     ] = None,
     replicas: Annotated[
         int,
-        typer.Option(metavar="N", help="Number of models at work; more than one needs Ray.", rich_help_panel=_SPREAD),
+        typer.Option(
+            metavar="N", help="Number of copies of the model; more than one needs Ray.", rich_help_panel=_SPREAD
+        ),
     ] = 1,
     shard_rows: Annotated[
-        int, typer.Option(metavar="N", help="Rows of one part of the output.", rich_help_panel=_SPREAD)
+        int, typer.Option(metavar="N", help="Rows in each part of the output.", rich_help_panel=_SPREAD)
     ] = 64,
     rows_at_once: Annotated[
         int, typer.Option(metavar="N", help="Rows that a local model answers in one batch.", rich_help_panel=_SPREAD)

@@ -36,7 +36,7 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail on what looks like a typo, or the metaschema rejects.")
+        bool, typer.Option("--strict", help="Fail on what looks like a typo, and on what the metaschema rejects.")
     ] = False,
     masks: Annotated[bool, typer.Option("--masks/--no-masks", help="Measure masks over a vocabulary.")] = True,
     vocabulary: VocabularyOption = None,

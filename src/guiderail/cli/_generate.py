@@ -60,7 +60,7 @@ def generate_command(
         int | None,
         typer.Option(
             metavar="N",
-            help="Maximum tokens to write; by default 256, or 1024 for --schema, --type, --xsd and --tools.",
+            help="Maximum number of tokens to write; by default 256, or 1024 for --schema, --type, --xsd and --tools.",
         ),
     ] = None,
     finish: Annotated[

@@ -58,7 +58,7 @@ def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except RecursionError:
-            raise LimitError("the constraint is nested too deep; flatten it", code="depth") from None
+            raise LimitError("the constraint is nested too deeply; flatten it", code="depth") from None
 
     return call
 

@@ -145,7 +145,7 @@ class Recipe:
         """
         kind = data["kind"]
         if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
-            raise ValueError(f"no grammar is of the kind {shown(kind)}")
+            raise ValueError(f"there is no grammar of the kind {shown(kind)}")
         options = data["options"]
         if kind == "schema":
             return schema_recipe(data["text"], **options)

@@ -71,7 +71,7 @@ class TokenizerInfo:
             raise CompatError(f"vocab_size={vocab_size} is less than the {len(tokens)} tokens", code="bad-size")
         size = len(tokens) if vocab_size is None else vocab_size
         if stops and not all(0 <= token < size for token in stops):
-            raise CompatError(f"stop_token_ids {stops} are not all ids below {size}", code="bad-token-id")
+            raise CompatError(f"stop_token_ids must be from 0 to {size - 1}, not {stops}", code="bad-token-id")
         self._setup(tokens, kind, size, stops, add_prefix_space, None)
 
     def _setup(

@@ -269,7 +269,7 @@ class _Lowering:
             depth[name] = 1 + max((depth[other] for other in left[name]), default=0)
             if depth[name] > _LEFT:
                 raise LimitError(
-                    f"rule {name!r} begins with a rule that begins with a rule …, more than {_LEFT:,} of them; "
+                    f"rule {name!r} starts a chain of more than {_LEFT:,} rules that each begin with the next; "
                     "inline some of these rules",
                     code="grammar-depth",
                 )

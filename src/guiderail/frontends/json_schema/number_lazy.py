@@ -42,7 +42,7 @@ class Table:
 
 def _refuse() -> LimitError:
     return LimitError(
-        f"with all their decimals, the divisors of this schema's numbers exceed {MAX_STEP:.0e}; use a simpler "
+        f"the divisors of this schema's numbers exceed {MAX_STEP:.0e} units of their last decimal place; use a simpler "
         "multipleOf",
         code="number-states",
     )

@@ -60,7 +60,8 @@ def _lark() -> Any:
         return import_module("lark.load_grammar")
     except ImportError:
         raise CompileError(
-            "grammars of this form, and faulty ones, need the lark package: pip install lark", code="missing-package"
+            "this grammar has an error, or a form that only the lark package reads: pip install lark",
+            code="missing-package",
         ) from None
 
 

@@ -128,7 +128,8 @@ def _widths(text: str) -> tuple[int, int]:
         utils = import_module("lark.utils")
     except ImportError:
         raise CompileError(
-            f"only Lark can tell how long matches of /{text}/ are: pip install lark", code="missing-package"
+            f"the lark package is needed to tell how long matches of /{text}/ are: pip install lark",
+            code="missing-package",
         ) from None
     least, most = utils.get_regexp_width(text)
     return least, most
