@@ -68,7 +68,7 @@ class BatchOptions:
     engine_args: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Refuses what makes no sense.
+        """Rejects options that make no sense.
 
         Raises:
             ModelError: ``bad-option``.

@@ -122,7 +122,7 @@ def as_lines(files: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
-    """Refuses a prompt that names a column no row has. What only some rows lack is an error of those rows.
+    """Rejects a prompt that names a column that no row has. What only some rows lack is an error of those rows.
 
     Raises:
         ModelError: ``unknown-column``.

@@ -111,9 +111,8 @@ def batch_command(
     r"""Answer every row of a file under one constraint.
 
     A row is a JSON object on a line, or a row of a table; its answer is a line of `part-*.jsonl` in the output, or a
-    row of the file that you name (CSV and Parquet need pyarrow). The same command again resumes where it was stopped:
-    no row is lost or answered twice, and rows that failed are tried again. With --replicas the work is spread by Ray
-    Data.
+    row of the file that you name (CSV and Parquet need pyarrow). Repeating the command resumes where it was stopped:
+    no row is lost or answered twice, and rows that failed are tried again. With --replicas, Ray Data spreads the work.
 
     Exit status: 1 if rows have no answer that fits (their `error` says why).
 

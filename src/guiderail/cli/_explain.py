@@ -70,10 +70,10 @@ def explain_command(
     r"""Show the next tokens with and without a constraint, or a whole text token by token.
 
     For each token: its probability by the model alone, whether the constraint allows it, and its probability after
-    the others are removed. Below stands the probability that the constraint removed in all.
+    the others are removed. The last line is the total probability that the constraint removed.
 
-    With `--html` or `--json`, a whole text: at each token what was allowed, what the model would rather have written,
-    the probability removed, and where in the schema, the pattern or the grammar it stands.
+    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would rather have written,
+    the probability removed, and the location in the schema, the pattern or the grammar.
 
     **Examples**
 

@@ -134,7 +134,11 @@ class Constraint:
         return separated_by(self, separator, min, max, trailing=trailing)
 
     def limited_to(self, characters: int) -> Constraint:
-        """Matches the texts of this constraint that have at most ``characters`` code points."""
+        """Matches the texts of this constraint that have at most ``characters`` code points.
+
+        Raises:
+            CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
+        """
         return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
 
     # -- use without a vocabulary --------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ NOTHING: Final[Grid] = frozenset()
 EVERYTHING: Final[Grid] = frozenset({(None, frozenset())})
 
 MAX_DECIMAL_EXPONENT = 10_000
-"""Numbers whose decimal point lies further away than so many digits are refused (`LimitError`)."""
+"""Numbers whose decimal point is more than this many digits away are rejected (`LimitError`)."""
 _MAX_DIFFERENCES = 256
 _MAX_TERMS = 1 << 16
 

@@ -46,7 +46,7 @@ _METASCHEMAS = {
     "openapi-3.0": "http://json-schema.org/draft-04/schema#",
 }
 OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
-"""Dialects in which everything beside ``$ref`` is ignored."""
+"""Dialects in which all keywords next to ``$ref`` are ignored."""
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("$id", "id", "$anchor", "$dynamicAnchor", "$schema", "$ref"), str),
@@ -54,7 +54,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
     **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
 }
-"""What the keywords hold in which identifiers are looked for."""
+"""The keywords that are searched for identifiers, and the types of their values."""
 
 
 def dialect_of(uri: object) -> str | None:

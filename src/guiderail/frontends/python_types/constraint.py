@@ -151,7 +151,7 @@ def python_type(
         >>> point.read('{"x": 1}')
         Point(x=1, y=0)
 
-    Supported are pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
+    It supports pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
     ``__init__``); enumerations and ``Literal``; unions; lists, tuples, sets, dicts and their abstract forms;
     ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint on a string; numbers,
     ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,

@@ -261,5 +261,5 @@ def _template(text: str, fail: Any) -> Template:
     if slots.index("name") > slots.index("arguments"):
         raise fail("the name of a tool must come before its arguments, which depend on it", "call")
     if "${" in "".join(t for t, _ in parts):
-        raise fail("there is no such slot; there are ${name}, ${arguments} and ${id}", "call")
+        raise fail("a call has an unknown slot; the slots are ${name}, ${arguments} and ${id}", "call")
     return Template(tuple(part for part in parts if part != ("", "")) if len(parts) > 1 else tuple(parts))

@@ -212,7 +212,7 @@ class ToolCallReader:
         reasoning = None if self._reasoning is None else "".join(self._reasoning)
         return ToolText(reasoning, "".join(self._content) or None, list(self._calls), self._may_end())
 
-    # -- the machine: each step reads what it can, and says whether it got on --------------------------------------
+    # -- the machine: each step reads what it can, and returns whether it made progress ---------------------------
     def _run(self) -> list[ToolDelta]:
         while self._step():
             pass

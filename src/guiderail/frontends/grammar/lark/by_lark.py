@@ -28,7 +28,7 @@ _QUOTED = re.compile(
 
 
 _NOWHERE = os.path.join(os.devnull, "grammar")
-"""Where a text is that is no file. Lark would look for its relative imports beside the program that runs."""
+"""The path of a text that has no file. Without one, Lark would look for relative imports next to the main program."""
 
 
 def read(

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 IN_A_CLASS = frozenset("^[]-&|~\\/")
-"""Characters that mean something else, or end the pattern, where they stand bare in a class of one of Lark's."""
+"""Characters that mean something else, or end the pattern, if they are not escaped in a class of a Lark pattern."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CATEGORY = re.compile(r"\\p{[A-Za-z_]+}")
