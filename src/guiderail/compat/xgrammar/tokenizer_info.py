@@ -106,7 +106,7 @@ class TokenizerInfo:
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
     ) -> TokenizerInfo:
-        """Makes one of a transformers tokenizer, or of any other that guiderail reads (see ``Vocabulary``).
+        """Makes one from a transformers tokenizer, or of any other that guiderail reads (see ``Vocabulary``).
 
         Args:
             tokenizer: the tokenizer.
@@ -222,7 +222,7 @@ class TokenizerInfo:
 
     @classmethod
     def from_vocab_and_metadata(cls, encoded_vocab: Sequence[bytes | str], metadata: str) -> TokenizerInfo:
-        """Makes one of the encoded tokens and the result of :meth:`dump_metadata`.
+        """Makes one from the encoded tokens and the result of :meth:`dump_metadata`.
 
         Raises:
             InvalidJSONError, DeserializeFormatError: the metadata does not have that form.

@@ -59,7 +59,7 @@ def name_of(given: Any, position: int) -> str:
 
 
 def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, Any], extra: bool) -> Tool:
-    """Makes a tool of whatever a user passes as one.
+    """Makes a tool from whatever a user passes as one.
 
     Raises:
         ToolError, CompileError: it cannot be used; the message says why.
