@@ -322,7 +322,7 @@ class BatchGrammarMatcher:
             indices: the position of each matcher's temperature; by default that of the matcher.
 
         Raises:
-            CompatError: the lengths differ.
+            CompatError: the lengths differ, or an index is out of range.
         """
         places = range(len(matchers)) if indices is None else indices
         if len(places) != len(matchers):
