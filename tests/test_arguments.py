@@ -161,7 +161,7 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "python": (
         lambda: gr.compile(CONSTRAINT, 5),
-        "a vocabulary or a tokenizer is expected, not int",
+        "expected a vocabulary or a tokenizer, not int",
     ),
     "python, a part": (
         lambda: gr.bitmask_to_bool(rows(), np.zeros(2)),  # type: ignore[arg-type]

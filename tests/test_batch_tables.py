@@ -323,7 +323,7 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
-    assert "the prompt names {queue}, and no row has it" in capsys.readouterr().err
+    assert "the prompt names {queue}, but no row has it" in capsys.readouterr().err
 
 
 LAYOUTS = [([], '{"n": 1, "of": [1, 2]}'), (["--layout", "compact"], '{"n":1,"of":[1,2]}')]

@@ -351,7 +351,7 @@ def test_match_with_schemas_and_types(files, arguments, stdin, status):
         (["--schema", "good.json", "--regex", "a"], "--regex and --schema were given"),
         (["--schema", "good.json", "--max-length", "3"], "maxLength"),
         (["--schema", "good.json", "--layout", "pretty"], "pretty"),
-        (["--regex", "a", "--layout", "compact"], "belong to --schema"),
+        (["--regex", "a", "--layout", "compact"], "belongs to --schema"),
         (["--type", "Point"], "module:Name"),
         (["--type", "nowhere:Point"], "nowhere"),
         (["--type", "models.py:Pint"], "no Pint"),

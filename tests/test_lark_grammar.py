@@ -499,7 +499,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "no parameter": ('start: a::0\na: "a"', "lark-syntax", "has no parameter", "a"),
     "parameter needed": ('start: a\na::_: "a" %if lt(_, 2)', "lark-syntax", "needs a parameter", "a"),
     "no parameter of its own": ('start: a::_\na::_: "a" a::incr(_)', "lark-syntax", "of its own", "a"),
-    "bits": ('start: a::0\na::_: "a" %if eq([3:3], 0)', "lark-syntax", "above their first", ""),
+    "bits": ('start: a::0\na::_: "a" %if eq([3:3], 0)', "lark-syntax", "above their start", ""),
     "condition": ('start: a::0\na::_: "a" %if wild([0:1], 0)', "lark-syntax", "no condition 'wild'", "wild("),
     "condition in a terminal": ("start: A\nA: /a/ %if true", "lark-syntax", "terminals have no parameters", "%if"),
     "condition in brackets": ('start: a::0\na::_: ("a" %if lt(_, 1))', "lark-syntax", "outside brackets", "%if"),

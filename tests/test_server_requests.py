@@ -214,7 +214,7 @@ FORMS = [
     (CHAT, {"messages": []}, "messages", "#/messages", ["a list of at least 1, not an empty list"]),
     (CHAT, {"messages": 3}, "messages", "#/messages", ["must be a list, not 3"]),
     (CHAT, {"messages": ["x"]}, "messages.0", "#/messages/0", ["must be an object", 'not "x"']),
-    (CHAT, {}, "messages", "#/messages", ["is required, and missing"]),
+    (CHAT, {}, "messages", "#/messages", ["is required, but missing"]),
     (CHAT, {"max_token": 3}, "max_token", "#/max_token", ["is not known", "did you mean max_tokens?"]),
     (CHAT, {"a/b~c": 3}, "a/b~c", "#/a~1b~0c", ["is not known"]),
     (CHAT, {"n" * 5000: 1}, None, None, ["is not known"]),

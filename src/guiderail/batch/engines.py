@@ -104,7 +104,10 @@ class LocalEngine:
                 answers[place] = Answer(error=error)
                 continue
             if not 0 < len(tokens) < room:
-                message = f"the prompt has {len(tokens)} tokens, and the context of {self.model.name} {room}"
+                message = (
+                    f"the prompt has {len(tokens)} tokens; it must have 1 to {room - 1}, because the context of "
+                    f"{self.model.name} holds {room}"
+                )
                 answers[place] = Answer(prompt_tokens=len(tokens), error=ModelError(message, code="context-full"))
                 continue
             ready.append((place, task.row, tokens))
@@ -169,7 +172,8 @@ def asked_for(constraint: Constraint) -> Asked:
             return one
     raise CompileError(
         f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout spaced or "
-        "compact, members in declared order), a regular expression without options, a choice, or a grammar of one text",
+        "compact, members in declared order), a regular expression without options, a choice, or a grammar that is a "
+        "single text",
         code="bad-option",
     )
 
@@ -211,7 +215,10 @@ class VllmEngine:
         for place, task in enumerate(tasks):
             tokens = self._encode(task.prompt)
             if not 0 < len(tokens) < self.room:
-                message = f"the prompt has {len(tokens)} tokens, and the context of the model {self.room}"
+                message = (
+                    f"the prompt has {len(tokens)} tokens; it must have 1 to {self.room - 1}, because the context of "
+                    f"the model holds {self.room}"
+                )
                 answers[place] = Answer(prompt_tokens=len(tokens), error=ModelError(message, code="context-full"))
                 continue
             places.append(place)
@@ -234,7 +241,8 @@ class VllmEngine:
         if matched:
             return None
         return ModelError(  # some tokenizers drop the space that begins a text
-            "the tokens fit the constraint, but vLLM's text of them does not; let the constraint begin with no space",
+            "the tokens match the constraint, but the text that vLLM makes of them does not; use a constraint whose "
+            "texts do not begin with a space",
             code="read-mismatch",
         )
 

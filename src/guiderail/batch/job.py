@@ -22,7 +22,7 @@ __all__ = ["BatchOptions", "Job", "Task", "begin", "described", "note"]
 
 ENGINES = ("guiderail", "vllm")
 _MAY_DIFFER = frozenset({"max_tokens"})  # it does not change complete rows, and rows that it cut off get more tokens
-_OTHER = {"input_sha256": "the input has changed", "constraint_sha256": "the constraint is another one"}
+_OTHER = {"input_sha256": "the input has changed", "constraint_sha256": "the constraint has changed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class BatchOptions:
     engine_args: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Refuses what makes no sense.
+        """Rejects options that make no sense.
 
         Raises:
             ModelError: ``bad-option``.
@@ -105,7 +105,8 @@ class BatchOptions:
             parts = list(string.Formatter().parse(self.prompt))
         except ValueError as error:
             raise ModelError(
-                f"the prompt {self.prompt!r}: {error}; write {{{{ for a brace", code="bad-option"
+                f"the prompt {self.prompt!r} cannot be read: {error}; write {{{{ or }}}} for a literal brace",
+                code="bad-option",
             ) from None
         names = [name for _, name, _, _ in parts if name is not None]
         plain = all(not form and not conversion for _, name, form, conversion in parts if name is not None)
@@ -228,7 +229,7 @@ def begin(job: Job, source: Input, shard_rows: int) -> bool:
     if different in ([], ["input_sha256"]):
         return bool(different)
     shown = "; ".join(
-        _OTHER.get(name) or f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different
+        _OTHER.get(name) or f"{name} was {known.get(name)!r} and is now {wanted.get(name)!r}" for name in different
     )
     raise CompileError(
         f"{folder} was started with another job, so its rows would not match: {shown:.600}. Use the same "

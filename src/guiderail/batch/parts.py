@@ -98,7 +98,7 @@ def to_try(file: Path, now: Mapping[int, Any] | None) -> Totals:
         if mended and row["error"] is None:
             raise CompileError(
                 f"row {row['row']} of the input (counted from 0) has changed since it was answered; only rows that "
-                "failed may be mended. Undo that, or name another output",
+                "failed may be corrected. Undo the change, or choose another output",
                 code="batch-differs",
             )
         if mended or retriable(row):

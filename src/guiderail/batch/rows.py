@@ -122,7 +122,7 @@ def as_lines(files: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
-    """Refuses a prompt that names a column no row has. What only some rows lack is an error of those rows.
+    """Rejects a prompt that names a column that no row has. What only some rows lack is an error of those rows.
 
     Raises:
         ModelError: ``unknown-column``.
@@ -142,7 +142,7 @@ def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
     meant = f"; did you mean {{{small[close[0]]}}}?" if close else "."
     shown = ", ".join(list(seen)[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
     raise ModelError(
-        f"the prompt names {{{name}}}, and no row has it{meant} The columns are: {shown}", code="unknown-column"
+        f"the prompt names {{{name}}}, but no row has it{meant} The columns are: {shown}", code="unknown-column"
     )
 
 

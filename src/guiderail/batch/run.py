@@ -109,7 +109,7 @@ def run_batch(
         target: a constraint, a JSON Schema as a dict, or a Python type. Values of a type are written as JSON; its own
             validators run when they are read from there.
         options: how the rows are answered.
-        replicas: number of models; more than one needs Ray.
+        replicas: number of copies of the model; more than one needs Ray.
         shard_rows: number of rows that are written together: what a kill can cost, for each replica. For vLLM, use
             several times the number of sequences that it runs at once.
         rows_at_once: number of rows that a local model answers together.

@@ -48,7 +48,9 @@ def batch_command(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Folder for the answers, or a file of those kinds."),
+        typer.Option(
+            "--output", "-o", metavar="FILE|FOLDER", help="Folder for the answers, or a file of one of these types."
+        ),
     ],
     prompt: Annotated[
         str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with columns of the row in braces.")
@@ -62,7 +64,7 @@ def batch_command(
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum tokens of an answer.")] = 1024,
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum number of tokens of an answer.")] = 1024,
     temperature: TemperatureOption = 0.0,
     top_p: TopPOption = 1.0,
     top_k: TopKOption = None,
@@ -78,10 +80,12 @@ def batch_command(
     ] = None,
     replicas: Annotated[
         int,
-        typer.Option(metavar="N", help="Number of models at work; more than one needs Ray.", rich_help_panel=_SPREAD),
+        typer.Option(
+            metavar="N", help="Number of copies of the model; more than one needs Ray.", rich_help_panel=_SPREAD
+        ),
     ] = 1,
     shard_rows: Annotated[
-        int, typer.Option(metavar="N", help="Rows of one part of the output.", rich_help_panel=_SPREAD)
+        int, typer.Option(metavar="N", help="Rows in each part of the output.", rich_help_panel=_SPREAD)
     ] = 64,
     rows_at_once: Annotated[
         int, typer.Option(metavar="N", help="Rows that a local model answers in one batch.", rich_help_panel=_SPREAD)
@@ -107,9 +111,8 @@ def batch_command(
     r"""Answer every row of a file under one constraint.
 
     A row is a JSON object on a line, or a row of a table; its answer is a line of `part-*.jsonl` in the output, or a
-    row of the file that you name (CSV and Parquet need pyarrow). The same command again resumes where it was stopped:
-    no row is lost or answered twice, and rows that failed are tried again. With --replicas the work is spread by Ray
-    Data.
+    row of the file that you name (CSV and Parquet need pyarrow). Repeating the command resumes where it was stopped:
+    no row is lost or answered twice, and rows that failed are tried again. With --replicas, Ray Data spreads the work.
 
     Exit status: 1 if rows have no answer that fits (their `error` says why).
 

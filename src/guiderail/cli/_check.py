@@ -36,7 +36,7 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail on what looks like a typo, or the metaschema rejects.")
+        bool, typer.Option("--strict", help="Fail on what looks like a typo, and on what the metaschema rejects.")
     ] = False,
     masks: Annotated[bool, typer.Option("--masks/--no-masks", help="Measure masks over a vocabulary.")] = True,
     vocabulary: VocabularyOption = None,
@@ -48,15 +48,15 @@ def check_command(
     ] = "flexible",
     property_order: Annotated[str, typer.Option(metavar="declared|any", help="Order of the members.")] = "declared",
 ) -> None:
-    """Say what of a JSON Schema is enforced, what no document can use, what has no bound, and what it costs.
+    """Report what a JSON Schema enforces, what in it no document can use, what has no bound, and what it costs.
 
     For each file: whether a model can write under the schema at all; keywords that are approximated or mean nothing;
     branches, enum values and properties that are never used; strings, numbers, arrays and objects that may grow
     without end, each with the keyword that bounds it; advice on the order of members; the size of the compiled
     constraint, the time that it took, and what masks cost.
 
-    Keywords and formats that look like typos are named. With --strict, they and all that the metaschema refuses make
-    a schema invalid (where `jsonschema` is installed, every fault is listed).
+    Keywords and formats that look like typos are named. With --strict, these and whatever the metaschema rejects make
+    a schema invalid (if `jsonschema` is installed, every fault is listed).
 
     Exit status 0 if all of them can be used, 1 if one is unsatisfiable, unsupported or invalid.
 

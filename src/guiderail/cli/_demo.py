@@ -1,4 +1,4 @@
-"""``guiderail demo``: some commands to begin with, and what comes of them on the embedded model."""
+"""``guiderail demo``: some commands to begin with, and their output on the embedded model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMANDS = (
 
 
 def demo_command(context: typer.Context) -> None:
-    """Show what the other commands do: some of them, run on the embedded model."""
+    """Show what the other commands do, by running some of them on the embedded model."""
     assert context.parent is not None
     for command in COMMANDS:
         typer.echo(f"$ guiderail {shlex.join(command)}")

@@ -34,7 +34,7 @@ def explain_command(
     ] = False,
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Tokens to show: rows of the table (15), of a table of a page (8)."),
+        typer.Option(metavar="N", min=1, help="Rows of the table (15), or of each table in an HTML page (8)."),
     ] = None,
     html: Annotated[
         Path | None,
@@ -43,7 +43,8 @@ def explain_command(
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write the same as JSON; - is stdout.")
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write the same content as JSON; - is stdout."),
     ] = None,
     text: Annotated[
         str | None,
@@ -52,7 +53,7 @@ def explain_command(
     vocabulary: VocabularyOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="System message.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Maximum tokens to write (256).")
+        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Maximum number of tokens to write (256).")
     ] = None,
     temperature: Annotated[
         float | None,
@@ -69,10 +70,10 @@ def explain_command(
     r"""Show the next tokens with and without a constraint, or a whole text token by token.
 
     For each token: its probability by the model alone, whether the constraint allows it, and its probability after
-    the others are removed. Below stands the probability that the constraint removed in all.
+    the others are removed. The last line is the total probability that the constraint removed.
 
-    With `--html` or `--json`, a whole text: at each token what was allowed, what the model would rather have written,
-    the probability removed, and where in the schema, the pattern or the grammar it stands.
+    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would rather have written,
+    the probability removed, and the location in the schema, the pattern or the grammar.
 
     **Examples**
 

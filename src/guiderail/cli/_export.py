@@ -26,7 +26,7 @@ def export_command(
         Path | None, typer.Option("--save-vocabulary", metavar="FILE", help="Also write the vocabulary to this file.")
     ] = None,
 ) -> None:  # fmt: skip
-    r"""Compile a constraint into a file that `gr.load` reads, and programs in C, Rust or JavaScript.
+    r"""Compile a constraint into a file that `gr.load` and programs in C, Rust or JavaScript can read.
 
     Python's front ends are not needed to read it, nor is Python.
 

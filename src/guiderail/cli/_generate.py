@@ -60,7 +60,7 @@ def generate_command(
         int | None,
         typer.Option(
             metavar="N",
-            help="Maximum tokens to write; by default 256, or 1024 for --schema, --type, --xsd and --tools.",
+            help="Maximum number of tokens to write; by default 256, or 1024 for --schema, --type, --xsd and --tools.",
         ),
     ] = None,
     finish: Annotated[
@@ -97,10 +97,10 @@ def generate_command(
 ) -> None:
     r"""Write a text, a JSON value or a value of a Python type.
 
-    The text goes to stdout as it is written. Where stderr is a terminal, a line there tells tokens, speed and the
-    share of the time that the constraint took. JSON is indented and has its members in the order of the schema unless
-    --layout and --property-order say otherwise; at the end it is read back and validated. With -n, texts come when all
-    are written, each on its line.
+    The text goes to stdout as it is written. If stderr is a terminal, a line there shows tokens, speed and the share of
+    the time that the constraint took. JSON is indented and has its members in the order of the schema unless --layout
+    and --property-order say otherwise; at the end it is read back and validated. With -n, the texts are printed when
+    all are written, one per line.
 
     **Examples**
 

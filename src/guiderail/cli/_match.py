@@ -23,7 +23,7 @@ def match_command(
         bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says whether all match.")
     ] = False,
 ) -> None:
-    r"""Say whether texts fit a constraint, and where they stop fitting.
+    r"""Report whether texts match a constraint, and where they stop matching.
 
     Exit status 0 if all of them do, 1 if one does not.
 

@@ -229,13 +229,13 @@ class Given:
             if self.max_length is not None:
                 raise CompileError(
                     f"--max-length cannot be used with {kind}, whose texts it would cut; put maxLength and maxItems "
-                    "into "
-                    "the schema or the type",
+                    "into the schema or the type",
                     code="bad-option",
                 )
         elif kind not in ("--xsd", "--tools") and (self.layout is not None or self.property_order is not None):
             raise CompileError(
-                f"--layout and --property-order belong to --schema, --type and --tools, not to {kind}",
+                f"--layout belongs to --schema, --type, --tools and --xsd, and --property-order to the first three, "
+                f"not to {kind}",
                 code="bad-option",
             )
         if self.closed and kind not in ("--schema", "--grammar"):

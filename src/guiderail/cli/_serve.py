@@ -74,42 +74,49 @@ def serve_command(
     ] = _DEFAULT.max_cached_tokens,
     max_draws: Annotated[
         int,
-        typer.Option(metavar="N", help="Maximum exact or weighted draws at once; 0: none.", rich_help_panel=_LIMITS),
+        typer.Option(
+            metavar="N", help="Maximum number of exact or weighted draws at once; 0: none.", rich_help_panel=_LIMITS
+        ),
     ] = _DEFAULT.max_draws,
     max_passes: Annotated[
-        int, typer.Option(metavar="N", help="Maximum forward passes of an exact draw.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Maximum number of forward passes of an exact draw.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_passes,
     max_particles: Annotated[
-        int, typer.Option(metavar="N", help="Maximum texts of a weighted population.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Maximum number of texts in a weighted population.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_particles,
     max_body_bytes: Annotated[
-        int, typer.Option(metavar="N", help="Maximum bytes of a request.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum size of a request, in bytes.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.max_body_bytes,
     max_json_values: Annotated[
-        int, typer.Option(metavar="N", help="Maximum values in the JSON of a request.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Maximum number of values in the JSON of a request.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_json_values,
     body_seconds: Annotated[
         float, typer.Option(metavar="S", help="Seconds for the body of a request to arrive.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.body_seconds,
     max_connections: Annotated[
-        int, typer.Option(metavar="N", help="Maximum connections at once.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum number of connections at once.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.max_connections,
     compile_seconds: Annotated[
         float, typer.Option(metavar="S", help="Seconds to compile one constraint.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.compile_seconds,
     max_nodes: Annotated[
-        int, typer.Option(metavar="N", help="Maximum expressions of one constraint.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum number of expressions of one constraint.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.max_nodes,
     max_work: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Maximum steps to read one constraint, about 0.1 µs each.", rich_help_panel=_LIMITS
+            metavar="N",
+            help="Maximum number of steps to read one constraint, about 0.1 µs each.",
+            rich_help_panel=_LIMITS,
         ),
     ] = _DEFAULT.max_work,
     max_step_work: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Maximum steps of that kind for one mask or one token.", rich_help_panel=_LIMITS
+            metavar="N", help="Maximum number of such steps for one mask or one token.", rich_help_panel=_LIMITS
         ),
     ] = _DEFAULT.max_step_work,
     request_seconds: Annotated[
@@ -219,7 +226,7 @@ def _bound(host: str, port: int) -> socket.socket:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             message = f"port {port} of {host} is in use; stop what uses it, or choose another --port (0: a free one)"
         else:
-            message = f"{host} port {port} cannot be listened at: {error}; see --host and --port"
+            message = f"the server cannot listen on {host} port {port}: {error}; see --host and --port"
         raise ModelError(message, code="bad-address") from None
     return listener
 

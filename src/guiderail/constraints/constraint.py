@@ -58,7 +58,7 @@ def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except RecursionError:
-            raise LimitError("the constraint is nested too deep; flatten it", code="depth") from None
+            raise LimitError("the constraint is nested too deeply; flatten it", code="depth") from None
 
     return call
 
@@ -134,7 +134,11 @@ class Constraint:
         return separated_by(self, separator, min, max, trailing=trailing)
 
     def limited_to(self, characters: int) -> Constraint:
-        """Matches the texts of this constraint that have at most ``characters`` code points."""
+        """Matches the texts of this constraint that have at most ``characters`` code points.
+
+        Raises:
+            CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
+        """
         return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
 
     # -- use without a vocabulary --------------------------------------------------------------------------------

@@ -243,7 +243,8 @@ def delimited_subsequence_of(
     parts = tuple(map(_coerce, items))
     if not isinstance(min, int) or isinstance(min, bool) or not 0 <= min <= len(parts) or not parts:
         raise CompileError(
-            f"delimited_subsequence_of needs items, and min between 0 and their number, not {len(parts)} and {min!r}",
+            f"delimited_subsequence_of needs one or more items, and min from 0 to their number, not {len(parts)} items "
+            f"and min={min!r}",
             code="bad-items",
         )
     return DelimitedSubsequenceOf(parts, _coerce(delimiter), min)
@@ -287,14 +288,14 @@ class _Call:
 def _quoted(call: _Call) -> Node:
     quote = call.text('"')
     if len(quote) != 1 or quote in "\\\n\r":
-        raise call.error("the argument is the quote, one character")
+        raise call.error("the argument must be one character, the quote")
     return call.leaf(QuotedText(quote))
 
 
 def _unquoted(call: _Call) -> Node:
     style = call.text("block")
     if style not in ("block", "flow"):
-        raise call.error("the argument is 'flow' or nothing")
+        raise call.error("the argument must be 'flow', or empty")
     return call.leaf(UnquotedText(style == "flow"))
 
 
@@ -327,7 +328,7 @@ def _substring(call: _Call) -> Node:
 
 def _list(call: _Call) -> Node:
     if len(call.arguments) not in (2, 3):
-        raise call.error("the arguments are item|delimiter or item|delimiter|end")
+        raise call.error("the arguments must be item|delimiter or item|delimiter|end")
     item, delimiter, *end = call.arguments
     more = Rep(Cat([delimiter, item], *call.span), 0, -1, "greedy", *call.span)
     return Cat([item, more, *end], *call.span)
@@ -335,7 +336,7 @@ def _list(call: _Call) -> Node:
 
 def _some(call: _Call) -> Node:
     if len(call.arguments) < 2:
-        raise call.error("the arguments are item|item|…|delimiter")
+        raise call.error("the arguments must be item|item|…|delimiter")
     from guiderail.frontends.regex.facts import Facts
 
     facts = Facts()

@@ -75,7 +75,7 @@ class _TextBuilder(_core.Builder):
 
 
 def _tokens(what: str) -> CompileError:
-    return CompileError(f"infill takes a constraint of text, and this one {what}; leave them out", code="infill-tokens")
+    return CompileError(f"infill takes a constraint on text, but this one {what}; leave them out", code="infill-tokens")
 
 
 def _program(constraint: Constraint) -> _core.Program:
@@ -95,10 +95,9 @@ def _states(program: _core.Program, start: int, after: bytes) -> dict[int, dict[
         spend(_STATE_WORK)
         if len(found) == _MOST_STATES:
             raise LimitError(
-                f"infill lists the states of its constraint, and this one has more than {_MOST_STATES:,} of them: "
-                "those of a recursive grammar or schema are infinite; bound it (maxLength, repeat) or, to have the "
-                "text "
-                f"followed by {after[:20].decode(errors='replace')!r} and nothing more, write constraint + text",
+                f"infill lists the states of its constraint, but this one has more than {_MOST_STATES:,} (a recursive "
+                "grammar or schema has infinitely many); bound it (maxLength, repeat) or, if the text itself must "
+                f"match and {after[:20].decode(errors='replace')!r} only follows, write constraint + text",
                 code="infill-states",
             )
         found[state] = {}

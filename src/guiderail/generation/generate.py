@@ -454,7 +454,7 @@ def _guide(wanted: Constraint | Guide, model: Model, canonical: bool, prefix: st
     if isinstance(wanted, Guide):
         if wanted.vocabulary is not model.vocabulary and wanted.vocabulary != model.vocabulary:
             raise CompileError(
-                f"the guide was compiled for {wanted.vocabulary!r}, not for {model.vocabulary!r} of the model; "
+                f"the guide was compiled for {wanted.vocabulary!r}, not for the model's {model.vocabulary!r}; "
                 "compile it again with gr.compile(constraint, model.vocabulary)",
                 code="other-vocabulary",
             )

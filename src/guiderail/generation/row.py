@@ -154,7 +154,7 @@ class Row:
     def on_end(self) -> None:
         """The text has ended."""
 
-    # -- the way of a text -------------------------------------------------------------------------------------------
+    # -- from start to end -------------------------------------------------------------------------------------------
     @property
     def remaining(self) -> int:
         """The number of tokens that it may still write."""

@@ -546,7 +546,7 @@ def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
                 break
         else:
             raise VocabularyError(
-                f"no token of the vocabulary begins like {data[at : at + 8]!r}, byte {at} of the text",
+                f"no token of the vocabulary spells the text at byte {at}, which continues with {data[at : at + 8]!r}",
                 code="not-encodable",
             )
         tokens.append(token)

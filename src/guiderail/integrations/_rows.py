@@ -98,7 +98,7 @@ def fill_rows(
 
 
 def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
-    """Makes guides of what a user passes: guides or constraints, one or several, and a tokenizer.
+    """Makes guides from what a user passes: guides or constraints, one or several, and a tokenizer.
 
     Args:
         constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a

@@ -89,7 +89,7 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
     from vllm.v1.structured_output.request import get_structured_output_key
 
     for name, instead in {
-        "whitespace_pattern": "disable_any_whitespace is known",
+        "whitespace_pattern": "disable_any_whitespace is supported",
         "disable_additional_properties": 'write "additionalProperties": false into the schema',
     }.items():
         if getattr(params, name, None):

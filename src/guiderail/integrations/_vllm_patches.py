@@ -144,7 +144,7 @@ def _on_cpu() -> bool:
 
 
 def _cpu_sampler() -> None:
-    """Mends the temperatures of drafted texts.
+    """Corrects the temperatures of drafted texts.
 
     In vLLM 0.32's CPU build, the kernel writes to a copy, and the logits are divided by memory that nobody has written.
     A text then gets tokens that its mask forbids.

@@ -277,7 +277,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         try:
             guide = self.store.guide(asked)
         except GuiderailError as error:
-            logger.warning("a request for %s is refused: %s", kind, error)
+            logger.warning("a request for %s was rejected: %s", kind, error)
             return InvalidGrammarObject(str(error))
         return GuiderailGrammar(guide, asked, self.stop_token_ids, GrammarStats(dispatch_type=kind))
 

@@ -93,6 +93,9 @@ def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.b
 
     Returns:
         bool, shape ``(vocab_size,)`` or ``(batch, vocab_size)``.
+
+    Raises:
+        BitmaskError: ``bitmask-dtype``, ``bitmask-shape``; ``bitmask-size``: ``vocab_size`` is out of range.
     """
     _check_mask(bitmask)
     width = _width(vocab_size, bitmask.shape[-1] * 32, "the bitmask")
@@ -109,6 +112,9 @@ def bool_to_bitmask(allowed: Any) -> NDArray[np.int32]:
 
     Returns:
         int32, shape ``(ceil(vocabulary / 32),)`` or ``(batch, ceil(vocabulary / 32))``.
+
+    Raises:
+        BitmaskError: ``bitmask-dtype``, ``bitmask-shape``.
     """
     values = np.asarray(allowed)
     if values.dtype != np.bool_:

@@ -196,8 +196,8 @@ class Guide:
     def memory_size_bytes(self) -> int:
         """Returns how many bytes this guide holds: expressions, transitions and masks.
 
-        The vocabulary and its caches do not count. What matchers in the middle of a text still hold from before a
-        renewal does. The call takes about a microsecond.
+        This includes what matchers in the middle of a text still hold from before a renewal, but not the vocabulary and
+        its caches. The call takes about a microsecond.
         """
         return self.core.memory_size_bytes()
 
@@ -243,8 +243,8 @@ def compile(
         vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
             it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
             llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.
-        cache: return an equal guide compiled earlier. The cache keeps the 128 used last, as long as they hold at most
-            256 MiB together (the last one in any case); see :func:`clear_cache`.
+        cache: return an equal guide compiled earlier. The cache keeps the 128 most recently used, as long as they
+            hold at most 256 MiB together (the last one in any case); see :func:`clear_cache`.
         max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
         fuel: maximum number of states that one emptiness test of an intersection, complement or look-around may visit;
             more raise a LimitError.
@@ -259,8 +259,8 @@ def compile(
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
             forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
             nothing, so a text may need fewer steps after others (``docs/limits.md``).
-        canonical: allow only those tokens that the tokenizer itself would make of the text, as far as a text can still
-            be completed so (``docs/canonical.md``).
+        canonical: allow only those tokens that the tokenizer itself would make of the text, as far as the text can
+            still be completed that way (``docs/canonical.md``).
 
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; ``max_memory``
@@ -360,7 +360,7 @@ def memory_use() -> MemoryUse:
 
 
 def clear_cache() -> None:
-    """Forgets the guides and vocabularies that :func:`compile` keeps, and the schemas read; returns their memory."""
+    """Drops the guides and vocabularies that :func:`compile` keeps, and parsed schemas, and frees their memory."""
     with _lock:
         dropped = list(_cache.values())
         _cache.clear()

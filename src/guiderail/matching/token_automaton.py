@@ -60,12 +60,20 @@ class TokenAutomaton:
             raise MatcherError(f"state {state} is not in 0..{self.states - 1}", code="matcher-state")
 
     def allowed(self, state: int) -> NDArray[np.int32]:
-        """σ(state): the allowed tokens in ascending order, without stop tokens. int32, shape (n,)."""
+        """σ(state): the allowed tokens in ascending order, without stop tokens. int32, shape (n,).
+
+        Raises:
+            MatcherError: ``matcher-state``: there is no such state.
+        """
         self._check(state)
         return self.token[self.indptr[state] : self.indptr[state + 1]]
 
     def step(self, state: int, token: int) -> int:
-        """The state after ``token``, or -1 if it is not allowed."""
+        """The state after ``token``, or -1 if it is not allowed.
+
+        Raises:
+            MatcherError: ``matcher-state``: there is no such state.
+        """
         self._check(state)
         start, end = int(self.indptr[state]), int(self.indptr[state + 1])
         at = start + int(np.searchsorted(self.token[start:end], token))
@@ -76,7 +84,12 @@ class TokenAutomaton:
         return (self.vocabulary_size + 31) // 32
 
     def fill(self, state: int, bitmask: NDArray[np.int32], row: int = 0) -> None:
-        """Writes the mask of a state, stop tokens included, into row ``row`` of an int32 array (batch, words)."""
+        """Writes the mask of a state, stop tokens included, into row ``row`` of an int32 array (batch, words).
+
+        Raises:
+            BitmaskError: ``bitmask-shape``: the array has another dtype, another rank, or too few words.
+            MatcherError: ``matcher-state``: there is no such state.
+        """
         if bitmask.dtype != np.int32 or bitmask.ndim != 2 or bitmask.shape[1] < self.words:
             raise BitmaskError(
                 f"the bitmask must be int32 of shape (batch, >= {self.words}), not {bitmask.dtype} {bitmask.shape}",

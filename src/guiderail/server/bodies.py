@@ -20,7 +20,7 @@ __all__ = ["Gone", "LastWord", "calm_collector", "parse_json", "read_body", "unc
 DRAINED_BYTES = 64 << 20
 """Bytes of an unwanted body that are read and discarded before the connection is closed."""
 DRAINED_SECONDS = 5.0
-"""For which they are read."""
+"""Maximum time for which they are read."""
 
 _Receive = Callable[[], Awaitable[Any]]
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or in a pair
@@ -95,7 +95,7 @@ async def _drain(receive: _Receive) -> None:
 
 
 SWITCH_SECONDS = 0.0002
-"""For which a thread of Python may keep the interpreter while others want it."""
+"""Time for which a Python thread may keep the interpreter while others want it."""
 
 
 def calm_collector() -> None:

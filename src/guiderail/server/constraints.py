@@ -116,7 +116,7 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
     if given is None:
         return None
     if not isinstance(given, dict):
-        raise _wrong("an object with a type is expected", param)
+        raise _wrong("expected an object with a type", param)
     kind = given.get("type")
     known = {"type"}
     result: Ask | None
@@ -133,7 +133,7 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
             known |= {"name", "schema", "strict", "description"}
             inner, place = given, param
         elif not isinstance(inner, dict):
-            raise _wrong("an object with a schema is expected", place)
+            raise _wrong("expected an object with a schema", place)
         else:
             _refuse_others(inner, {"name", "schema", "strict", "description"}, place)
         if "schema" not in inner or inner["schema"] is None:
@@ -223,7 +223,9 @@ def ask_of_response(request: ResponsesRequest) -> Ask | None:
     text = request.text or {}
     _refuse_others(text, {"format", "verbosity"}, "text")
     if text.get("verbosity") not in (None, "medium"):
-        raise _wrong('this must be "medium", or left out: no text is made longer or shorter here', "text.verbosity")
+        raise _wrong(
+            'this must be "medium", or left out: this server makes no text longer or shorter', "text.verbosity"
+        )
     asks = [
         ask
         for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))

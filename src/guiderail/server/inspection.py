@@ -32,7 +32,7 @@ from guiderail.server.options import ServerOptions
 __all__ = ["HEADER", "Inspections", "Kept", "Watch", "index_page"]
 
 HEADER = "X-Guiderail-Inspect"
-"""Of a request: ``1`` to be looked into, ``0`` not to be. Of an answer: the path of the page."""
+"""In a request: ``1`` to record its texts, ``0`` not to. In an answer: the path of the page."""
 
 _TOP = 8  # tokens kept of those that were allowed, and of those that were not
 _BUILD_SECONDS = 20.0  # maximum time for making one record; the rest is left out

@@ -86,7 +86,7 @@ class Nursery:
             )
         except OSError as error:
             ours.close()
-            raise ModelError(f"no process for compilation could be started: {error}", code="closed") from error
+            raise ModelError(f"the process for compilation could not be started: {error}", code="closed") from error
         finally:
             theirs.close()
         try:

@@ -58,7 +58,7 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
     if first["type"] == "extra_forbidden":
         return unknown(str(place[-1]), pointer, param, known if len(place) == 1 else ())
     if first["type"] == "missing":
-        message = f"{pointer}: this is required, and missing; add it"
+        message = f"{pointer}: this is required, but missing; add it"
     elif first["type"] in ("value_error", "assertion_error"):
         reason = str(first["msg"]).partition(", ")[2]
         message = f"{pointer}: {reason}" if place else reason

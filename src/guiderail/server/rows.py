@@ -43,7 +43,7 @@ Finish = Literal["stop", "length"]
 OnIncomplete = Literal["finish", "return"]
 
 WAY_OUT = "leave guiderail.on_incomplete out"
-"""How a request does without the promise that its texts are finished."""
+"""For messages: how a request waives the promise that its texts are complete."""
 
 
 @dataclass(frozen=True, slots=True)

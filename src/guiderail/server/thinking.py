@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["EFFORT_TOKENS", "Thinking", "thinking_of"]
 
 EFFORT_TOKENS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384, "max": 32768}
-"""Tokens that each effort may spend; ``guiderail.max_reasoning_tokens`` says another number."""
+"""Maximum number of reasoning tokens for each effort; ``guiderail.max_reasoning_tokens`` overrides it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 __all__ = ["TEMPORARY", "replace_file"]
 
 TEMPORARY = ".guiderail-"
-"""How the names of files begin that are being written, or were when a process ended."""
+"""Prefix of the names of files that are being written, or that a process left behind when it ended."""
 
 
 def replace_file(target: str, parts: Iterable[bytes]) -> None:

@@ -18,7 +18,7 @@ from guiderail.errors import LimitError
 __all__ = ["is_plain_json", "nested", "too_large"]
 
 MOST_PARTS = 1_000_000
-"""Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
+"""Maximum number of lists, objects and scalars of a value; shared ones count each time."""
 
 
 class nested:

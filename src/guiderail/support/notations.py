@@ -58,7 +58,7 @@ def _yaml(text: str) -> Tree:
 
 def _yaml_tree(node: Any, around: tuple[int, ...]) -> Tree:
     if id(node) in around:
-        raise Mismatch("contains itself, by an alias")
+        raise Mismatch("contains itself through an alias")
     around = (*around, id(node))
     kind = node.tag.rpartition(":")[2]
     if kind == "map":

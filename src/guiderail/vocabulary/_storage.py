@@ -93,7 +93,7 @@ def load(
             name=header["name"],
         )
         if vocabulary.fingerprint != header["fingerprint"]:
-            raise ValueError("its contents do not agree with its fingerprint")
+            raise ValueError("its contents do not match its fingerprint")
     except FileNotFoundError as error:
         raise VocabularyError(f"{target} does not exist", code="vocabulary-file") from error
     except VocabularyError as error:
@@ -129,7 +129,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
     if version != VERSION:
         raise _of_version(target, version)
     if size != len(file) - _HEADER.size - 4:
-        raise ValueError("its length is not what it says")
+        raise ValueError("its length does not match its header")
     if zlib.crc32(memoryview(file)[:-4]) != int.from_bytes(file[-4:], "little"):
         raise ValueError("its checksum is wrong")
     reader = _Reader(file, _HEADER.size, len(file) - 4)

@@ -31,7 +31,7 @@ def vocabulary_of(source: Any) -> Vocabulary:
     if isinstance(source, Vocabulary):
         return source
     if isinstance(source, _NONE):
-        raise ArgumentError(f"a vocabulary or a tokenizer is expected, not {type(source).__name__}")
+        raise ArgumentError(f"expected a vocabulary or a tokenizer, not {type(source).__name__}")
     own = getattr(source, "vocabulary", None)  # of a model that guiderail runs
     if isinstance(own, Vocabulary):
         return own

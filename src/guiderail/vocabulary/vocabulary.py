@@ -116,7 +116,7 @@ class Vocabulary:
 
     @classmethod
     def _of(cls, read: ReadTokenizer) -> Vocabulary:
-        """Makes a vocabulary of what an adapter has read, checked against the tokenizer's own ``decode``."""
+        """Makes a vocabulary from what an adapter has read, checked against the tokenizer's own ``decode``."""
         table, special = read.table, read.special_tokens
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
@@ -460,7 +460,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """Makes a vocabulary of a transformers tokenizer, a ``tokenizers.Tokenizer``, or the path of one (file or
+        """Makes a vocabulary from a transformers tokenizer, a ``tokenizers.Tokenizer``, or the path of one (file or
         folder).
 
         It reads byte-level BPE, SentencePiece-style tokenizers (``▁``, byte fallback), WordPiece, and whatever else the
@@ -491,7 +491,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """Makes a vocabulary of a ``tiktoken.Encoding`` or the name of one; otherwise like :meth:`from_huggingface`."""
+        """Makes a vocabulary from a ``tiktoken.Encoding`` or its name; otherwise like :meth:`from_huggingface`."""
         from guiderail.vocabulary.tiktoken import from_tiktoken
 
         return cls._of(from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify))
@@ -505,7 +505,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """Makes a vocabulary of a ``SentencePieceProcessor`` or the path of one; otherwise like
+        """Makes a vocabulary from a ``SentencePieceProcessor`` or the path of one; otherwise like
         :meth:`from_huggingface`.
 
         ``▁`` is a space, in the first token too: generated text continues a prompt.
@@ -523,7 +523,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """Makes a vocabulary of a mistral-common tokenizer or the path of a ``tekken.json``, which needs no
+        """Makes a vocabulary from a mistral-common tokenizer or the path of a ``tekken.json``, which needs no
         mistral-common.
 
         A mistral-common tokenizer over a SentencePiece model is read as SentencePiece. Arguments and errors are those
@@ -541,7 +541,7 @@ class Vocabulary:
         size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
     ) -> Vocabulary:
-        """Makes a vocabulary of a ``llama_cpp.Llama`` or the path of a GGUF file. It reads only metadata, no tensors.
+        """Makes a vocabulary from a ``llama_cpp.Llama`` or the path of a GGUF file. It reads only metadata, no tensors.
 
         Arguments and errors are those of :meth:`from_huggingface`.
         """

@@ -16,7 +16,7 @@ from guiderail.support.texts import shown
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
 
 NO_BOUND = 2**31 - 1
-"""Characters of white space in one place where llguidance sets no bound."""
+"""Maximum characters of white space in one place, where llguidance sets no bound."""
 
 OPTIONS = (
     "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",
@@ -78,7 +78,7 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
         except (ValueError, RecursionError) as error:
             raise CompatError(f"the grammar is not JSON: {error}", code="compat-json") from None
     if not isinstance(grammar, Mapping) or not isinstance(grammar.get("grammars"), list) or not grammar["grammars"]:
-        raise CompatError('the grammar has no list "grammars" with one or more', code="compat-grammar")
+        raise CompatError('the grammar must have a list "grammars" with at least one grammar', code="compat-grammar")
     if grammar.get("max_tokens") is not None:
         raise CompatError(
             "max_tokens of a grammar is not supported; bound the generation itself, or the text in the grammar",
@@ -104,7 +104,7 @@ class _Grammars:
         kinds = [key for key in ("json_schema", "lark_grammar", "regex", "gbnf") if parts.get(key) is not None]
         if len(kinds) != 1:
             raise CompatError(
-                f"a grammar has one of json_schema and lark_grammar, which {shown(given)} has not",
+                f"a grammar must have exactly one of json_schema and lark_grammar; {shown(given)} does not",
                 code="compat-grammar",
             )
         body = parts[kinds[0]]

@@ -88,7 +88,7 @@ class LLTokenizer:
         n_vocab: int | None = None,
         slices: Sequence[str] | None = None,
     ) -> LLTokenizer:
-        """Makes a tokenizer of the parts of a tiktoken encoding.
+        """Makes a tokenizer from the parts of a tiktoken encoding.
 
         Raises:
             ValueError: the parts cannot be read.

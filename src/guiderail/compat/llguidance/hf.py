@@ -16,7 +16,7 @@ def from_tokenizer(
     eos_token: int | Sequence[int] | None = None,
     slices: Sequence[str] | None = None,
 ) -> LLTokenizer:
-    """Makes an LLTokenizer of a transformers tokenizer. This takes a moment, so keep the result.
+    """Makes an LLTokenizer from a transformers tokenizer. This takes a moment, so keep the result.
 
     Args:
         hf_tokenizer: a fast tokenizer, or any that guiderail reads.

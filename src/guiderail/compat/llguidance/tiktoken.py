@@ -17,7 +17,7 @@ def lltokenizer_from_encoding(
     eos_token: int | Sequence[int] | None = None,
     slices: Sequence[str] | None = None,
 ) -> LLTokenizer:
-    """Makes an LLTokenizer of a tiktoken encoding. Arguments as for it; ``eos_token`` is the ``eot_token`` by default.
+    """Makes an LLTokenizer from a tiktoken encoding. Arguments as for it; by default ``eos_token`` is ``eot_token``.
 
     Raises:
         ValueError: the encoding cannot be read.

@@ -83,8 +83,8 @@ def __getattr__(name: str) -> Any:
 
 def _instead(*args: Any, **kwargs: Any) -> NoReturn:
     raise CompatError(
-        "guiderail keeps the formats of model families as data, and makes one constraint of tools and format: "
-        "guiderail.tool_calls(tools, format). A structural tag that another library made is taken as it is",
+        "guiderail keeps the formats of model families as data; make a constraint from tools and a format with "
+        "guiderail.tool_calls(tools, format=…). A structural tag made by another library is accepted as it is",
         code="compat-unsupported",
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "schema_recipe"]
 
 NO_BOUND = 2**31 - 1
-"""Characters of white space in one place where XGrammar sets no bound."""
+"""Maximum characters of white space in one place, where XGrammar sets no bound."""
 
 _BELL = re.compile(r"\\.", re.DOTALL)
 _BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks
@@ -145,7 +145,7 @@ class Recipe:
         """
         kind = data["kind"]
         if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
-            raise ValueError(f"no grammar is of the kind {shown(kind)}")
+            raise ValueError(f"there is no grammar of the kind {shown(kind)}")
         options = data["options"]
         if kind == "schema":
             return schema_recipe(data["text"], **options)

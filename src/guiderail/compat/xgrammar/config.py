@@ -26,8 +26,8 @@ def set_max_recursion_depth(max_recursion_depth: int) -> None:
     """
     if max_recursion_depth != _DEPTH:
         raise CompatError(
-            "guiderail has no depth of recursion to set: it counts steps of work (max_work and max_step_work of "
-            "guiderail.compile); leave it out",
+            "guiderail has no recursion depth to set: it limits steps of work (max_work and max_step_work of "
+            "guiderail.compile); leave the depth out",
             code="compat-option",
         )
 

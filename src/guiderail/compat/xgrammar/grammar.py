@@ -152,7 +152,7 @@ def _whole(grammar: Grammar) -> Grammar:
 def _no_ebnf(wanted: bool) -> None:
     if wanted:
         raise CompatError(
-            "print_converted_ebnf: guiderail makes no EBNF of schemas and patterns; leave it out, and look at "
+            "print_converted_ebnf: guiderail does not write schemas and patterns as EBNF; leave it out, and look at "
             "print(grammar.constraint.explain())",
             code="compat-option",
         )

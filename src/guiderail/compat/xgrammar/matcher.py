@@ -143,7 +143,10 @@ class GrammarMatcher:
         """
         children, siblings, tokens = (_numbers(a) for a in (retrieve_next_token, retrieve_next_sibling, draft_tokens))
         if not len(children) == len(siblings) == len(tokens) or not tokens:
-            raise CompatError("a draft tree has as many children, siblings and tokens as nodes", code="compat-draft")
+            raise CompatError(
+                "the arrays of a draft tree must have one element for each node, and at least one node",
+                code="compat-draft",
+            )
         if temperatures is not None:
             temperatures[: len(tokens)] = -1.0
         begun = time.monotonic()
@@ -210,7 +213,7 @@ class GrammarMatcher:
             if not grammar._recipe.asks_for("capture"):
                 return []
             raise CompatError(
-                "captures are those of a single grammar, each rule once where it stands; leave out deduplicate=False",
+                "captures can be read only from a grammar that is not part of another, with deduplicate=True",
                 code="compat-unsupported",
             )
         return captures_of(grammar.constraint, self.matcher, self._strings)
@@ -300,7 +303,7 @@ class BatchGrammarMatcher:
         """
         rows = None if indices is None else [int(row) for row in indices]
         if rows is not None and len(rows) != len(matchers):
-            raise CompatError(f"{len(matchers)} matchers have {len(rows)} indices", code="compat-batch")
+            raise CompatError(f"there are {len(rows)} indices for {len(matchers)} matchers", code="compat-batch")
         with raised_as():
             fill_next_token_bitmasks([one.matcher for one in matchers], bitmask, rows=rows, threads=self._threads)
         if debug_print:
@@ -319,13 +322,15 @@ class BatchGrammarMatcher:
             indices: the position of each matcher's temperature; by default that of the matcher.
 
         Raises:
-            CompatError: the lengths differ.
+            CompatError: the lengths differ, or an index is out of range.
         """
         places = range(len(matchers)) if indices is None else indices
         if len(places) != len(matchers):
-            raise CompatError(f"{len(matchers)} matchers have {len(places)} indices", code="compat-batch")
+            raise CompatError(f"there are {len(places)} indices for {len(matchers)} matchers", code="compat-batch")
         if not all(0 <= place < len(temperatures) for place in places):
-            raise CompatError(f"there are {len(temperatures)} places for temperatures", code="compat-batch")
+            raise CompatError(
+                f"an index is out of range: temperatures has {len(temperatures)} elements", code="compat-batch"
+            )
         for place, one in zip(places, matchers, strict=True):
             temperatures[place] = -1.0 if one.temperature is None else one.temperature
 
@@ -364,11 +369,11 @@ class BatchGrammarMatcher:
         _as_many(matchers, counts, "numbers of tokens")
         for one, count in zip(matchers, counts, strict=True):
             if count > one.matcher.step_count:  # before any of them has changed
-                raise CompatError(f"{count} steps cannot be undone: there are {one.matcher.step_count}", code="matcher")
+                raise CompatError(f"cannot undo {count} steps: there are only {one.matcher.step_count}", code="matcher")
         for one, count in zip(matchers, counts, strict=True):
             one.rollback(count)
 
 
 def _as_many(matchers: Sequence[GrammarMatcher], others: Sequence[Any], what: str) -> None:
     if len(matchers) != len(others):
-        raise CompatError(f"{len(matchers)} matchers have {len(others)} {what}", code="compat-batch")
+        raise CompatError(f"there are {len(others)} {what} for {len(matchers)} matchers", code="compat-batch")

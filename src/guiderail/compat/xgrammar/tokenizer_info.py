@@ -71,7 +71,7 @@ class TokenizerInfo:
             raise CompatError(f"vocab_size={vocab_size} is less than the {len(tokens)} tokens", code="bad-size")
         size = len(tokens) if vocab_size is None else vocab_size
         if stops and not all(0 <= token < size for token in stops):
-            raise CompatError(f"stop_token_ids {stops} are not all ids below {size}", code="bad-token-id")
+            raise CompatError(f"stop_token_ids must be from 0 to {size - 1}, not {stops}", code="bad-token-id")
         self._setup(tokens, kind, size, stops, add_prefix_space, None)
 
     def _setup(
@@ -106,7 +106,7 @@ class TokenizerInfo:
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
     ) -> TokenizerInfo:
-        """Makes one of a transformers tokenizer, or of any other that guiderail reads (see ``Vocabulary``).
+        """Makes one from a transformers tokenizer, or of any other that guiderail reads (see ``Vocabulary``).
 
         Args:
             tokenizer: the tokenizer.
@@ -222,7 +222,7 @@ class TokenizerInfo:
 
     @classmethod
     def from_vocab_and_metadata(cls, encoded_vocab: Sequence[bytes | str], metadata: str) -> TokenizerInfo:
-        """Makes one of the encoded tokens and the result of :meth:`dump_metadata`.
+        """Makes one from the encoded tokens and the result of :meth:`dump_metadata`.
 
         Raises:
             InvalidJSONError, DeserializeFormatError: the metadata does not have that form.

@@ -34,15 +34,16 @@ EMPTY = Text("")
 """The empty text."""
 
 NEVER = Choice(())
-TRAP = Name("\0never")
-"""After terminals of a grammar with a lexer: they compete there for lexemes, and nothing can come after them."""
 """No text at all."""
 
+TRAP = Name("\0never")
+"""For grammars with a lexer: stands after terminals that compete for lexemes, but that nothing can follow."""
+
 NESTED = 100
-"""Parts within parts that are gone through by recursion of the interpreter; what is deeper, by a list."""
+"""Nesting of parts up to which Python recursion walks them; an explicit stack walks deeper ones."""
 
 _SHORT = 64
-"""Alternatives of a choice up to which they are copied into the one around it."""
+"""A choice with fewer alternatives is merged into the choice around it."""
 
 _INNER = frozenset((Sequence, Choice, Repetition))
 

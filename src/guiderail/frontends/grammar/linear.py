@@ -17,10 +17,10 @@ from guiderail.support.work import spend
 __all__ = ["Sizes", "System", "right_linear"]
 
 _GROWTH = 4
-"""How many times its first size a system may grow by removing states."""
+"""Removing states may make a system about this many times as large as it was at first."""
 
 _MERGED = 100
-"""States up to which equal ones are looked for, which can take as many rounds as there are states."""
+"""Maximum number of states to merge equal ones among, which can take as many rounds as there are states."""
 
 
 class System:

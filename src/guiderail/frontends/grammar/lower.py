@@ -42,13 +42,13 @@ from guiderail.support.work import spend
 __all__ = ["lower"]
 
 _WIDEST = 256
-"""Parts of a rule that may be copied to each place of its use."""
+"""Maximum number of parts of a rule that is copied to each place of its use."""
 
 _DEEPEST = 200
-"""Nesting up to which rules are put into each other; the core allows 1,500."""
+"""Maximum nesting of a rule that is inlined; the core allows 1,500."""
 
 _LEFT = 500
-"""Rules within rules at the left end that a derivative goes through: bounded by the stack of the machine."""
+"""Maximum length of a chain of rules that each begin with the next; a derivative descends it on the machine's stack."""
 
 
 def lower(prepared: Prepared, b: _core.Builder) -> int:
@@ -269,7 +269,7 @@ class _Lowering:
             depth[name] = 1 + max((depth[other] for other in left[name]), default=0)
             if depth[name] > _LEFT:
                 raise LimitError(
-                    f"rule {name!r} begins with a rule that begins with a rule …, more than {_LEFT:,} of them; "
+                    f"rule {name!r} starts a chain of more than {_LEFT:,} rules that each begin with the next; "
                     "inline some of these rules",
                     code="grammar-depth",
                 )

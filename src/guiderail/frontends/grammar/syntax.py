@@ -57,7 +57,7 @@ class Name:
 
 
 Leaves = tuple[frozenset[str], bool]
-"""What an expression is made of, kept where it was found out: see :func:`.build.leaves`."""
+"""What an expression is made of, cached in the expression: see :func:`.build.leaves`."""
 
 
 @dataclass(frozen=True, slots=True)

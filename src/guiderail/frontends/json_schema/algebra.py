@@ -40,7 +40,7 @@ from guiderail.support.work import spend, spent
 __all__ = ["Algebra"]
 
 MOST_CELLS = 64
-"""Objects are kept as a union of so many cells at most, arrays of a quarter of them; more are read side by side."""
+"""Maximum number of cells in a union of objects; for arrays, a quarter of it. More are read side by side."""
 
 _MOST_ALONE = 16  # times as many, if a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are searched for those that are not empty

@@ -61,7 +61,7 @@ def many_states(cell: ArrayCell) -> bool:
 
 
 MOST_STATES = 256
-"""Combinations of positions and counts that are written out in advance, at most."""
+"""Maximum number of combinations of positions and counts that are written out in advance."""
 
 _Failed = frozenset[int]
 _Counts = tuple[int, ...]

@@ -203,8 +203,8 @@ class _Closing:
 
 def _refused(what: str, pointer: str) -> SchemaError:
     return SchemaError(
-        f"with closed=True, {what} cannot be followed: references within the document can, as #/$defs/name; write "
-        '"additionalProperties": false where it is meant instead',
+        f"with closed=True, {what} cannot be followed; refer to a part of the document, such as #/$defs/name, or leave "
+        'closed out and write "additionalProperties": false where you mean it',
         code="closed-reference",
         pointer=pointer,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREACHABLE", "lower_items"]
 
 UNREACHABLE = 2**32 - 1
-"""The core counts no further, and no text has so many items or members."""
+"""The core counts no further, and no text has this many items or members."""
 
 _MOST_LABELS = 32  # as many as the core keeps
 _Counts = tuple[int, ...]

@@ -18,9 +18,9 @@ from guiderail.frontends.json_schema.number_digits import Side, digits_of
 from guiderail.frontends.json_schema.numbers import Grid, decimals, in_grid
 
 MAX_STEP: Final = 10**30
-"""Divisors, in units of the last decimal, beyond which numbers are refused: the core counts in 128 bits."""
+"""The greatest divisor, in units of the last decimal; greater ones are rejected, as the core counts in 128 bits."""
 MAX_DIGITS: Final = 400
-"""Of the integer part of a bound, beyond which numbers are refused: the core looks at each length up to it."""
+"""Maximum number of digits in the integer part of a bound: the core looks at each length up to it."""
 _HUGE: Final = 10**36
 
 Part: TypeAlias = tuple[str, tuple[str, ...]]
@@ -42,8 +42,8 @@ class Table:
 
 def _refuse() -> LimitError:
     return LimitError(
-        f"with all their decimals, the divisors of this schema's numbers exceed {MAX_STEP:.0e}; use a simpler "
-        "multipleOf",
+        f"the divisors of this schema's numbers have more than {len(str(MAX_STEP)) - 1} digits, decimals included; "
+        "use a simpler multipleOf",
         code="number-states",
     )
 

@@ -43,12 +43,12 @@ from guiderail.support.texts import shown
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower_numbers"]
 
 MANTISSA_DIGITS: Final = 16
-"""Digits after the point of a mantissa where a divisor is to be obeyed: 17 in all, what ``repr`` of a float needs."""
+"""Maximum digits after the point of a mantissa if there is a divisor: 17 in all, what ``repr`` of a float needs."""
 MAX_SCIENTIFIC_STATES: Final = 2000
 MAX_MODULUS: Final = 1000
-"""Of divisors up to which an automaton is made in advance; beyond it the core reads numbers digit by digit."""
+"""The greatest modulus for which an automaton is made in advance; beyond it, the core reads numbers digit by digit."""
 REPR_DECIMALS: Final = 4
-"""Decimals up to which ``repr`` writes multiples of a divisor plainly (below 10**16)."""
+"""Maximum decimals of a divisor whose multiples ``repr`` writes plainly (below 10**16)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ NOTHING: Final[Grid] = frozenset()
 EVERYTHING: Final[Grid] = frozenset({(None, frozenset())})
 
 MAX_DECIMAL_EXPONENT = 10_000
-"""Numbers whose decimal point lies further away than so many digits are refused (`LimitError`)."""
+"""Numbers whose decimal point is more than this many digits away are rejected (`LimitError`)."""
 _MAX_DIFFERENCES = 256
 _MAX_TERMS = 1 << 16
 
@@ -184,7 +184,7 @@ def _grid(parts: Iterable[Difference | None]) -> Grid:
             kept.append(part)
     if len(kept) > _MAX_DIFFERENCES:
         raise LimitError(
-            f"a mixture of multiples falls into more than {_MAX_DIFFERENCES} cases; use fewer different multipleOf",
+            f"combining multiples gives more than {_MAX_DIFFERENCES} cases; use fewer different values of multipleOf",
             code="number-cases",
         )
     return EVERYTHING if (None, frozenset()) in kept else frozenset(kept)
@@ -238,7 +238,10 @@ def _count_between(grid: Grid, low: Fraction, high: Fraction) -> int | None:
             product[key] = product.get(key, 0) - x * y
         terms = {k: v for k, v in product.items() if v}
         if len(terms) > _MAX_TERMS:
-            raise LimitError("too many different multipleOf to count their members; use fewer", code="number-cases")
+            raise LimitError(
+                "there are too many different values of multipleOf to count the multiples; use fewer",
+                code="number-cases",
+            )
     total = 0
     for step, sign in terms.items():
         if step is not None:

@@ -142,7 +142,7 @@ class SchemaOptions:
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
-                "separators must be two texts, one with a comma and one with a colon among white space, as for "
+                "separators must be two texts, a comma and a colon with optional white space around each, as for "
                 f"json.dumps, or two constraints, not {shown(self.separators)}",
                 code="bad-schema-option",
             )
@@ -188,7 +188,7 @@ class SchemaOptions:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> SchemaOptions:
-        """Makes options of keyword arguments.
+        """Makes options from keyword arguments.
 
         Raises:
             CompileError: ``bad-schema-option``: a name is unknown (the message lists all), or a value is wrong.

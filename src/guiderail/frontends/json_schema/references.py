@@ -46,7 +46,7 @@ _METASCHEMAS = {
     "openapi-3.0": "http://json-schema.org/draft-04/schema#",
 }
 OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
-"""Dialects in which everything beside ``$ref`` is ignored."""
+"""Dialects in which all keywords next to ``$ref`` are ignored."""
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("$id", "id", "$anchor", "$dynamicAnchor", "$schema", "$ref"), str),
@@ -54,7 +54,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
     **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
 }
-"""What the keywords hold in which identifiers are looked for."""
+"""The keywords that are searched for identifiers, and the types of their values."""
 
 
 def dialect_of(uri: object) -> str | None:
@@ -147,8 +147,8 @@ class Document:
     def infinite_reference(self, schema: object) -> SchemaError:
         """The error for a schema that refers to itself in place."""
         return SchemaError(
-            "following its references in place leads back to the same schema, which says nothing about any value; put "
-            "the reference below a keyword that reads something, such as properties or items",
+            "its references lead back to the same schema without saying anything about a value; put the reference "
+            "below a keyword that applies to a part of the value, such as properties or items",
             code="infinite-reference",
             pointer=self.pointer(schema),
         )
@@ -163,7 +163,7 @@ class Document:
         except RecursionError:
             raise SchemaLimitError(
                 "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
-                "the schema, or cut chains of references short",
+                "the schema, or shorten chains of references",
                 code="depth",
                 pointer=self.where(),
             ) from None
@@ -458,7 +458,7 @@ class Scope:
 
     def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:
         way = (
-            "there is nothing at that place"
+            "there is nothing at that location"
             if ref.startswith("#")
             else "no known document has this URI; pass it as registry=referencing.Registry().with_resource(uri, "
             "resource), since nothing is fetched"

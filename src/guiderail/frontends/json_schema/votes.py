@@ -449,7 +449,7 @@ class Atoms:
 
 
 MANIFOLD = 4
-"""Of so many terms whose objects have so many members, the combinations are left as formulas."""
+"""With this many terms whose objects have this many members each, combinations are left as formulas."""
 
 
 def _is_manifold(term: Term) -> bool:

@@ -151,7 +151,7 @@ def python_type(
         >>> point.read('{"x": 1}')
         Point(x=1, y=0)
 
-    Supported are pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
+    It supports pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
     ``__init__``); enumerations and ``Literal``; unions; lists, tuples, sets, dicts and their abstract forms;
     ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint on a string; numbers,
     ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,
@@ -269,11 +269,16 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     """
     if isinstance(kind, PythonType):
         if options:
-            raise CompileError("a python_type has its options already", code="bad-schema-option")
+            raise CompileError(
+                "options do not apply to the result of python_type, which has its own; leave them out",
+                code="bad-schema-option",
+            )
         return kind.read(text)
     unknown = set(options) - {"notation", "namespace"}
     if unknown:
-        raise CompileError(f"read has no option {sorted(unknown)[0]!r}; notation, namespace", code="bad-schema-option")
+        raise CompileError(
+            f"read has no option {sorted(unknown)[0]!r}; there are notation and namespace", code="bad-schema-option"
+        )
     node = _node(kind, options.get("namespace"))
     return _read(kind, node, _tree(text, options.get("notation", "json")))
 

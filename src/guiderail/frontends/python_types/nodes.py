@@ -86,7 +86,7 @@ class Node:
         """For a key of a dict: the schema of the member's name, and what reads it."""
         raise unsupported(
             f"a dict with keys of {self.name}",
-            "keys of JSON are strings; use str, int, bool, an Enum, a Literal or a type written as a string",
+            "keys in JSON are strings; use str, int, bool, an Enum, a Literal or a type written as a string",
             "type-key",
         )
 
@@ -192,7 +192,7 @@ def call_user(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
     except (Mismatch, RecursionError):
         raise
     except Exception as error:
-        raise Mismatch("is refused", error) from error
+        raise Mismatch("is rejected", error) from error
 
 
 # -- strings
@@ -312,7 +312,7 @@ class Literals(Node):
                 exact(scalar) == tree.decimal() if isinstance(tree, Number) else scalar == tree
             ):
                 return value
-        raise Mismatch(f"is {plain(tree)!r}, none of the values of {self.name}")
+        raise Mismatch(f"is {plain(tree)!r}, which is none of the values of {self.name}")
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
         names: dict[str, Any] = {}
@@ -324,7 +324,7 @@ class Literals(Node):
 
         def read(name: str) -> Any:
             if name not in names:
-                raise Mismatch(f"has the key {name[:40]!r}, none of {self.name}")
+                raise Mismatch(f"has the key {name[:40]!r}, which is none of {self.name}")
             return names[name]
 
         return {"enum": list(names)}, read
@@ -405,7 +405,7 @@ class Union(Node):
                 if best is None or len(error.path) > len(best.path) or (error.cause and not best.cause):
                     best = error
         if best is None or (not best.path and best.cause is None):
-            raise Mismatch(f"is {type_name(tree)} and fits no branch of {self.name}")
+            raise Mismatch(f"is {type_name(tree)}, which fits no branch of {self.name}")
         raise best
 
     def constrained(self, bounds: Bounds) -> Node:
@@ -464,7 +464,7 @@ class Checked(Node):
         value = self.inner.read(tree)
         for check in self.checks:
             if not call_user(check, value):
-                raise Mismatch("is refused", ValueError(f"{value!r} does not satisfy {check!r}"))
+                raise Mismatch("is rejected", ValueError(f"{value!r} does not satisfy {check!r}"))
         return value if self.validate is None else call_user(self.validate, value)
 
     def constrained(self, bounds: Bounds) -> Node:

@@ -80,7 +80,9 @@ def _finite(bounds: Bounds, name: str) -> Bounds:
         value = getattr(bounds, side)
         if isinstance(value, float) and math.isinf(value):
             if value != nothing:
-                raise unsupported(f"{side}={value} of {name}", "no number that JSON writes is so", "type-metadata")
+                raise unsupported(
+                    f"{side}={value} of {name}", "no number that JSON can write satisfies it", "type-metadata"
+                )
             bounds = bounds.but(**{side: None})
     return bounds
 
@@ -118,7 +120,9 @@ class Integers(_Numeric):
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
         if self.bounds != Bounds():
-            raise unsupported("a dict with keys of a bounded int", "is not written; use Literal or an Enum", "type-key")
+            raise unsupported(
+                "a dict with keys of a bounded int", "is not supported; use Literal or an Enum", "type-key"
+            )
 
         def read(name: str) -> Any:
             if (
@@ -126,7 +130,7 @@ class Integers(_Numeric):
                 or (name.startswith("0") and name != "0")
                 or name.startswith(("-0", "--"))
             ):
-                raise Mismatch(f"has the key {name[:40]!r}, which is no int")
+                raise Mismatch(f"has the key {name[:40]!r}, which is not an int")
             return self.read(Number(name))
 
         return {"pattern": f"^(?:0|-?[1-9][0-9]{{0,{MAX_KEY_DIGITS - 1}}})$"}, read
@@ -178,7 +182,7 @@ class Floats(_Numeric):
 
         def read(name: str) -> Any:
             if not _FLOAT_KEY.fullmatch(name):
-                raise Mismatch(f"has the key {name[:40]!r}, which is no float")
+                raise Mismatch(f"has the key {name[:40]!r}, which is not a float")
             return self.read(Number(name))
 
         return {"pattern": f"^{_FLOAT_KEY.pattern}$"}, read

@@ -159,13 +159,15 @@ def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hi
             for field in body.fields:
                 if field.key in signature.parameters:
                     raise unsupported(
-                        f"**{one.name} of {name}", f"{field.key!r} is the name of a parameter, too", "type-signature"
+                        f"**{one.name} of {name}", f"{field.key!r} is also the name of a parameter", "type-signature"
                     )
             members += [dataclasses.replace(field, name=f"**{field.key}") for field in body.fields]
             continue
         if one.kind is one.VAR_POSITIONAL:
             if packed:
-                raise unsupported(f"*{one.name} of {name}", "several types in a row are not written", "type-signature")
+                raise unsupported(
+                    f"*{one.name} of {name}", "unpacked types of *args are not supported", "type-signature"
+                )
             node: nodes.Node = Array(f"*{one.name}", walker.node(hint), tuple)
             members.append(Field(one.name, one.name, node, False))
             continue

@@ -183,7 +183,9 @@ def encoded(inner: Any, encoder: Any) -> nodes.Node:
     """``Base64Bytes``, ``Base64Str`` and the like: the text as it is; pydantic decodes it."""
     name = getattr(encoder, "__name__", type(encoder).__name__)
     if name not in _BASE64:
-        raise unsupported(f"EncodedBytes with {name}", "what this encoder reads is not known; use bytes or str")
+        raise unsupported(
+            f"EncodedBytes with {name}", "guiderail does not know what this encoder reads; use bytes or str"
+        )
     if inner is str:  # the bytes must be UTF-8 as well
         return nodes.Text("Base64Str", _ascii_base64())
     pattern = f"^(?:{patterns.base64(url_safe=_BASE64[name]).pattern})$"  # type: ignore[attr-defined]
@@ -227,7 +229,7 @@ def _known(kind: Any, name: str) -> nodes.Node | None:
         nodes_of = [scalar(one) for one in (ipaddress.IPv4Address, ipaddress.IPv6Address)]
         return nodes.Union(name, tuple(one for one in nodes_of if one is not None))
     if name in ("ImportString", "Json"):
-        raise unsupported(name, "code and JSON inside JSON are not written; use the type of the value itself")
+        raise unsupported(name, "code and JSON inside a string are not supported; use the type of the value itself")
     if hasattr(kind, "_constraints") and (hasattr(kind, "host") or hasattr(kind, "hosts")):
         return _url(kind, name)
     return None

@@ -63,16 +63,16 @@ _REFUSED = {
     complex: "JSON has no complex numbers; use a tuple of two floats",
     range: "use a tuple of start, stop and step",
     slice: "use a tuple of start, stop and step",
-    type: "a class cannot be read from a text; use Literal with their names",
-    re.Pattern: "whether a text is a pattern of `re` is not a regular language; use str",
+    type: "a class cannot be read from a text; use a Literal of class names",
+    re.Pattern: "the patterns that `re` accepts are not a regular language; use str",
     memoryview: "use bytes",
     types.FunctionType: "a function cannot be read from a text",
     collections.abc.Callable: "a function cannot be read from a text",
     collections.abc.Iterator: "use Sequence",
     collections.abc.Generator: "use Sequence",
     typing.NoReturn: "it has no value",
-    typing.ClassVar: "it stands outside of a class",
-    typing.Generic: "it is no type of values",
+    typing.ClassVar: "it is used outside a class",
+    typing.Generic: "it is not a type of values",
 }
 _RUN_BY_PYDANTIC = ModelRules()
 _EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
@@ -202,7 +202,7 @@ class Walker:
             if word == "UuidVersion":
                 return uuid_node(item.uuid_version)
             if word == "Json":
-                raise unsupported("Json", "JSON inside JSON is not written; use the type of the value itself")
+                raise unsupported("Json", "JSON inside a string is not supported; use the type of the value itself")
             if word in ("EncodedBytes", "EncodedStr"):
                 made = encoded(inner, item.encoder)
                 whole = annotated_type(inner, metadata)

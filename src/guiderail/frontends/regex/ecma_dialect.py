@@ -171,7 +171,7 @@ class EcmaParser(Parser):
         if match is not None:
             code = int(match[1], 16)
             if code > 0x10FFFF:
-                self.fail("bad-escape", "the last character is U+10FFFF", i, match.end())
+                self.fail("bad-escape", "there is no character above U+10FFFF", i, match.end())
             return chr(code), match.end()
         if self.unicode:
             self.fail("bad-escape", "\\u needs 4 hexadecimal digits, or some in braces", i, i + 2)

@@ -279,13 +279,13 @@ class Parser:
         low_text, comma, high_text = match.groups()
         start, end = match.span()
         if len(low_text) > 10 or len(high_text or "") > 10:
-            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+            self.fail("repeat-too-large", f"a repeat count may be at most {_MAX_REPEAT}; use + or *", start, end)
         low = int(low_text or 0)
         high = (int(high_text) if high_text else -1) if comma else low
         if max(low, high) > _MAX_REPEAT:
-            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+            self.fail("repeat-too-large", f"a repeat count may be at most {_MAX_REPEAT}; use + or *", start, end)
         if 0 <= high < low:
-            self.fail("bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end)
+            self.fail("bad-quantifier", f"the maximum ({high}) is below the minimum ({low}); swap them", start, end)
         return low, high, end
 
     # -- groups

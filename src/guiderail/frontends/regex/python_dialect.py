@@ -120,7 +120,7 @@ class PythonParser(Parser):
                 self.fail("bad-escape", f"\\{c} needs {width} hexadecimal digits", i, match.end())
             code = int(match[0], 16)
             if code > 0x10FFFF:
-                self.fail("bad-escape", "the last character is U+10FFFF", i, match.end())
+                self.fail("bad-escape", "there is no character above U+10FFFF", i, match.end())
             return chr(code), match.end()
         if c == "N":
             match = _NAME.match(pattern, i + 2)

@@ -195,7 +195,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     calls = tuple(_template(text, fail) for text in texts(data.get("call", ()), "call"))
     identifier = data.get("id", "")
     if any(slot == "id" for template in calls for _, slot in template.parts) != bool(identifier):
-        raise fail("${id} in a call, and its pattern 'id', go together", "id")
+        raise fail("a call with ${id} needs the pattern 'id', and the pattern needs ${id} in a call", "id")
     if not isinstance(identifier, str):
         raise fail("expected a pattern", "id")
     try:
@@ -209,14 +209,14 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     begin = texts(section.get("begin", ""), "section/begin", empty=True)
     reasoning, content = frame("reasoning"), frame("content")
     if reasoning is not None and not reasoning.end:
-        raise fail("reasoning needs an end", "reasoning")
+        raise fail("reasoning needs the marker 'end'", "reasoning")
     parameters = data.get("parameters")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise fail("expected an object", "parameters")
     ends = data.get("end", [])
     apart = isinstance(ends, Mapping)
     if apart and set(ends) - {"content", "calls"}:
-        raise fail("expected markers, or an object with those after 'content' and those after 'calls'", "end")
+        raise fail("expected markers, or an object with the markers after 'content' and after 'calls'", "end")
 
     def turn_end(after: str) -> tuple[str, ...]:
         found = ends.get(after, []) if apart else ends
@@ -244,10 +244,10 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     triggers = texts(data["trigger"], "trigger") if "trigger" in data else tuple(begin) if all(begin) else tuple(starts)
     triggers = tuple(dict.fromkeys(triggers))
     if not all(triggers):
-        raise fail("a call begins with a text: put one before its first slot, or name a 'trigger'", "call")
+        raise fail("a call must begin with a text: put one before its first slot, or name a 'trigger'", "call")
     for start in starts:
         if sum(start.startswith(trigger) for trigger in triggers) != 1:
-            raise fail(f"the calls that begin with {start!r} begin with one trigger, and only one", "trigger")
+            raise fail(f"calls that begin with {start!r} must begin with exactly one trigger", "trigger")
     fields = {name: getattr(made, name) for name in Format.__slots__}
     return Format(**{**fields, "triggers": triggers})
 
@@ -257,9 +257,9 @@ def _template(text: str, fail: Any) -> Template:
     parts = [(cut[i], cut[i + 1] if i + 1 < len(cut) else "") for i in range(0, len(cut), 2)]
     slots = [slot for _, slot in parts if slot]
     if slots.count("name") != 1 or slots.count("arguments") != 1 or slots.count("id") > 1:
-        raise fail("a call has ${name} and ${arguments} once each, and ${id} at most once", "call")
+        raise fail("a call must have ${name} and ${arguments} once each, and ${id} at most once", "call")
     if slots.index("name") > slots.index("arguments"):
-        raise fail("the name of a tool comes before its arguments: they depend on it", "call")
+        raise fail("the name of a tool must come before its arguments, which depend on it", "call")
     if "${" in "".join(t for t, _ in parts):
-        raise fail("slots are ${name}, ${arguments} and ${id}", "call")
+        raise fail("a call has an unknown slot; the slots are ${name}, ${arguments} and ${id}", "call")
     return Template(tuple(part for part in parts if part != ("", "")) if len(parts) > 1 else tuple(parts))

@@ -106,12 +106,16 @@ class ParameterStyle:
             )
         wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
         if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
-            raise ToolError(f"kinds has texts for some of {', '.join(_KINDS)} and *", code="tool-format", pointer=where)
+            raise ToolError(
+                f"kinds must map some of {', '.join(_KINDS)} and * to texts", code="tool-format", pointer=where
+            )
         if ("${kind}" in data["open"]) != bool(kinds):
-            raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
+            raise ToolError(
+                "${kind} in 'open' needs kinds, and kinds need ${kind} in 'open'", code="tool-format", pointer=where
+            )
         if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
             raise ToolError(
-                "'item' needs kinds of its own for string, array and object, by which values are read back",
+                "'item' needs separate kinds for string, array and object, so that values can be read back",
                 code="tool-format",
                 pointer=where,
             )
@@ -343,8 +347,7 @@ class _Writer:
         if others != b.EMPTY and cell.min > len(cell.required) + 1:
             raise ToolError(
                 "two arguments that the schema does not name may have the same name, so minProperties cannot be "
-                "enforced; "
-                "name them, or leave minProperties out",
+                "enforced; name them, or leave minProperties out",
                 code="tool-parameters",
             )
         if self.any_order:
@@ -386,9 +389,9 @@ class _Writer:
         b = self.b
         if len(written) > _MOST_IN_ANY_ORDER or (others != b.EMPTY and (cell.min or cell.max is not None)):
             raise ToolError(
-                f"any_order works for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or "
-                "maxProperties "
-                "of arguments that are not named, where they are written one by one; leave it out",
+                f"where arguments are written one by one, any_order works for at most {_MOST_IN_ANY_ORDER} of them, "
+                "and not with minProperties or maxProperties if the schema allows arguments that it does not name; "
+                "leave it out",
                 code="tool-parameters",
             )
         more = b.EPSILON if others == b.EMPTY else b.repeat(b.concat([self.between, others]), 0, -1)
@@ -416,7 +419,7 @@ class _Writer:
                 return b.EMPTY  # the schema does not ask for them
             raise ToolError(
                 "this style also writes names in closing tags, so only named arguments can be written; leave out "
-                "what the schema says of others (additionalProperties, patternProperties, propertyNames)",
+                "what the schema says about others (additionalProperties, patternProperties, propertyNames)",
                 code="tool-parameters",
             )
         algebra = self.json.algebra

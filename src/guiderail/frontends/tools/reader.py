@@ -212,7 +212,7 @@ class ToolCallReader:
         reasoning = None if self._reasoning is None else "".join(self._reasoning)
         return ToolText(reasoning, "".join(self._content) or None, list(self._calls), self._may_end())
 
-    # -- the machine: each step reads what it can, and says whether it got on --------------------------------------
+    # -- the machine: each step reads what it can, and returns whether it made progress ---------------------------
     def _run(self) -> list[ToolDelta]:
         while self._step():
             pass
@@ -287,7 +287,7 @@ class ToolCallReader:
             if self._waits(frame.begin):
                 return False
             if self._must_think:
-                raise self._wrong(f"{frame.begin!r} begins the reasoning")
+                raise self._wrong(f"expected {frame.begin!r}, which begins the reasoning")
         self._step = self._body
         return True
 
@@ -309,7 +309,7 @@ class ToolCallReader:
         if after is None:
             if any(self._waits(text) for text in frame.after):
                 return False
-            raise self._wrong(f"{frame.after[0]!r} follows the reasoning")
+            raise self._wrong(f"expected {frame.after[0]!r} after the reasoning")
         self._at += len(after)
         self._step = self._body
         return True
@@ -353,7 +353,7 @@ class ToolCallReader:
                 self._at += len(begin)
                 self._step = self._call
                 return True
-        raise self._wrong(f"calls begin with {self._form.begin[0]!r}")
+        raise self._wrong(f"expected {self._form.begin[0]!r}, which begins the calls")
 
     def _call(self) -> bool:
         """Reads the head of a call, up to its arguments."""
@@ -395,7 +395,7 @@ class ToolCallReader:
         if self._at == len(self._text):
             return False
         if not state.written and not self._text.startswith("{", self._at):
-            raise self._wrong("the arguments of a call are a JSON object")
+            raise self._wrong("the arguments of a call must be a JSON object")
         end = state.scan.feed(self._text, self._at)
         text = self._text[self._at : len(self._text) if end is None else end]
         self._at += len(text)
@@ -478,7 +478,7 @@ class ToolCallReader:
             self._tell(json.dumps(piece, ensure_ascii=False)[1:-1])
         if not found:
             if self._closed:
-                raise self._wrong(f"an argument ends with {style.close!r}")
+                raise self._wrong(f"expected {style.close!r} at the end of an argument")
             return False
         self._at += len(style.close)
         text = "".join(state.pieces)

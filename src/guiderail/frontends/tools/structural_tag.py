@@ -353,7 +353,7 @@ class _Reader:
         else:
             texts = (end,) if isinstance(end, str) else tuple(end)
             if not texts or not all(isinstance(text, str) for text in texts):
-                raise item.fail("end is a string, or a list of one or more", key="end")
+                raise item.fail("end must be a string, or a list of one or more strings", key="end")
             close = AnyOf(tuple(map(Marker, texts))) if len(texts) > 1 else Marker(texts[0])
             ends = _Ends(texts=tuple(text for text in texts if text))
         return start, sequence(self.content(item, ends), close)
@@ -361,7 +361,7 @@ class _Reader:
     def tag_token(self, value: Any, pointer: str) -> tuple[Constraint, str | int]:
         item = _Object(value, pointer)
         if item.kind != "token":
-            raise item.fail("begin and end are strings, or of the type 'token'")
+            raise item.fail("begin and end must be strings, or of the type 'token'")
         name = item.take("token", _is_token, "the text or the id of a token")
         item.done()
         return self.tokens.one(name, pointer), name
@@ -394,7 +394,7 @@ class _Reader:
         tags = []
         for begin, rest, tag, _ in self.tags(item):
             if not isinstance(begin, str):
-                raise tag.fail("a trigger is text, so the tag begins with a string; see token_triggered_tags")
+                raise tag.fail("a trigger is text, so the tag must begin with a string; see token_triggered_tags")
             tags.append((begin, rest))
         required, once = item.flag("at_least_one"), item.flag("stop_after_first")
         excludes = (*item.texts("excludes", []), *ends.texts)
@@ -447,7 +447,7 @@ class _Reader:
         for i, rule in enumerate(item.items("rules")):
             if not isinstance(rule, list | tuple) or len(rule) != 2:
                 raise ToolError(
-                    "a rule is a list of two: a pattern, and the format of what follows it",
+                    "a rule must be a list of two: a pattern, and the format of what follows it",
                     code="structural-tag",
                     pointer=step(pointer, i),
                 )
@@ -486,7 +486,7 @@ class _Reader:
         rules = []
         for begin, rest, tag, begin_value in self.tags(item):
             if isinstance(begin, str):
-                raise tag.fail("a trigger is a token, so the tag begins with a token; see triggered_tags")
+                raise tag.fail("a trigger is a token, so the tag must begin with a token; see triggered_tags")
             if not any(self.tokens.same(begin_value["token"], trigger) for trigger in triggers):
                 raise tag.fail(
                     f"{_words(begin_value['token'])} is not one of the trigger_tokens",

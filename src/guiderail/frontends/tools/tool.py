@@ -59,7 +59,7 @@ def name_of(given: Any, position: int) -> str:
 
 
 def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, Any], extra: bool) -> Tool:
-    """Makes a tool of whatever a user passes as one.
+    """Makes a tool from whatever a user passes as one.
 
     Raises:
         ToolError, CompileError: it cannot be used; the message says why.
@@ -100,7 +100,9 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
 
     inner = given.get("custom", {key: value for key, value in given.items() if key != "type"})
     if not isinstance(inner, Mapping) or set(inner) - {"name", "description", "format"}:
-        raise ToolError("a custom tool has name, description and format", code="tool")
+        raise ToolError(
+            "a custom tool must be an object with no keys other than name, description and format", code="tool"
+        )
     name, described = _good_name(inner.get("name")), inner.get("format") or {"type": "text"}
     text: Constraint | None = None
     if isinstance(described, Mapping) and described.get("type") == "grammar":
@@ -143,13 +145,13 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     """The name, description and schema in one of the common forms."""
     kind = given.get("type", "function")
     if kind != "function":
-        raise ToolError(f"tools of the type {shown(kind)} have no arguments that a schema describes", code="tool-type")
+        raise ToolError(f"a tool of the type {shown(kind)} has no arguments that a schema describes", code="tool-type")
     inner: Any = given
     if "function" in given:
         unknown = sorted(set(given) - {"type", "function", "cache_control"}, key=str)
         inner = given["function"]
         if unknown or not isinstance(inner, Mapping):
-            message = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' is an object"
+            message = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' must be an object"
             raise ToolError(message, code="tool")
     schemas = [key for key in _SCHEMA_KEYS if inner.get(key) is not None]
     unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS), key=str)

@@ -90,7 +90,7 @@ class XmlSchemaOptions:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> XmlSchemaOptions:
-        """Makes options of keyword arguments.
+        """Makes options from keyword arguments.
 
         Raises:
             CompileError: ``bad-xml-option``: a name is unknown (the message lists all), or a value is wrong.

@@ -94,7 +94,7 @@ class _Reader:
                 full = f"{{{namespace}}}{local}" if namespace else local
             if full not in known or known[full].abstract:
                 shown = ", ".join(sorted(split_name(n)[1] for n in own)) or "none"
-                problem = "is abstract" if full in known else "is no global element"
+                problem = "is abstract" if full in known else "is not a global element"
                 raise XmlSchemaError(f"{name!r} {problem}; there are {shown}", code="xml-root")
             found.append(known[full])
         return found

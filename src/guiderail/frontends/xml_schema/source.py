@@ -50,7 +50,7 @@ class Source:
 
     @staticmethod
     def of(xsd: Any, documents: Any, version: str | None) -> Source:
-        """Makes a source of what a user passes: a text, a path or a schema object of ``xmlschema``.
+        """Makes a source from what a user passes: a text, a path or a schema object of ``xmlschema``.
 
         Raises:
             XmlSchemaError: ``xml-file``: a file cannot be read.

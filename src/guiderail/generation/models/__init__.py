@@ -1,4 +1,4 @@
-"""Models that guiderail can run, and :func:`load_model`, which makes one of what you have.
+"""Models that guiderail can run, and :func:`load_model`, which makes one from what you have.
 
 | you have | you get |
 | --- | --- |
@@ -44,7 +44,7 @@ def load_model(
     gpu_layers: int | None = None,
     device: str | None = None,
 ) -> Model:
-    """Makes a model of what you have.
+    """Makes a model from what you have.
 
     Args:
         source: None for the embedded model, the path of a GGUF file, the folder or hub name of a transformers model, a
@@ -91,7 +91,7 @@ def load_model(
     if any(kind.__module__.startswith("transformers.") for kind in type(source).__mro__):
         return TransformersModel(source)
     raise ModelError(
-        f"cannot make a model of {type(source).__name__}; pass None (the embedded model), the path of a "
+        f"cannot make a model from {type(source).__name__}; pass None (the embedded model), the path of a "
         f"GGUF file, "
         "a transformers model or (model, tokenizer), or a llama_cpp.Llama",
         code="bad-model",

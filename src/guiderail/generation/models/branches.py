@@ -21,10 +21,10 @@ __all__ = ["MOST_CHAINS", "Branches", "Tree", "cells_of", "chains_of", "open_bra
 Tokens = tuple[int, ...]
 
 MOST_NODES = 128
-"""Tokens of a tree that one pass reads, except for a text that is longer by itself; and texts that end in a tree."""
+"""Maximum number of tokens of a tree (one longer text is a tree of its own), and of texts that end in it."""
 
 MOST_CHAINS = 32
-"""Leaves of a tree that one pass reads: rows of a batch, or sequences of a cache."""
+"""Maximum number of leaves of a tree that one pass reads: rows of a batch, or sequences of a cache."""
 
 
 class Branches(Protocol):

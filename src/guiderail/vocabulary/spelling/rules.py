@@ -103,8 +103,8 @@ def merge_table(ids: Mapping[str, int], merges: Sequence[str | Sequence[str]]) -
 
 def unsupported(why: str) -> VocabularyError:
     return VocabularyError(
-        f"guiderail cannot tell how this tokenizer spells a text: {why}; canonical=True needs a byte-pair encoding, of "
-        "a tokenizer (tokenizers, sentencepiece, tiktoken, tekken, llama.cpp) that was loaded with its merges",
+        f"guiderail cannot tell how this tokenizer spells a text: {why}; canonical=True needs a byte-pair encoding "
+        "from a tokenizer (tokenizers, sentencepiece, tiktoken, tekken, llama.cpp) that was loaded with its merges",
         code="no-spelling",
     )
 

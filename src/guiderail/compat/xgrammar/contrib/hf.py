@@ -41,7 +41,7 @@ class LogitsProcessor(transformers.LogitsProcessor):
             grammars = self.compiled_grammars
             grammars = grammars * rows if len(grammars) == 1 else grammars
             if len(grammars) != rows:
-                raise CompatError(f"{len(grammars)} grammars are for {rows} rows; pass one, or one for each")
+                raise CompatError(f"there are {len(grammars)} grammars for {rows} rows; pass one, or one for each row")
             self.matchers = [GrammarMatcher(grammar) for grammar in grammars]
             self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)
         else:
@@ -52,7 +52,7 @@ class LogitsProcessor(transformers.LogitsProcessor):
             for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
                 if not matcher.is_terminated() and not matcher.accept_token(token):
                     raise CompatError(
-                        f"token {token} was written, which the grammar forbids here; make a new LogitsProcessor"
+                        f"token {token} was generated, but the grammar forbids it here; make a new LogitsProcessor"
                     )
         running = [i for i, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
         for i in running:

@@ -37,7 +37,7 @@ class XGrammarLogitsProcessor:
         if self._seen >= 0 and not self.matcher.is_terminated():
             token = int(tokens[-1].item())
             if not self.matcher.accept_token(token):
-                raise CompatError(f"token {token} was written, which the grammar forbids here; make a new processor")
+                raise CompatError(f"token {token} was generated, but the grammar forbids it here; make a new processor")
         self._seen += 1
         if self.matcher.is_terminated():
             return logits

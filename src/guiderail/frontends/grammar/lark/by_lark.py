@@ -28,7 +28,7 @@ _QUOTED = re.compile(
 
 
 _NOWHERE = os.path.join(os.devnull, "grammar")
-"""Where a text is that is no file. Lark would look for its relative imports beside the program that runs."""
+"""The path of a text that has no file. Without one, Lark would look for relative imports next to the main program."""
 
 
 def read(
@@ -60,7 +60,8 @@ def _lark() -> Any:
         return import_module("lark.load_grammar")
     except ImportError:
         raise CompileError(
-            "grammars of this form, and faulty ones, need the lark package: pip install lark", code="missing-package"
+            "this grammar has an error, or a form that only the lark package reads: pip install lark",
+            code="missing-package",
         ) from None
 
 

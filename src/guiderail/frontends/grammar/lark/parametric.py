@@ -315,7 +315,7 @@ class _Expressions:
         high = self.number(64)
         self.expect("]")
         if high <= low:
-            self.fail(f"the end of the bits ({high}) must be above their first ({low})", start)
+            self.fail(f"the end of the bits ({high}) must be above their start ({low})", start)
         return low, high - low
 
     def value(self) -> tuple[Value, bool]:
@@ -351,7 +351,7 @@ class _Expressions:
     def condition(self, depth: int = 0) -> Condition:
         word, start = self.next()
         if depth > _DEEPEST:
-            self.fail("these conditions are nested too deep; define rules for parts of them", start)
+            self.fail("these conditions are nested too deeply; define rules for parts of them", start)
         if word == "true":
             if self.peek()[0] == "(":
                 self.expect("(")

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 IN_A_CLASS = frozenset("^[]-&|~\\/")
-"""Characters that mean something else, or end the pattern, where they stand bare in a class of one of Lark's."""
+"""Characters that mean something else, or end the pattern, if they are not escaped in a class of a Lark pattern."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CATEGORY = re.compile(r"\\p{[A-Za-z_]+}")
@@ -128,7 +128,8 @@ def _widths(text: str) -> tuple[int, int]:
         utils = import_module("lark.utils")
     except ImportError:
         raise CompileError(
-            f"only Lark can tell how long matches of /{text}/ are: pip install lark", code="missing-package"
+            f"the lark package is needed to tell how long matches of /{text}/ are: pip install lark",
+            code="missing-package",
         ) from None
     least, most = utils.get_regexp_width(text)
     return least, most

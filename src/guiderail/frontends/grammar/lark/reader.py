@@ -64,7 +64,7 @@ class Reading:
         from guiderail.frontends.grammar.lark.conflicts import conflicts
 
         if self._compile is None:
-            return ["Lark's LALR parser knows no repetitions without bound {n,}; its conflicts were not looked for"]
+            return ["Lark's LALR parser has no unbounded repetitions {n,}, so conflicts were not checked"]
         return conflicts(self._compile, self.grammar.start)
 
 
