@@ -516,3 +516,14 @@ def test_a_large_budget_leaves_the_tokens_of_keys_and_items() -> None:
             matcher.fill_next_token_bitmask(within, 0, 60)
             lost = np.flatnonzero(bits_of(full) & ~bits_of(within)).tolist()
             assert len(lost) < 80, (schema, begun, [vocabulary.token_bytes(t) for t in lost[:50]])
+
+
+@pytest.mark.parametrize("divisor", [3, 7])
+def test_a_state_of_many_shared_parts_is_looked_through_once(divisor: int) -> None:
+    """Within a key, a mask with a budget asks which texts the state knows; shared parts made that exponential."""
+    schema = {"type": "object", "additionalProperties": {"type": "integer", "multipleOf": divisor}}
+    matcher = gr.compile(gr.json_schema(schema, notation="python"), BYTES).matcher()
+    assert matcher.accept_string(f'{{"a": {divisor}, "')
+    bitmask = gr.allocate_token_bitmask(1, BYTES.size)
+    matcher.fill_next_token_bitmask(bitmask, 0, 20)
+    assert bits_of(bitmask)[ord("b")]

@@ -291,3 +291,15 @@ def test_guides_that_grow_after_they_were_cached_make_room(monkeypatch: pytest.M
     for _ in range(guide_module._CHECK_AFTER):
         gr.compile(gr.regex("[ab]"), BYTES)
     assert gr.compile(KEYED, BYTES, max_memory=0) is not large  # the other one was used last
+
+
+@pytest.mark.parametrize("schema, start, member", [({}, "{", '"%d":1,'), ({"uniqueItems": True}, "[", '"%d",')])
+def test_memory_grows_with_the_text(schema: dict[str, object], start: str, member: str) -> None:
+    """Each key and distinct item is kept once, not once for each state that knows it."""
+    added = []
+    for count in (500, 2_000):
+        guide = gr.compile(gr.json_schema(schema), BYTES, cache=False, prepare=0)
+        before = guide.memory_size_bytes()
+        assert guide.matcher().accept_string(start + "".join(member % i for i in range(count)))
+        added.append(guide.memory_size_bytes() - before)
+    assert added[1] < 8 * added[0], added  # 16 times if it grew with the square

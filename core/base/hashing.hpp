@@ -95,7 +95,7 @@ struct Secrets {
 extern const Secrets secrets;
 
 // What an identity is of, so that identities of two kinds of things never coincide. Expressions add their kind.
-enum class Of : u64 { Expression, Shared, Rule, CharSet, Atom, StringSummary, Head };
+enum class Of : u64 { Expression, Shared, Rule, CharSet, Atom, StringSummary, Head, Text };
 
 class Identity : public SipHash<1, 3, Hash> {
  public:

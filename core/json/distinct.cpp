@@ -4,7 +4,9 @@
 // its text while it is read; once complete, the text joins S. A new item is intersected with the complement of all
 // spellings of the values in S. So a value is rejected as soon as it could only repeat another.
 #include <algorithm>
+#include <unordered_set>
 
+#include "base/work.hpp"
 #include "json/json.hpp"
 
 namespace guiderail {
@@ -126,7 +128,7 @@ Id Json::distinct_node(Id body, u32 seen) {
   d.flags &= ~static_cast<u32>(kHasItem);
   if (has(body, kNullable)) d.flags |= kNullable;
   if (has(body, kFiniteItem)) d.flags |= kSearch;
-  if (!state.texts.empty()) d.flags |= kExactStep;
+  if (state.texts != 0) d.flags |= kExactStep;
   d.flags &= ~static_cast<u32>(kFiniteItem);
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
@@ -138,14 +140,13 @@ u32 Json::with_seen(u32 seen, u32 text) {
   SeenState next = seen_states_.values[seen];
   if (text == kSomeText)
     next.some = true;
-  else if (auto at = std::lower_bound(next.texts.begin(), next.texts.end(), text);
-           at == next.texts.end() || *at != text)
-    next.texts.insert(at, text);
+  else
+    next.texts = sets_.with(next.texts, text);
   return seen_states_.id(std::move(next));
 }
 
 u32 Json::without_seen(u32 seen) {
-  if (seen_states_.values[seen].texts.empty()) return seen;
+  if (seen_states_.values[seen].texts == 0) return seen;
   SeenState plain;
   plain.some = true;
   return seen_states_.id(std::move(plain));
@@ -210,14 +211,17 @@ Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
   }
 }
 
-// Calls f for the parts of a state that can know texts.
+// Calls f for the parts of a state that can know texts, once for each.
 template <class F>
 void Json::each_knowing(Id e, F f) const {
   std::vector<Id> open{e};
+  std::unordered_set<Id> visited;
   while (!open.empty()) {
     const Id at = open.back();
-    const Node& n = node(at);
     open.pop_back();
+    if (!visited.insert(at).second) continue;
+    Work::spend();
+    const Node& n = node(at);
     switch (n.kind) {
       case Kind::Concat:
         open.push_back(n.tail());
@@ -271,7 +275,7 @@ std::optional<Json::Writing> Json::writing(Id e) const {
 
 void Json::known_texts(Id e, bool items, std::vector<std::string>& to) const {
   each_knowing(e, [&](const Node& n) {
-    std::span<const u32> written;
+    u32 written = 0;
     u32 begun = kSomeText;
     if (n.kind == Kind::Distinct && items) written = seen_states_.values[distinct_seen(n)].texts;
     if (n.kind == Kind::Item && items && item_text(n) != 0) begun = item_text(n);
@@ -281,7 +285,7 @@ void Json::known_texts(Id e, bool items, std::vector<std::string>& to) const {
       written = member_states_.values[key.members].seen;
       begun = key.text;
     }
-    for (u32 text : written) to.push_back(texts_.whole(text));
+    sets_.each(written, [&](u32 text) { to.push_back(texts_.whole(text)); });
     if (begun != kSomeText) to.push_back(texts_.whole(begun));
   });
 }
@@ -295,11 +299,11 @@ void Json::check_repeated_items(Id e) const {
 // e without the spellings of the seen values.
 Id Json::other_than(Id e, u32 seen) {
   const SeenState& state = seen_states_.values[seen];
-  if (state.texts.empty()) return e;
+  if (state.texts == 0) return e;
   auto known = others_.find(seen);
   if (known == others_.end()) {
     std::vector<Id> equal;
-    for (u32 text : state.texts) equal.push_back(equal_values(text));
+    sets_.each(state.texts, [&](u32 text) { equal.push_back(equal_values(text)); });
     const Id others = negate(unite(std::move(equal)));
     known = others_.emplace(seen, others).first;
   }

@@ -59,11 +59,7 @@ void Json::describe(Id e, Description& to) const {
       const SeenState& seen = seen_states_.values[distinct_seen(n)];
       to.part(distinct_body(n));
       to.word(u64{twice_labels(n)} << 1 | seen.some);
-      std::vector<std::string> texts;  // sorted as texts: ids depend on the arena
-      for (u32 text : seen.texts) texts.push_back(texts_.whole(text));
-      std::sort(texts.begin(), texts.end());
-      to.word(texts.size());
-      for (const std::string& text : texts) to.text(text);
+      to.hash(sets_.identity(seen.texts));
       break;
     }
     default:
@@ -80,8 +76,8 @@ void Json::describe_members(const MemberState& state, Description& to) const {
   for (u64 w : state.gone) to.word(w);
   to.word(state.failed.size());
   for (u64 w : state.failed) to.word(w);
-  to.word(u64{state.seen.size()} << 1 | state.some);
-  for (u32 text : state.seen) to.text(texts_.whole(text));  // sorted by text
+  to.word(state.some);
+  to.hash(sets_.identity(state.seen));
 }
 
 void Json::describe_shared(u32 id, Description& to) const {
@@ -187,6 +183,7 @@ void Json::note_extent() {
   extent_.keys = static_cast<u32>(key_states_.values.size());
   extent_.seen = static_cast<u32>(seen_states_.values.size());
   extent_.texts = texts_.count();
+  extent_.sets = sets_.count();
   extent_.table_bytes = table_bytes_;
 }
 
@@ -201,6 +198,7 @@ void Json::fresh(Arena& arena) const {
   to.key_states_ = key_states_.first(extent_.keys);
   to.seen_states_ = seen_states_.first(extent_.seen);
   to.texts_ = texts_.first(extent_.texts);
+  to.sets_.take_first(sets_, extent_.sets);
   to.extent_ = extent_;
 }
 
@@ -225,10 +223,10 @@ std::size_t bytes_of(const MemberTable& of) {
 
 void Json::count(Tally& to) const {
   if (used_)
-    to.add("objects", sizeof(*this) + texts_.memory() + member_states_.memory() + key_states_.memory() +
-                          seen_states_.memory() + bytes_of(facts_) + facts_bytes_ + bytes_of(tables_) + table_bytes_ +
-                          bytes_of(equal_) + bytes_of(others_) + bytes_of(same_) + bytes_of(bare_) + bytes_of(twice_) +
-                          endless_memo_.memory());
+    to.add("objects", sizeof(*this) + texts_.memory() + sets_.memory() + member_states_.memory() +
+                          key_states_.memory() + seen_states_.memory() + bytes_of(facts_) + facts_bytes_ +
+                          bytes_of(tables_) + table_bytes_ + bytes_of(equal_) + bytes_of(others_) + bytes_of(same_) +
+                          bytes_of(bare_) + bytes_of(twice_) + endless_memo_.memory());
 }
 
 }  // namespace guiderail

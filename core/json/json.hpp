@@ -41,6 +41,7 @@ class Json final : public Family {
   const MemberState& state(u32 id) const { return member_states_.values[id]; }
   const SeenState& seen_state(u32 id) const { return seen_states_.values[id]; }
   const std::string& text_of(u32 text);  // of another key written before
+  u32 seen_text(const MemberState& state, u32 index) const { return sets_.at(state.seen, index); }
   bool name_allowed(u32 state, u32 field) { return allowed_at(state, field); }
   bool others_allowed_at(u32 state);
   bool feasible(const MemberState& state);
@@ -166,7 +167,8 @@ class Json final : public Family {
   Interned<MemberState> member_states_;
   Interned<KeyState> key_states_;
   Interned<SeenState> seen_states_;
-  mutable Texts texts_;                  // caches the texts that it assembles
+  mutable Texts texts_;  // caches the texts that it assembles
+  TextSets sets_{texts_};
   std::unordered_map<u32, Id> equal_;    // text id -> equal_values
   std::unordered_map<u32, Id> others_;   // id of a SeenState -> all texts but its values
   std::unordered_map<u32, Id> same_;     // id of a SeenState -> its values
@@ -174,7 +176,7 @@ class Json final : public Family {
   std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
   FlatMap<> endless_memo_;
   struct Extent {  // sizes when the arena was finalized
-    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
+    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1, sets = 1;
     std::size_t table_bytes = 0;
   } extent_;
 };

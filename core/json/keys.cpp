@@ -83,7 +83,7 @@ Id Json::key_node(KeyState key) {
           taken.emplace_back(left);
       };
       for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
-      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(texts_.whole(state.seen[k]));
+      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(texts_.whole(sets_.at(state.seen, k)));
       if (!taken.empty()) rest = intersect(rest, negate(choice(std::move(taken))));
     }
     live_now = escaped_.live_escaped(rest, key.at, table.escapes);
@@ -119,7 +119,7 @@ bool Json::feed_key(KeyState& key, u8 byte) {
   narrow_range(key.lo, key.hi, key.depth, byte,
                [&](u32 k) -> const std::string& { return table.names[table.order[k]]; });
   narrow_range(key.seen_lo, key.seen_hi, key.depth, byte,
-               [&](u32 k) -> const std::string& { return texts_.whole(state.seen[k]); });
+               [&](u32 k) -> const std::string& { return texts_.whole(sets_.at(state.seen, k)); });
   bool any = key.lo < key.hi;
   for (Id& o : key.others) {
     if (o != kEmpty) o = step_text(o, byte);
@@ -241,7 +241,7 @@ Id Json::close_key(const KeyState& key) {
       for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
     return finish();
   }
-  if (key.seen_lo < key.seen_hi && texts_.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
+  if (key.seen_lo < key.seen_hi && texts_.whole(sets_.at(state.seen, key.seen_lo)).size() == key.depth) return kEmpty;
   if (!others_allowed_at(key.members)) return kEmpty;
   for (std::size_t r = 0; r < key.others.size(); ++r) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
@@ -296,7 +296,7 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
   for (u32 k = key.lo; k < key.hi; ++k)
     if (!closed || allowed_at(key.members, table.order[k])) add(table.names[table.order[k]]);
-  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(texts_.whole(state.seen[k]));
+  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(texts_.whole(sets_.at(state.seen, k)));
   free = kEmpty;
   if (closed) return true;
   KeyState bare = key;
@@ -316,20 +316,18 @@ Id Json::key_without_text(Id e) {
 }
 
 MemberState Json::without_keys(MemberState state) {
-  if (!state.seen.empty()) {
-    state.seen.clear();
-    state.some = true;
-  }
+  state.some = state.some || state.seen != 0;
+  state.seen = 0;
   return state;
 }
 
 Id Json::key_without_values(Id e) {
   const KeyState& whole = key_states_.values[key_state(node(e))];
   const MemberState& state = member_states_.values[whole.members];
-  if (state.seen.empty() && whole.text == kSomeText) return e;
+  if (state.seen == 0 && whole.text == kSomeText) return e;
   KeyState key = whole;
   key.text = kSomeText;
-  if (!state.seen.empty()) {
+  if (state.seen != 0) {
     MemberState plain = without_keys(state);
     key.members = member_states_.id(std::move(plain));
     key.seen_lo = key.seen_hi = 0;
@@ -347,7 +345,7 @@ Id Json::key_start(u32 id) {
   KeyState key;
   key.members = id;
   key.hi = static_cast<u32>(table.order.size());
-  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.seen_hi = sets_.size(state.seen);
   key.text = table.others.empty() ? kSomeText : 0;
   for (const OtherKeys& o : table.others) key.others.push_back(o.key);
   const Id start = key_node(std::move(key));
@@ -361,7 +359,7 @@ bool Json::key_apart(Id key, KeyApart& out) {
   const MemberState& state = member_states_.values[k.members];
   const MemberTable& table = tables_[state.table];
   if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
-  out = {&k, &state, &table, state.table, true, false};
+  out = {&k, &state, &table, state.table, true, false, sets_.size(state.seen) <= kFewSeen};
   for (Id o : k.others) {
     out.closed = out.closed && o == kEmpty;
     out.any = out.any || any_key_text(o);
@@ -378,8 +376,7 @@ KeyAlong Json::others_along(const KeyApart& key, std::string_view rest, std::siz
   Ids texts(key.key->others);
   const std::size_t taken = key.table->names.size() + kFewSeen;
   auto surely_enough = [&](Id t) {
-    return key.few_seen() && !has(t, kSearch | kHasRef | kHasLook) &&
-           static_cast<std::size_t>(first(t).count()) > taken;
+    return key.few_seen && !has(t, kSearch | kHasRef | kHasLook) && static_cast<std::size_t>(first(t).count()) > taken;
   };
   for (std::size_t i = 0;; ++i) {
     auto continues = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t) || surely_enough(t)); };

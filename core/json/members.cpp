@@ -233,11 +233,8 @@ u32 Json::characters_of(u32 members, const MemberState& state) const {
   u32 left = 0;
   for (std::size_t w = 0; w < table.least_names.size(); ++w)
     left += static_cast<u32>(std::popcount(table.least_names[w] & ~state.gone[w]));
-  for (const std::string& text : table.least_texts) {
-    const auto at = std::lower_bound(state.seen.begin(), state.seen.end(), text,
-                                     [&](u32 a, const std::string& b) { return texts_.whole(a) < b; });
-    if (at == state.seen.end() || texts_.whole(*at) != text) ++left;
-  }
+  for (const std::string& text : table.least_texts)
+    if (!sets_.has(state.seen, text)) ++left;
   left = std::min(left, members);
   return add_sat(mul_sat(left, table.least), mul_sat(members - left, table.next_least));
 }
@@ -283,14 +280,10 @@ MemberState Json::with_other(const MemberState& state, u32 text, u32 discharges)
   MemberState next = state;
   if (table.ordered && !table.vote)
     for (u32 i = 0; i < table.names.size(); ++i) set_bit(next.gone, i);
-  if (text == kSomeText) {
+  if (text == kSomeText)
     next.some = true;
-  } else {
-    Texts& texts = texts_;
-    auto at = std::lower_bound(next.seen.begin(), next.seen.end(), text,
-                               [&](u32 a, u32 b) { return texts.whole(a) < texts.whole(b); });
-    next.seen.insert(at, text);
-  }
+  else
+    next.seen = sets_.with(next.seen, text);
   if (table.vote) {
     fail(next, discharges, kOther);
     return next;
@@ -320,7 +313,7 @@ bool Json::counts_fit(const MemberState& state, u32 field) const {
   if (table.max != kInf && (count > table.max || due > table.max - count)) return false;
   if (count >= table.min || plenty) return true;
   if (!table.others.empty()) {
-    const u32 written = static_cast<u32>(state.seen.size()) + state.some + (field == kOther ? 1 : 0);
+    const u32 written = sets_.size(state.seen) + state.some + (field == kOther ? 1 : 0);
     left += table.other_texts - std::min(written, table.other_texts);
   }
   return left >= table.min - count;

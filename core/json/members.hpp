@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include "base/bits.hpp"
-#include "base/flat_map.hpp"
 #include "base/memory.hpp"
 #include "base/thresholds.hpp"
 #include "expr/node.hpp"
+#include "json/texts.hpp"
 #include "text/escape.hpp"
 
 namespace guiderail {
@@ -80,15 +79,12 @@ struct MemberTable {
   u32 flags = 0;
 };
 
-// A key or item text that is forgotten: masks need only know that there is some text (see Abstraction::canonical).
-constexpr u32 kSomeText = 0xFFFFFFFF;
-
 struct MemberState {
   u32 table = 0;
-  Bits gone;              // names that may not come any more: written, or (ordered) skipped
-  std::vector<u32> seen;  // other keys written: text ids, sorted by text
-  bool some = false;      // and at least one forgotten key
-  u32 count = 0;          // members written, as far as the number matters
+  Bits gone;          // names that may not come any more: written, or (ordered) skipped
+  u32 seen = 0;       // other keys written: a set of texts
+  bool some = false;  // and at least one forgotten key
+  u32 count = 0;      // members written, as far as the number matters
   u32 pending = 0;
   Bits failed;  // in a vote: cells that do not hold, or no longer matter
   bool operator==(const MemberState&) const = default;
@@ -125,67 +121,24 @@ struct KeyApart {  // a Key between two characters, its text forgotten
   u32 table_id;
   bool closed;  // only names can still complete the key
   bool any;     // any text may follow as another key
-  bool few_seen() const { return state->seen.size() <= kFewSeen; }
+  bool few_seen;
 };
 
 enum class KeyAlong { Endless, Dies, Unclear };  // at every position; up to a position where none is left
 
-struct SeenState {         // items of a Distinct
-  std::vector<u32> texts;  // sorted ids
-  bool some = false;
+struct SeenState {    // items of a Distinct
+  u32 texts = 0;      // a set
+  bool some = false;  // and at least one forgotten item
   bool operator==(const SeenState&) const = default;
 };
-inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
+inline u64 bucket_hash(const SeenState& s) { return BucketHash(u64{s.texts} << 1 | s.some).done(); }
 
 // The heap memory that the values own.
 std::size_t bytes_of(const Vote& of);
 std::size_t bytes_of(const MemberTable& of);
-inline std::size_t bytes_of(const MemberState& of) {
-  return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
-}
+inline std::size_t bytes_of(const MemberState& of) { return bytes_of(of.gone) + bytes_of(of.failed); }
 inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
-inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
-
-// Byte strings that grow by single bytes, by id (0: the empty one): a trie in which each links to its prefix.
-class Texts {
- public:
-  Texts() { links_.push_back({0, 0}); }
-  u32 grow(u32 text, u8 byte) {
-    const u64 key = u64{text} << 8 | byte;
-    if (const u32* known = children_.find(key)) return *known;
-    const u32 id = static_cast<u32>(links_.size());
-    links_.push_back({text, byte});
-    try {
-      children_.set(key, id);
-    } catch (...) {
-      links_.pop_back();
-      throw;
-    }
-    return id;
-  }
-  const std::string& whole(u32 text) {  // for complete texts; cached
-    if (auto it = whole_.find(text); it != whole_.end()) return it->second;
-    std::string out;
-    for (u32 t = text; t != 0; t = links_[t].first) out.push_back(static_cast<char>(links_[t].second));
-    std::reverse(out.begin(), out.end());
-    const std::string& kept = whole_.emplace(text, std::move(out)).first->second;
-    whole_bytes_ += bytes_of(kept);
-    return kept;
-  }
-  u32 count() const { return static_cast<u32>(links_.size()); }
-  Texts first(u32 count) const {
-    Texts out;
-    for (u32 t = 1; t < count; ++t) out.grow(links_[t].first, links_[t].second);
-    return out;
-  }
-  std::size_t memory() const { return bytes_of(links_) + children_.memory() + bytes_of(whole_) + whole_bytes_; }
-
- private:
-  std::vector<std::pair<u32, u8>> links_;
-  FlatMap<> children_;
-  std::unordered_map<u32, std::string> whole_;
-  std::size_t whole_bytes_ = 0;  // of the texts in whole_
-};
+inline std::size_t bytes_of(const SeenState&) { return 0; }
 
 struct MembersDue {  // of a MemberState: how many members must come, with how many characters at least
   u32 count = 0, characters = 0;

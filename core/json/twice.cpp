@@ -38,7 +38,7 @@ Id Json::twice_node(Id body, u32 seen, u32 labels) {
   d.min = labels;
   absorb(d, body, true);
   d.flags &= ~static_cast<u32>(kHasItem | kFiniteItem);
-  if (!seen_states_.values[seen].texts.empty()) d.flags |= kExactStep;
+  if (seen_states_.values[seen].texts != 0) d.flags |= kExactStep;
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
   return intern(d);
@@ -110,7 +110,7 @@ Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
       if (text == 0) {
         const SeenState& state = seen_states_.values[seen];
         if (state.some) return unknown();
-        if (!state.texts.empty() && (labels & label_of(facts))) {
+        if (state.texts != 0 && (labels & label_of(facts))) {
           if (const Id d = derive(intersect(std::array{e, same_as(seen)}, true), byte); d != kEmpty)
             out = concat(d, without_items(rest));
           e = other_than(e, seen);
@@ -142,9 +142,8 @@ Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
 // All spellings of the seen values.
 Id Json::same_as(u32 seen) {
   if (auto known = same_.find(seen); known != same_.end()) return known->second;
-  const std::vector<u32> texts = seen_states_.values[seen].texts;
   std::vector<Id> equal;
-  for (u32 text : texts) equal.push_back(equal_values(text));
+  sets_.each(seen_states_.values[seen].texts, [&](u32 text) { equal.push_back(equal_values(text)); });
   const Id out = unite(std::move(equal));
   same_.emplace(seen, out);
   return out;

@@ -392,8 +392,7 @@ bool Json::vote_feasible(const MemberState& state) {
       continue;
     }
     u32 written = 0;
-    for (u32 text : state.seen)
-      written += std::find(o.few.begin(), o.few.end(), texts_.whole(text)) != o.few.end() ? 1 : 0;
+    for (const std::string& text : o.few) written += sets_.has(state.seen, text) ? 1 : 0;
     available.push_back(static_cast<u32>(o.few.size()) - written);
   }
   const bool found = Completion(table, state, limits().fuel, available).possible();

@@ -100,7 +100,7 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
     case Kind::Item: out = item_text(n) == 0 ? e : json_.item_at(item_rest(n), kSomeText, item_facts(n)); break;
     case Kind::Members: {
       const MemberState& state = json_.state(members_state(n));
-      if (!state.seen.empty()) out = json_.members_node(json_.without_keys(state));
+      if (state.seen != 0) out = json_.members_node(json_.without_keys(state));
       break;
     }
     case Kind::Key: out = json_.key_without_values(e); break;

@@ -51,7 +51,7 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
   const bool keep = known && (!quoted || missing < kUnquoted) && !key.table->vote &&
-                    (key.any || (depth == 0 && (key.table->dense || key.few_seen())));
+                    (key.any || (depth == 0 && (key.table->dense || key.few_seen)));
   const u64 bit = u64{1} << slot;
   if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
@@ -105,7 +105,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
     if (matters(table.names[field], &of[field], json.name_allowed(k.members, field))) return true;
   }
   for (u32 i = k.seen_lo; i < k.seen_hi; ++i) {
-    const u32 text = key.state->seen[i];
+    const u32 text = json.seen_text(*key.state, i);
     if (matters(json.text_of(text), &text_hits_[text], false)) return true;
   }
   return false;

@@ -84,8 +84,8 @@ Id Abstraction::elide_key(const MemberState& state, bool others) {
   if (std::none_of(table.others.begin(), table.others.end(),
                    [&](const OtherKeys& o) { return json_.any_key_text(o.key); }))
     return elided(kAnything);
-  const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
-                                                               [](const auto& n) { return n.empty(); });
+  const bool may_be_empty =
+      state.seen == 0 && std::none_of(table.names.begin(), table.names.end(), [](const auto& n) { return n.empty(); });
   const Id longer = escaped_.escaped_at(may_be_empty ? repeat(node(any_text()).body(), 1, kInf) : any_text(), kBetween,
                                         table.escapes);
   const Id text = concat(longer, elided(kQuote));
@@ -272,7 +272,7 @@ Id Abstraction::after_other(const KeyApart& key, u32 which) {
   const bool plain = due && table.dense && !table.ordered && !table.vote && key.state->pending == 0 && table.min == 0 &&
                      table.max == kInf;
   const u64 memo = u64{key.table_id} << 32 | u64{which} << 2 | (plain && due->count == 0 ? 2u : 0u) |
-                   (key.state->seen.empty() ? 1u : 0u);
+                   (key.state->seen == 0 ? 1u : 0u);
   if (const Id* known = plain ? after_memo_.find(memo) : nullptr) return *known;
   MemberState next = json_.with_other(*key.state, kSomeText, other.discharges);
   Id rest = kEmpty;
