@@ -334,6 +334,12 @@ def test_places_in_a_schema(text: str, instance: str, schema: set[str], possible
     assert (set(found.schema), set(found.possible)) == (schema, possible)
 
 
+@pytest.mark.parametrize(("pattern", "name"), [("^(?i:s)$", "ſ"), ("(?i)^s$", "S"), (r"^\-$", "-")])
+def test_places_read_patterns_as_the_schema_does(pattern: str, name: str) -> None:
+    schema = gr.json_schema({"type": "object", "patternProperties": {pattern: {"type": "null"}}})
+    assert place(schema, f'{{"{name}":').schema == (f"#/patternProperties/{pattern}",)
+
+
 def test_every_pointer_leads_somewhere() -> None:
     constraint = gr.json_schema(SCHEMA)
     value = {"na/me": "é", "tags": ["a", "b"], "pair": [1, "x", None], "shape": {"kind": "cube", "e": "z"},

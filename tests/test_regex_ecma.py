@@ -170,7 +170,7 @@ def test_generated_patterns_with_the_u_flag_match_as_in_javascript():
 
 
 @needs_node
-@pytest.mark.parametrize("flags", ["u", "iu", "v"])
+@pytest.mark.parametrize("flags", ["u", "i", "iu", "v", "iv"])
 def test_sets_are_those_of_javascript(flags):
     patterns = [
         r"\w",
@@ -195,7 +195,10 @@ def test_sets_are_those_of_javascript(flags):
     patterns += ["[^k]", r"[^\w]", "ﬅ", "ΐ"] if flags != "v" else []
     if flags == "u":
         patterns += [r"\p{L}", r"\p{Script=Greek}", r"\p{scx=Deva}", r"\p{White_Space}", r"\P{ASCII}"]
-    chars = [chr(c) for c in range(0x3000) if not 0xD800 <= c <= 0xDFFF] + [chr(c) for c in range(0x10400, 0x10450)]
+    if flags in ("v", "iv"):
+        patterns += [r"\p{Lu}", r"\P{Lu}", r"[^\p{Lu}]", r"[^\P{Lu}]", r"[\P{Lu}\d]"]
+    chars = [chr(c) for c in range(0x3000)]
+    chars += [chr(c) for c in range(0x10400, 0x10450)] if flags != "i" else []
     for pattern, expected in zip(patterns, javascript([(f"^{p}$", flags, chars) for p in patterns]), strict=True):
         builder = OracleBuilder()
         node = builder.nodes[gr.regex(pattern, dialect="ecma", flags=flags)._lower(builder)]
@@ -205,6 +208,72 @@ def test_sets_are_those_of_javascript(flags):
             pattern,
             newer,
         )  # Unicode versions differ
+
+
+CASELESS = [  # pattern, text, and with which of the flags i, iu and iv it matches
+    ("s", "S", "i iu iv"),
+    ("ſ", "s", "iu iv"),
+    ("s", "ſ", "iu iv"),
+    ("\u212a", "k", "iu iv"),  # the Kelvin sign
+    ("[a-z]", "ſ", "iu iv"),
+    ("[^a-z]", "ſ", "i"),
+    ("[^s]", "S", ""),
+    (r"\w", "ſ", "iu iv"),
+    (r"\W", "ſ", "i"),
+    (r"[^\W]", "\u212a", "iu iv"),
+    (r"\bſ", "ſ", "iu iv"),
+    (r"a\Bſ", "aſ", "iu iv"),
+    (r"a\bſ", "aſ", "i"),
+    ("ß", "ẞ", "iu iv"),  # the upper case of ß is two characters, that of ẞ itself
+    ("ᾳ", "ᾼ", "iu iv"),
+    ("ǆ", "ǅ", "i iu iv"),
+    ("µ", "μ", "i iu iv"),
+    ("σ", "ς", "i iu iv"),
+    ("[α-ω]", "Σ", "i iu iv"),
+    ("ΐ", "\u1fd3", "iu iv"),
+    ("θ", "ϴ", "iu iv"),  # the upper case of θ is Θ, that of ϴ itself
+    ("Ω", "\u2126", "iu iv"),
+    ("ı", "I", ""),
+    ("ı", "i", ""),
+    ("İ", "i", ""),
+    ("\u0345", "Ι", "i iu iv"),
+    ("ÿ", "Ÿ", "i iu iv"),
+    ("Ꭰ", "ꭰ", "i iu iv"),
+    ("𐐀", "𐐨", "iu iv"),
+    ("[^\\d]", "ſ", "i iu iv"),
+]
+PROPERTIES = [  # u takes the complement before it ignores case, v afterwards
+    (r"\p{Lu}", "a", "iu iv"),
+    (r"\P{Lu}", "a", "iu"),
+    (r"\P{Lu}", "A", "iu"),
+    (r"\P{Lu}", "1", "iu iv"),
+    (r"[\P{Lu}]", "a", "iu"),
+    (r"[^\P{Lu}]", "A", "iv"),
+    (r"[^\p{Lu}]", "a", ""),
+    (r"[\P{Lu}a]", "b", "iu"),
+    (r"[\P{Lu}a]", "A", "iu iv"),
+]
+
+
+IGNORED_CASE = [
+    (pattern, flags, text, flags in matching.split())
+    for table, tried in ((CASELESS, ("i", "iu", "iv")), (PROPERTIES, ("iu", "iv")))
+    for pattern, text, matching in table
+    for flags in tried
+]
+
+
+@pytest.mark.parametrize(("pattern", "flags", "text", "matched"), IGNORED_CASE)
+def test_ignoring_case(pattern, flags, text, matched):
+    assert gr.regex(pattern, dialect="ecma", flags=flags).matches(text) == matched
+    inline = gr.regex(f"(?i:{pattern})", dialect="ecma", flags=flags.replace("i", ""))
+    assert inline.matches(text) == matched
+
+
+@needs_node
+def test_ignored_case_is_that_of_javascript():
+    found = javascript([(f"^(?:{pattern})$", flags, [text]) for pattern, flags, text, _ in IGNORED_CASE])
+    assert found == [[matched] for *_, matched in IGNORED_CASE]
 
 
 STRICT = [  # pattern, code with the u flag; all are valid without it
@@ -278,8 +347,18 @@ def test_what_json_schema_users_write_works_without_the_u_flag():
 
 
 def test_the_set_notation_of_the_v_flag_is_refused_not_misread():
-    for pattern in ("[[a-z]--[b]]", "[a&&b]", r"[\q{ab}]", "[(]"):
+    for pattern in ("[[a-z]--[b]]", "[a--b]", "[a&&b]", r"[\q{ab}]", "[(]"):
         with pytest.raises(PatternError) as caught:
             gr.regex(pattern, dialect="ecma", flags="v")
         assert caught.value.code == "regex-set-notation"
     assert gr.regex(r"[a\-b]+", dialect="ecma", flags="v").matches("a-b")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "at"), [("[a-]", 2), ("[-a]", 1), ("[-]", 1), ("[^-]", 2), ("[a-b-c]", 4), (r"[\d-]", 3)]
+)
+def test_a_hyphen_that_makes_no_range_is_an_error_with_the_v_flag(pattern, at):
+    with pytest.raises(PatternError) as caught:
+        gr.regex(pattern, dialect="ecma", flags="v")
+    assert (caught.value.code, caught.value.span) == ("regex-bad-range", (at, at + 1))
+    gr.regex(pattern, dialect="ecma", flags="u")

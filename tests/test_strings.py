@@ -140,6 +140,10 @@ def test_lone_surrogates_are_no_texts():
         (r"(?i)^ab$", "python", "a", ["aB"], ["a"]),
         (r"^(?P<x>a)\d$", "python", "a", ["a1"], ["a٣"]),
         (r"^[\A]$", "ecma", "", ["A"], ["a"]),
+        # the reader with u folds ſ to s and K (the Kelvin sign) to k; the others do not
+        ("^(?i:[a-z]+)$", "ecma", "u", ["aB", "ſ", "\u212a"], ["é"]),
+        (r"^(?i:[a-z]+)\-$", "ecma", "", ["aB-"], ["ſ-", "\u212a-"]),
+        ("(?i)^[a-z]+$", "python", "a", ["aB"], ["ſ", "\u212a"]),
     ],
 )
 def test_dialects(pattern, dialect, flags, good, bad):

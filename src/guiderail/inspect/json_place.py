@@ -388,6 +388,6 @@ def _at(schema: dict[str, Any], name: str) -> Any:
 
 
 def _searches(pattern: str, name: str) -> bool:
-    from guiderail.frontends.regex import regex
+    from guiderail.frontends.json_schema.patterns import read_pattern
 
-    return regex(pattern, dialect="ecma", mode="search").matches(name)
+    return read_pattern(pattern).matches(name)

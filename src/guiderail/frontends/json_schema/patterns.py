@@ -5,10 +5,12 @@ the first of these readers that applies, as a search without flags:
 
 1. ``ecma-unicode``: ECMA-262 with the flag ``u``, as the specification says;
 2. ``python``: if the pattern has an escape ``\A``, ``\Z`` or ``\z`` (an anchor in Python, Perl and Rust, never an
-   escaped letter): Python's ``re``, with ASCII ``\d \w \s`` and case as in ECMA-262; ``\z`` means ``\Z``;
+   escaped letter): Python's ``re``, with ``\d \w \s`` and the case of letters in ASCII; ``\z`` means ``\Z``;
 3. ``ecma``: ECMA-262 without ``u``, with the leniency of its Annex B (``\-``, ``\_``, a lone ``]`` or ``}``);
 4. ``python``: any other pattern that is valid there: ``(?i)`` at the front, ``(?P<name>…)``, ``(?#…)``, possessive
    quantifiers, atomic groups.
+
+``(?i:…)`` ignores case as the reader does: with ``u``, ``s`` also matches ``ſ``; in the others, it does not.
 
 If a pattern is well-formed but cannot become an automaton (a backreference), the reader that understood it rejects it.
 """

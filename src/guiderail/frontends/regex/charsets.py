@@ -206,7 +206,14 @@ def _cases() -> _Cases:
 
 
 _ASCII_LOWER = [(97, 122)]
-_EXTRA = {"i": [(0x130, 0x131)], "k": [(0x212A, 0x212A)], "s": [(0x17F, 0x17F)]}
+_FOLDED: dict[str, Ranges] = {"k": [(0x212A, 0x212A)], "s": [(0x17F, 0x17F)]}
+# Modes of ignoring case, and what they add to an ASCII letter beyond ASCII.
+_EXTRA: dict[str, dict[str, Ranges]] = {
+    "ascii": {},
+    "unicode": {"i": [(0x130, 0x131)], **_FOLDED},
+    "ecma": {},
+    "ecma-unicode": _FOLDED,
+}
 
 
 @lru_cache(maxsize=512)
@@ -215,20 +222,17 @@ def letter_fold(char: str, mode: str) -> CharSet | None:
 
     Args:
         char: one character.
-        mode: ``"unicode"`` or ``"ascii"`` (Python), ``"ecma"``.
+        mode: ``"unicode"`` or ``"ascii"`` (Python), ``"ecma-unicode"`` (with ``u`` or ``v``) or ``"ecma"``.
     """
     if char.isascii():
         if not char.isalpha():
             return None
         low, up = ord(char.lower()), ord(char.upper())
-        extra = [] if mode == "ascii" else _EXTRA.get(char.lower(), [])
-        if mode == "ecma" and low == 0x69:
-            extra = []
-        return CharSet([(low, low), (up, up), *extra])
+        return CharSet([(low, low), (up, up), *_EXTRA[mode].get(char.lower(), [])])
     if mode == "ascii":
         return None
     own = CharSet([(ord(char), ord(char))])
-    folded = fold_ecma(own) if mode == "ecma" else fold_unicode(own, own)
+    folded = fold_unicode(own, own) if mode == "unicode" else fold_ecma(own, mode)
     return None if folded == own else folded
 
 
@@ -240,7 +244,7 @@ def fold_unicode(chars: CharSet, explicit: CharSet) -> CharSet:
     """
     ranges = explicit.ranges()
     if chars == explicit and (not ranges or ranges[-1][1] < 128):  # the usual case needs no table
-        extra = [r for letter, more in _EXTRA.items() if _has_letter(ranges, letter) for r in more]
+        extra = [r for letter, more in _EXTRA["unicode"].items() if _has_letter(ranges, letter) for r in more]
         return fold_ascii(chars) | CharSet(extra) if extra else fold_ascii(chars)
     return _cases().fold(chars, explicit)
 
@@ -257,26 +261,41 @@ def fold_ascii(chars: CharSet) -> CharSet:
     return chars | CharSet(extra) if extra else chars
 
 
-@lru_cache(maxsize=1)
-def _ecma_classes() -> tuple[dict[int, list[int]], CharSet]:
-    """Characters with the same simple case folding, and the set of those that have a companion."""
-    odd = {0xFB05: 0xFB06, 0x1FD3: 0x390, 0x1FE3: 0x3B0}  # status S in CaseFolding.txt, F in str.casefold
+_ODD = {0xFB05: 0xFB06, 0x1FD3: 0x390, 0x1FE3: 0x3B0}  # status S in CaseFolding.txt, F in str.casefold
+
+
+def _simple_folding(c: int) -> int:
+    """Canonicalize of ECMA-262 with the flag ``u`` or ``v``."""
+    folded = chr(c).casefold()
+    if len(folded) > 1:
+        folded = chr(c).lower() if c not in _ODD else chr(_ODD[c])
+    return ord(folded) if len(folded) == 1 else c
+
+
+def _upper_unit(c: int) -> int:
+    """Canonicalize of ECMA-262 without these flags, which sees halves of characters above U+FFFF."""
+    upper = chr(c).upper()
+    if c > 0xFFFF or len(upper) > 1 or (c >= 128 and upper.isascii()):
+        return c
+    return ord(upper)
+
+
+@lru_cache(maxsize=2)
+def _ecma_classes(mode: str) -> tuple[dict[int, list[int]], CharSet]:
+    """Characters that Canonicalize makes equal, and the set of those that have a companion."""
+    canonical = _simple_folding if mode == "ecma-unicode" else _upper_unit
     groups: dict[int, list[int]] = {}
     for low, high in _unpack(_classes.CASED):
         for c in range(low, high + 1):
-            char = chr(c)
-            folded = char.casefold()
-            if len(folded) > 1:
-                folded = char.lower() if c not in odd else chr(odd[c])
-            groups.setdefault(ord(folded) if len(folded) == 1 else c, []).append(c)
+            groups.setdefault(canonical(c), []).append(c)
     classes = {c: group for group in groups.values() if len(group) > 1 for c in group}
     return classes, CharSet(_runs(sorted(classes)))
 
 
 @lru_cache(maxsize=256)
-def fold_ecma(chars: CharSet) -> CharSet:
-    """``chars`` closed under simple case folding (ECMA-262, Canonicalize with the flags ``iu``)."""
-    classes, members = _ecma_classes()
+def fold_ecma(chars: CharSet, mode: str) -> CharSet:
+    """``chars`` and all characters that Canonicalize of ECMA-262 makes equal to one of them."""
+    classes, members = _ecma_classes(mode)
     inside = (chars & members).ranges()
     return (
         chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]]) if inside else chars

@@ -1,7 +1,7 @@
 """ECMA-262 regular expressions: strict with the flags ``u`` or ``v``, otherwise with the leniency of Annex B.
 
-For the sake of JSON Schema, ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, and so does
-ignoring case. A pattern is matched against code points, never against halves of surrogate pairs.
+For the sake of JSON Schema, ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag. A pattern is
+matched against code points, never against halves of surrogate pairs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ _DECIMAL = re.compile(r"[0-9]+")
 _OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
 _NAME = re.compile(r"[\w$]+")
 _DOT = ~charsets.ECMA_NEWLINE
-_IGNORED_CASE_WORD = charsets.ASCII_WORD | CharSet([(0x17F, 0x17F), (0x212A, 0x212A)])
 
 
 class EcmaParser(Parser):
@@ -43,7 +42,7 @@ class EcmaParser(Parser):
 
     @property
     def fold_mode(self) -> str:
-        return "ecma"
+        return "ecma-unicode" if self.unicode else "ecma"
 
     def __init__(self, pattern: str, flags: int, max_nesting: int, *, unicode: bool, sets: bool) -> None:
         super().__init__(pattern, flags, max_nesting)
@@ -56,7 +55,7 @@ class EcmaParser(Parser):
         return charsets.ANY if self.flags & DOTALL else _DOT
 
     def words(self) -> CharSet:
-        return _IGNORED_CASE_WORD if self.flags & IGNORECASE else charsets.ASCII_WORD
+        return self.fold(charsets.ASCII_WORD, charsets.ASCII_WORD)
 
     def anchor(self, i: int) -> None:
         lines = charsets.ECMA_NEWLINE if self.flags & MULTILINE else charsets.NONE
@@ -117,6 +116,10 @@ class EcmaParser(Parser):
         if self.unicode:
             self.fail("unknown-property", "\\p needs a property in braces, e.g. \\p{Letter}", i, i + 2)
         return None, i + 2
+
+    def complement(self, chars: CharSet) -> CharSet:
+        # with v, case is ignored before the complement is taken: \P{Lu} excludes small letters, too
+        return ~(self.fold(chars, chars) if self.sets else chars)
 
     def character(self, i: int, in_class: bool) -> tuple[str, int]:
         """The character that an escape represents."""
@@ -199,7 +202,7 @@ class EcmaParser(Parser):
                 break
             item_at = i
             low, i = self.class_item(i, start)
-            if pattern[i : i + 1] == "-" and i + 1 < n and pattern[i + 1] != "]":
+            if self.joins(i):
                 high, end = self.class_item(i + 1, start)
                 if isinstance(low, int) and isinstance(high, int):
                     if high < low:
@@ -234,13 +237,8 @@ class EcmaParser(Parser):
         pattern = self.pattern
         c = pattern[i]
         if c != "\\":
-            if self.sets and (c in "()[{}/|" or pattern[i : i + 2] in _DOUBLES):
-                self.fail(
-                    "set-notation",
-                    "the set notation of the v flag is not supported; write the class out, or escape this character",
-                    i,
-                    i + 1,
-                )
+            if self.sets:
+                self.refuse_set_notation(i)
             return ord(c), i + 1
         c = pattern[i + 1 : i + 2]
         if not c:
@@ -260,6 +258,24 @@ class EcmaParser(Parser):
                 return ord(c), i + 2
         char, end = self.character(i, in_class=True)
         return ord(char), end
+
+    def joins(self, i: int) -> bool:
+        """Whether a '-' at ``i`` stands between two items of a class, and is no operator of the ``v`` flag."""
+        dash, follow = self.pattern[i : i + 1], self.pattern[i + 1 : i + 2]
+        return dash == "-" and follow not in ("", "]") and not (self.sets and follow == "-")
+
+    def refuse_set_notation(self, i: int) -> None:
+        """Refuses the characters that have to be escaped in a class with the ``v`` flag."""
+        c = self.pattern[i]
+        if c in "()[{}/|" or self.pattern[i : i + 2] in _DOUBLES:
+            self.fail(
+                "set-notation",
+                "the set notation of the v flag is not supported; write the class out, or escape this character",
+                i,
+                i + 1,
+            )
+        if c == "-":
+            self.fail("bad-range", "with the v flag a '-' that makes no range must be escaped", i, i + 1)
 
     # -- groups
     def open_extension(self, i: int) -> int:
@@ -315,7 +331,7 @@ class EcmaParser(Parser):
 
 
 _LENIENT_PLAIN = match_of(r"[^\\.^$*+?{\[()|]+")
-_DOUBLES = frozenset(c + c for c in "&!#$%*+,.:;<=>?@^`~")
+_DOUBLES = frozenset(c + c for c in "&!#$%*+,-.:;<=>?@^`~")
 _NOT_GROUPS = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
 _CAPTURES = re.compile(r"\((?!\?)|\(\?<(?![=!])")
 _NAMED = re.compile(r"\(\?<(?![=!])")

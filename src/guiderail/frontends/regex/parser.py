@@ -386,18 +386,22 @@ class Parser:
                 i,
                 end,
             )
-        return (~found if negated else found), end
+        return (self.complement(found) if negated else found), end
+
+    def complement(self, chars: CharSet) -> CharSet:
+        r"""What ``\P{…}`` means if ``chars`` have the property."""
+        return ~chars
 
     def fold(self, chars: CharSet, explicit: CharSet) -> CharSet:
         """A class as the current flags read it; ``explicit`` is its part of single characters and ranges."""
         if not self.flags & IGNORECASE:
             return chars
         mode = self.fold_mode
-        if mode == "ecma":
-            return charsets.fold_ecma(chars)
         if mode == "ascii":
             return charsets.fold_ascii(explicit) | chars
-        return charsets.fold_unicode(chars, explicit)
+        if mode == "unicode":
+            return charsets.fold_unicode(chars, explicit)
+        return charsets.fold_ecma(chars, mode)
 
     # -- errors
     def fail(self, code: str, message: str, start: int, end: int) -> NoReturn:
