@@ -162,6 +162,263 @@ def test_other_documents_come_from_the_registry() -> None:
     assert error.pointer == "#/items"  # type: ignore[attr-defined]
 
 
+D2019 = "https://json-schema.org/draft/2019-09/schema"
+INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
+ROOT, INNER, LIST = "http://e/root", {"$id": "inner"}, {"type": "array"}
+RESOURCES: dict[str, tuple[Any, list[str], list[str]]] = {
+    "the target of $dynamicRef is read in its own resource": (
+        {
+            "$id": "http://e/strict",
+            "$ref": "tree",
+            "$defs": {
+                "strict": {"$dynamicAnchor": "node", "$ref": "#/$defs/limit"},
+                "limit": {"minimum": 5},
+                "tree": {
+                    "$id": "tree",
+                    "$dynamicAnchor": "node",
+                    **LIST,
+                    "items": {"$dynamicRef": "#node"},
+                    "$defs": {"limit": {"maximum": 3}},
+                },
+            },
+        },
+        ["[7]", "[]"],
+        ["[1]", "7"],
+    ),
+    "$ref to a $dynamicAnchor stays in the resource": (
+        {
+            "$id": ROOT,
+            "$ref": "inner",
+            "$defs": {
+                "D": {"$dynamicAnchor": "D", **INTEGER},
+                "i": {**INNER, "$ref": "#D", "$defs": {"q": {"$dynamicAnchor": "D", **TEXT}}},
+            },
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "$dynamicRef to an $anchor does so, too": (
+        {
+            "$id": ROOT,
+            "$ref": "inner",
+            "$defs": {
+                "D": {"$dynamicAnchor": "D", **INTEGER},
+                "i": {**INNER, "$dynamicRef": "#D", "$defs": {"q": {"$anchor": "D", **TEXT}}},
+            },
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "and $dynamicRef with a pointer": (
+        {
+            "$id": ROOT,
+            "$ref": "inner",
+            "$defs": {
+                "D": {"$dynamicAnchor": "D", **INTEGER},
+                "i": {**INNER, "$dynamicRef": "#/$defs/q", "$defs": {"q": {"$dynamicAnchor": "D", **TEXT}}},
+            },
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "$dynamicRef to an anchor of another resource": (
+        {
+            "$id": ROOT,
+            "$dynamicRef": "inner#D",
+            "$defs": {
+                "D": {"$dynamicAnchor": "D", "$ref": "#/$defs/x"},
+                "x": TEXT,
+                "i": {**INNER, "$defs": {"x": INTEGER, "q": {"$dynamicAnchor": "D"}}},
+            },
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "a resource around another one is in the dynamic scope": (
+        {
+            "$id": ROOT,
+            **LIST,
+            "items": {**INNER, "$dynamicRef": "#D", "$defs": {"q": {"$dynamicAnchor": "D", **TEXT}}},
+            "$defs": {"D": {"$dynamicAnchor": "D", **INTEGER}},
+        },
+        ["[1]"],
+        ['["a"]'],
+    ),
+    "even without an identifier": (
+        {
+            "$ref": "http://e/inner",
+            "$defs": {
+                "D": {"$dynamicAnchor": "D", **INTEGER},
+                "i": {"$id": "http://e/inner", "$dynamicRef": "#D", "$defs": {"q": {"$dynamicAnchor": "D", **TEXT}}},
+            },
+        },
+        ["1"],
+        ['"a"'],
+    ),
+    "a resource around the target of a pointer is not": (
+        {
+            "$id": ROOT,
+            "$ref": "outer#/$defs/i",
+            "$defs": {
+                "o": {
+                    "$id": "outer",
+                    "$defs": {
+                        "D": {"$dynamicAnchor": "D", **INTEGER},
+                        "i": {**INNER, "$dynamicRef": "#D", "$defs": {"q": {"$dynamicAnchor": "D", **TEXT}}},
+                    },
+                }
+            },
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "one resource on two ways": (
+        {
+            "$id": ROOT,
+            "properties": {"text": {"$ref": "texts"}, "any": {"$ref": "list"}},
+            "$defs": {
+                "texts": {"$id": "texts", "$ref": "list", "$defs": {"item": {"$dynamicAnchor": "item", **TEXT}}},
+                "list": {
+                    "$id": "list",
+                    **LIST,
+                    "items": {"$dynamicRef": "#item"},
+                    "$defs": {"item": {"$dynamicAnchor": "item"}},
+                },
+            },
+        },
+        ['{"text": ["a"], "any": [1]}'],
+        ['{"text": [1]}', '{"any": 1}'],
+    ),
+    "$recursiveRef passes resources without $recursiveAnchor": (
+        {
+            "$schema": D2019,
+            "$id": ROOT,
+            "$recursiveAnchor": True,
+            "anyOf": [INTEGER, {"$ref": "mid"}],
+            "$defs": {
+                "m": {"$id": "mid", "$ref": "inner"},
+                "i": {**INNER, "$recursiveAnchor": True, **LIST, "items": {"$recursiveRef": "#"}},
+            },
+        },
+        ["1", "[1]", "[[1], []]"],
+        ['["a"]', '"a"'],
+    ),
+    "$recursiveRef stays in a resource without $recursiveAnchor": (
+        {
+            "$schema": D2019,
+            "$id": ROOT,
+            "$recursiveAnchor": True,
+            "anyOf": [INTEGER, {"$ref": "inner"}],
+            "$defs": {"i": {**INNER, "$recursiveAnchor": False, **LIST, "items": {"$recursiveRef": "#"}}},
+        },
+        ["1", "[]", "[[]]"],
+        ["[1]"],
+    ),
+    "the target of $recursiveRef is read in its own resource": (
+        {
+            "$schema": D2019,
+            "$id": ROOT,
+            "$recursiveAnchor": True,
+            "anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "inner"}],
+            "$defs": {
+                "x": TEXT,
+                "i": {
+                    **INNER,
+                    "$recursiveAnchor": True,
+                    **LIST,
+                    "items": {"$recursiveRef": "#"},
+                    "$defs": {"x": INTEGER},
+                },
+            },
+        },
+        ['"a"', '[["a"]]'],
+        ["[1]"],
+    ),
+    "identifiers relative to a relative one": (
+        {
+            "$id": "a/b",
+            **LIST,
+            "items": {"$ref": "c#D"},
+            "$defs": {"c": {"$id": "c", "$defs": {"d": {"$anchor": "D", **INTEGER}}}, "e": {"$id": "a/c", **TEXT}},
+        },
+        ["[1]"],
+        ['["a"]'],
+    ),
+    "a pointer into a resource within a resource": (
+        {
+            "$id": ROOT,
+            "$ref": "#/$defs/i/$defs/y",
+            "$defs": {"x": INTEGER, "i": {**INNER, "$defs": {"x": TEXT, "y": {"$ref": "#/$defs/x"}}}},
+        },
+        ['"a"'],
+        ["1"],
+    ),
+    "an identifier in a constant is none": (
+        {
+            "$id": ROOT,
+            **LIST,
+            "prefixItems": [{"$ref": "inner"}, {"const": {**INNER, "type": "string"}}],
+            "$defs": {"i": {**INNER, **INTEGER}},
+        },
+        ["[1]", '[1, {"$id": "inner", "type": "string"}]'],
+        ['["a"]'],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RESOURCES)
+def test_resources_and_dynamic_references(case: str) -> None:
+    schema, good, bad = RESOURCES[case]
+    assert texts(schema, *good, *bad) == [True] * len(good) + [False] * len(bad)
+
+
+def test_a_document_of_the_registry_has_the_uri_that_it_says() -> None:
+    referencing = pytest.importorskip("referencing")
+    from referencing.jsonschema import DRAFT202012
+
+    documents = {
+        "urn:list": {"$id": "http://e/list", **LIST, "items": {"$ref": "item"}},
+        "http://e/item": INTEGER,
+        "http://e/other/item": TEXT,
+    }
+    registry = referencing.Registry().with_resources(
+        (uri, DRAFT202012.create_resource(contents)) for uri, contents in documents.items()
+    )
+    assert texts({"$ref": "urn:list"}, "[1]", '["a"]', registry=registry) == [True, False]
+    both = {**LIST, "items": {"$ref": "item"}}
+    assert texts(both, "[1]", '["a"]', registry=registry, base_uri="http://e/other/") == [False, True]
+    both["$id"] = "http://e/list2"  # which counts, wherever the document comes from
+    assert texts(both, "[1]", '["a"]', registry=registry, base_uri="http://e/other/") == [True, False]
+
+
+@pytest.mark.parametrize("index", ["00", "01", "٠", "-1", "+0", "0_0", " 0", "1", "9" * 5000])
+@pytest.mark.parametrize("within", [{}, {"$id": "http://e/root", "$defs": {"i": {"$id": "inner"}}}])
+def test_only_rfc_6901_indexes_lead_to_items(index: str, within: dict[str, Any]) -> None:
+    schema = {"items": {"$ref": f"#/allOf/{index}"}, "allOf": [{"type": "array"}], **within}
+    error = fault(schema)
+    assert error.code == "unresolvable-reference"
+    assert error.pointer == "#/items"  # type: ignore[attr-defined]
+    assert fault({"$ref": f"#/allOf/{index}", "allOf": [True]}, closed=True).code == "closed-reference"
+    schema["items"]["$ref"] = "#/allOf/0"
+    assert texts(schema, "[[]]", "[1]") == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("schema", "code", "pointer"),
+    [
+        ({"$id": "http://\u2100/", "$ref": "a"}, "invalid-schema", "#/$id"),
+        ({"$id": ROOT, "$ref": "a", "$defs": {"a": {"$id": "http://["}}}, "invalid-schema", "#/$defs/a/$id"),
+        ({"$ref": "a", "$defs": {"a": {"$id": 3}}}, "invalid-schema", "#/$defs/a/$id"),
+        ({"items": {"$ref": "http://["}}, "unresolvable-reference", "#/items"),
+        ({"$id": ROOT, "items": {"$ref": "http://\u2100/"}}, "unresolvable-reference", "#/items"),
+        ({"items": {"$dynamicRef": "#a"}}, "unresolvable-reference", "#/items"),
+    ],
+)
+def test_what_is_no_uri_is_refused_with_its_place(schema: Any, code: str, pointer: str) -> None:
+    error = fault(schema)
+    assert (error.code, error.pointer) == (code, pointer)  # type: ignore[attr-defined]
+
+
 def test_metaschemas_are_known() -> None:
     schema = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
     assert texts(schema, '{"type": "object"}', '{"type": 3}', "true") == [True, False, True]
@@ -320,10 +577,11 @@ def test_the_limit_names_the_place() -> None:
         {"notation": "xml"},
         {"registry": {}},
         {"base_uri": 3},
+        {"base_uri": "http://["},
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    schema = {"$ref": "urn:x"} if "registry" in options else {}
+    schema = {"$ref": "urn:x"} if {"registry", "base_uri"} & options.keys() else {}
     assert fault(schema, **options).code == "bad-schema-option"
 
 

@@ -16,6 +16,7 @@ from guiderail.frontends import patterns
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.support.arguments import checked
+from guiderail.support.pointers import followed
 
 __all__ = ["prompt_of"]
 
@@ -236,20 +237,12 @@ class _Writer:
 
     def target(self, reference: str) -> Any:
         """What a reference within the document names; None for any other."""
-        if reference == "#":
-            return self.root
-        if not reference.startswith("#/"):
+        if not (reference == "#" or reference.startswith("#/")):
             return None
-        value = self.root
-        for step in reference[2:].split("/"):
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-                value = value[int(step)]
-            elif isinstance(value, dict) and step in value:
-                value = value[step]
-            else:
-                return None
-        return value
+        try:
+            return followed(self.root, reference[1:])
+        except LookupError:
+            return None
 
 
 def _is_small(schema: dict[str, Any]) -> bool:

@@ -219,14 +219,14 @@ class JsonWhere:
             ref = schema.get(name)
             if not isinstance(ref, str) or (name != "$ref" and name not in keywords_of(scope.dialect)):
                 continue
-            if name == "$ref" and scope.resolver is None and (ref == "#" or ref.startswith("#/")):
+            if name == "$ref" and scope.uri is None and (ref == "#" or ref.startswith("#/")):
                 target = scope._local(ref, schema)
                 return _Spot(target, scope, self._pointer(document, target, ref), spot.sure)
             term = scope.reference(ref, schema) if name == "$ref" else scope.dynamic(ref, schema)
             if isinstance(term, Node):
                 return _Spot(term.schema, term.scope, self._pointer(document, term.schema, ref), spot.sure)
             if name == "$ref":  # a type alone, or a schema that allows or forbids everything
-                target = (scope.resolver or document.root_resolver()).lookup(ref).contents
+                target, scope = scope.find(ref, schema)
                 return _Spot(target, scope, self._pointer(document, target, ref), spot.sure)
         return None
 

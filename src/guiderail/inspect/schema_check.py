@@ -256,7 +256,7 @@ class _Unreachable:
     def __iter__(self) -> Iterator[Finding]:
         for schema, pointer in schemas_of(self.document.contents):
             try:
-                term = self.document.root.child(schema, plain=schema is self.document.contents)
+                term = self.document.root.child(schema)
                 if self.empty(term):
                     if schema not in ({"not": {}}, {"not": True}):  # a way to write false
                         yield Finding("unreachable", pointer, "no value satisfies this schema")

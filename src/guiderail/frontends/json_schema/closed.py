@@ -15,6 +15,7 @@ from typing import Any
 
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.references import OLD, escape
+from guiderail.support.pointers import followed
 from guiderail.support.work import spend
 
 __all__ = ["closed"]
@@ -189,16 +190,10 @@ class _Closing:
             return None  # defined elsewhere
         if not (reference == "#" or reference.startswith("#/")):
             raise _refused(f"the reference {reference!r}", pointer)
-        value = self.root
-        for step in reference[2:].split("/") if reference != "#" else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-                value = value[int(step)]
-            elif isinstance(value, dict) and step in value:
-                value = value[step]
-            else:
-                raise _refused(f"the reference {reference!r}", pointer)
-        return value
+        try:
+            return followed(self.root, reference[1:])
+        except LookupError:
+            raise _refused(f"the reference {reference!r}", pointer) from None
 
 
 def _refused(what: str, pointer: str) -> SchemaError:

@@ -18,12 +18,14 @@ from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import OLD, escape
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
+from guiderail.support.pointers import inside
 from guiderail.support.texts import shown
 from guiderail.support.work import limited, out_of_work
 
 __all__ = ["Conflict", "conflict_of", "sentence"]
 
-Path = tuple[str | int, ...]
+Path = tuple[str, ...]
+"""The steps of a JSON pointer; indexes are texts, so that one place has one path, however it was found."""
 Conflict = tuple[tuple[str, Any], ...]
 """JSON pointers of keywords (as URI fragments), each with its value, or with the part of it that matters."""
 
@@ -106,7 +108,7 @@ def _path(pointer: str) -> Path | None:
 
 
 def _pointer(path: Path) -> str:
-    return "".join(["#", *(f"/{escape(str(step))}" for step in path)])
+    return "".join(["#", *(f"/{escape(step)}" for step in path)])
 
 
 class _Search:
@@ -173,12 +175,14 @@ class _Search:
 
     def delete(self, at: Path, item: object) -> Callable[[], None]:
         """Deletes a keyword, an item of a list, or the contents of a schema; returns a function that restores it."""
+        if _at(self.contents, at, _GONE) is _GONE:  # it was inside something that is deleted now
+            return lambda: None
         holder, key = _at(self.contents, at[:-1]), at[-1]
         if item is not _CONTENTS and item is not _KEYWORD:
             holder = holder[key]
         before = list(holder) if isinstance(holder, list) else dict(holder)
         if item is _CONTENTS:
-            holder[key] = True
+            holder[int(key) if isinstance(holder, list) else key] = True
         elif item is _KEYWORD:
             del holder[key]
         else:
@@ -193,7 +197,7 @@ class _Search:
     # -- what a schema object consists of
     def units(self, at: Path) -> Iterator[tuple[Path, object]]:
         """What may be deleted of the schema at a path."""
-        schema = _at(self.contents, at)
+        schema = _at(self.contents, at, None)
         if not isinstance(schema, dict) or (self.old and "$ref" in schema):
             return
         for keyword, value in schema.items():
@@ -205,7 +209,8 @@ class _Search:
                     ((*here, name), _CONTENTS) for name, part in value.items() if part is not True and part != {}
                 )
             elif keyword in ("allOf", "prefixItems", "items") and isinstance(value, list):
-                yield from (((*here, i), _CONTENTS) for i, part in enumerate(value) if part is not True and part != {})
+                parts = enumerate(value)
+                yield from (((*here, str(i)), _CONTENTS) for i, part in parts if part is not True and part != {})
             elif keyword == "required" and isinstance(value, list):
                 yield from ((here, name) for name in value)
             elif not (self.counts_members and keyword in _IN_PLACE):
@@ -213,7 +218,7 @@ class _Search:
 
     def parts(self, at: Path) -> Iterator[tuple[Path, str]]:
         """The schemas that the one at a path applies, with the keyword; not those whose tightening loosens it."""
-        schema = _at(self.contents, at)
+        schema = _at(self.contents, at, None)
         if not isinstance(schema, dict):
             return
         for keyword, value in schema.items():
@@ -227,13 +232,13 @@ class _Search:
             elif keyword in _NAMED and isinstance(value, dict):
                 yield from (((*here, name), keyword) for name in value)
             elif keyword in _LISTED and isinstance(value, list):
-                yield from (((*here, i), keyword) for i in range(len(value)))
+                yield from (((*here, str(i)), keyword) for i in range(len(value)))
             elif keyword in _ONE:
                 yield here, keyword
 
     def leaves(self, at: Path, seen: set[Path]) -> Iterator[tuple[str, Any]]:
         """The remaining keywords that state something themselves."""
-        schema = _at(self.contents, at)
+        schema = _at(self.contents, at, None)
         if schema is False:
             yield _pointer(self.prefix + at), False
         if not isinstance(schema, dict) or at in seen:
@@ -248,10 +253,12 @@ class _Search:
                 continue
             if alone and keyword != "$ref":
                 continue
+            told = keyword != "$ref" and any(path in seen for path in inner.get(keyword, ()))  # a reference led there
             found = [leaf for path in inner.get(keyword, ()) for leaf in self.leaves(path, seen)]
             yield from found
             if (
                 found
+                or told
                 or keyword in _NAMED
                 or keyword in ("allOf", "prefixItems")
                 or (keyword, value) == ("required", [])
@@ -261,18 +268,16 @@ class _Search:
                 yield _pointer((*self.prefix, *at, keyword)), value
 
 
-_CONTENTS, _KEYWORD = object(), object()
+_CONTENTS, _KEYWORD, _GONE = object(), object(), object()
 
 
 def _at(contents: Any, path: Path, *default: Any) -> Any:
     value = contents
     for step in path:
-        if isinstance(value, list) and str(step).isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        elif isinstance(value, dict) and str(step) in value:
-            value = value[str(step)]
-        elif default:
-            return default[0]
-        else:
-            raise LookupError(path)
+        try:
+            value = inside(value, step)
+        except LookupError:
+            if default:
+                return default[0]
+            raise
     return value

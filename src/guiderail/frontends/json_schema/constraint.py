@@ -180,7 +180,7 @@ def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool)
     spend(len(text))
     document = Document(contents, options, evaluate)
     with document.evaluating():
-        term = document.root.child(schema, plain=schema is contents)
+        term = document.root.child(schema)
         if not written:
             return document.algebra.emptiness.term(term)
         builder = _core.Builder()

@@ -2,8 +2,8 @@
 
 A `Scope` is what is needed to understand a schema object: its dialect and where its references lead. Most schemas are
 one document without inner identifiers, and their references are JSON pointers into it, which are followed directly.
-Everything else (``$id``, anchors, other documents, dynamic references) goes through the ``referencing`` library, with a
-registry of the metaschemas and of the user's documents. Nothing is fetched.
+Everything else (``$id``, anchors, other documents, dynamic references) goes through `Resources`, with a registry of the
+metaschemas and of the user's documents. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference, at_pointer
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
+from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
+from guiderail.support.pointers import followed
 
 if TYPE_CHECKING:
-    from referencing import Resource
-    from referencing._core import Resolver
+    from referencing import Registry
 
 __all__ = ["Document", "Node", "Scope", "dialect_of"]
 
@@ -117,8 +117,7 @@ class Document:
         self._same: dict[tuple[Scope, bytes], Term] = {}
         self._scopes: dict[tuple[object, ...], Scope] = {}
         self._kept: list[Any] = []  # contents of other documents, so that their ids stay theirs
-        self._root_resolver: Resolver[Any] | None = None
-        self._dynamic = False
+        self._resources: Resources | None = None
         dialect = dialect_of(options.dialect)
         if options.dialect is not None and dialect is None:
             raise SchemaError(
@@ -129,13 +128,13 @@ class Document:
             raise SchemaError(f"$schema must be a string with a URI, not {_kind(declared)}", pointer="#/$schema")
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
-        self.root = Scope(self, self.dialect, None)
+        self.root = Scope(self, self.dialect, None, ())
         if self._refers_by_identifier():
-            self.root = self.scope_of(self.root_resolver(), self.dialect)
+            self.root = self.root_scope()
 
     def term(self) -> Term:
         """The whole schema."""
-        return self.root.child(self.contents, plain=True)
+        return self.root.child(self.contents)
 
     def enter(self, node: Node) -> None:
         """Records that a node is being evaluated."""
@@ -187,7 +186,7 @@ class Document:
 
         If no reference led there, it is found by a search.
         """
-        if self.root.resolver is None:
+        if self.root.uri is None:
             for ref, term in self.root.refs.items():
                 if isinstance(term, Node) and term.schema is target and self.root.leads_to(ref, target):
                     return ref
@@ -207,9 +206,10 @@ class Document:
         """Whether references may lead to identifiers within the document, or depend on the way to them."""
         name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
         keywords = _core.keys_within(self.contents, ("$dynamicRef", "$recursiveRef", "$ref", name))
-        self._dynamic = "$dynamicRef" in keywords or "$recursiveRef" in keywords
-        if self._dynamic or "$ref" not in keywords or name not in keywords:
-            return self._dynamic
+        if "$dynamicRef" in keywords or "$recursiveRef" in keywords:
+            return True
+        if "$ref" not in keywords or name not in keywords:
+            return False
         parts = list(self.contents.values()) if isinstance(self.contents, dict) else self.contents
         if name not in _core.keys_within(parts, (name,)):  # only the document itself has one
             return False
@@ -225,32 +225,33 @@ class Document:
             elif isinstance(value, list):
                 stack += value
 
-    # -- the referencing library
-    def root_resolver(self) -> Resolver[Any]:
-        """A resolver at the root of the document."""
-        if self._root_resolver is None:
-            from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-            from referencing import Registry
+    # -- resources
+    def resources(self) -> Resources:
+        """The resources that references may lead to."""
+        if self._resources is None:
+            from referencing.jsonschema import specification_with
 
-            registry = self.options.registry
-            if registry is None:
-                registry = REGISTRY
-            elif isinstance(registry, Registry):
-                registry = REGISTRY.combine(registry)
-                self._dynamic = True
-            else:
-                raise SchemaError(
-                    f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
-                )
-            with self._identified():
-                resource = self._resource(self.contents, self.dialect)
-                uri = self.options.base_uri or resource.id() or ""
-                registry = registry.with_resource(uri, resource).crawl()
-                self._root_resolver = registry.resolver(uri)
-        return self._root_resolver
+            document = specification_with(_METASCHEMAS[self.dialect]).create_resource(self.contents)
+            if not is_uri(self.options.base_uri):
+                raise SchemaError(f"base_uri must be a URI, not {self.options.base_uri!r}", code="bad-schema-option")
+            with self.identified():
+                self._resources = Resources(self._registry(), self.options.base_uri, document)
+        return self._resources
+
+    def _registry(self) -> Registry[Any]:
+        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+        from referencing import Registry
+
+        registry = self.options.registry
+        if registry is not None and not isinstance(registry, Registry):
+            raise SchemaError(
+                f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
+            )
+        metaschemas: Registry[Any] = REGISTRY
+        return metaschemas if registry is None else metaschemas.combine(registry)
 
     @contextmanager
-    def _identified(self) -> Iterator[None]:
+    def identified(self) -> Iterator[None]:
         """Wraps calls of the ``referencing`` library, which assumes that a schema is well-formed."""
         try:
             yield
@@ -264,51 +265,43 @@ class Document:
             ) from None
 
     def _misplaced(self) -> str | None:
-        """The first keyword with a value of the wrong type, in which no identifiers are found."""
+        """The first keyword with a value of the wrong type, in which no identifiers are found, or with no URI."""
         for schema in self._dicts():
             for keyword, value in schema.items():
                 kind = _KINDS.get(keyword)
-                if kind is not None and not isinstance(value, kind):
+                if kind is None:
+                    continue
+                if not isinstance(value, kind) or (keyword in ("$id", "id") and not is_uri(str(value))):
                     return f"{self.pointer(schema)}/{escape(keyword)}"
         return None
 
-    def _resource(self, contents: Any, dialect: str) -> Resource[Any]:
-        from referencing import Resource
-        from referencing.jsonschema import specification_with
+    def root_scope(self) -> Scope:
+        """The scope of the document as a resource."""
+        return self.scope_of(self.resources().root, (), self.dialect)
 
-        default = specification_with(_METASCHEMAS[dialect])
-        if self.options.dialect is not None and contents is self.contents:
-            return default.create_resource(contents)
-        if isinstance(contents, dict) and dialect_of(contents.get("$schema")) is None and "$schema" in contents:
-            return default.create_resource(contents)  # a custom metaschema
-        return Resource.from_contents(contents, default_specification=default)
+    def scope_of(self, uri: str, way: tuple[str, ...], dialect: str) -> Scope:
+        """The scope of a resource: one for each way to it that dynamic references tell apart.
 
-    def scope_of(self, resolver: Resolver[Any], dialect: str) -> Scope:
-        """The scope of a resolver: one for each resource and, if it matters, for each way to it."""
-        from referencing.exceptions import Unresolvable
-
-        try:
-            with self._identified():
-                root: Any = resolver.lookup("#").contents
-        except Unresolvable:
-            root = self.contents
+        Args:
+            uri: of the resource.
+            way: the way to what leads there, see `Scope`.
+            dialect: of what leads there.
+        """
+        resources = self.resources()
+        root = resources.contents(uri)
         if isinstance(root, dict):
             dialect = dialect_of(root.get("$schema")) or dialect
             if root is self.contents and self.options.dialect is not None:
                 dialect = self.dialect
-        way = tuple(dict.fromkeys(uri for uri, _ in reversed(list(resolver.dynamic_scope())))) if self._dynamic else ()
-        key = id(root), dialect, way
+        if uri not in way and resources.has_dynamic_anchors(uri):
+            way = (*way, uri)
+        key = uri, dialect, way
         scope = self._scopes.get(key)
         if scope is None:
             if root is not self.contents:
                 self._kept.append(root)
-            scope = self._scopes[key] = Scope(self, dialect, resolver)
+            scope = self._scopes[key] = Scope(self, dialect, uri, way)
         return scope
-
-    def keep(self, contents: Any) -> None:
-        """Keeps a document that is not the root's, and expects dynamic references in it."""
-        self._dynamic = True
-        self._kept.append(contents)
 
 
 class _At:
@@ -328,25 +321,29 @@ class _At:
 
 
 class Scope:
-    """The context of a schema object: its dialect, and what its references are relative to."""
+    """The context of a schema object: its dialect, and what its references are relative to.
 
-    __slots__ = ("dialect", "document", "memo", "old", "refs", "resolver")
+    Args:
+        document: what it is part of.
+        dialect: how it is read.
+        uri: the resource that it is in; None: all references are JSON pointers into the document.
+        way: the resources with dynamic anchors through which evaluation has come, the outermost first (the *dynamic
+            scope*). One that was left and entered again is in it once, since only the first one decides.
+    """
 
-    def __init__(self, document: Document, dialect: str, resolver: Resolver[Any] | None) -> None:
+    __slots__ = ("dialect", "document", "memo", "old", "refs", "uri", "way")
+
+    def __init__(self, document: Document, dialect: str, uri: str | None, way: tuple[str, ...]) -> None:
         self.document = document
         self.dialect = dialect
         self.old = dialect in OLD
-        self.resolver = resolver
+        self.uri = uri
+        self.way = way
         self.memo: dict[int, Term] = {}
         self.refs: dict[str, Term] = {}
 
-    def child(self, schema: Any, *, plain: bool = False) -> Term:
-        """The term of a schema in this scope.
-
-        Args:
-            schema: an object or a boolean.
-            plain: the schema is the root of its resource, so the scope already has its identifier.
-        """
+    def child(self, schema: Any) -> Term:
+        """The term of a schema (an object or a boolean) in this scope."""
         if schema is True:
             return TRUE
         if schema is False:
@@ -358,38 +355,31 @@ class Scope:
                     f"a schema must be an object or a boolean, not {_kind(schema)}",
                     pointer=self.document.where(),
                 )
-            known = self.memo[id(schema)] = self._make(schema, plain)
+            known = self.memo[id(schema)] = self._make(schema)
         return known
 
-    def _make(self, schema: dict[str, Any], plain: bool) -> Term:
+    def _make(self, schema: dict[str, Any]) -> Term:
+        scope = self._inner(schema)
+        if scope is not self:
+            return scope.child(schema)
         groups = groups_of(self.dialect, schema)
-        if groups & REFERENCE:
-            if self.old or (groups == REFERENCE and (self.resolver is None or plain or "$id" not in schema)):
-                return self._alias(schema)
-        elif groups == 0:
+        if groups & REFERENCE and (self.old or groups == REFERENCE):
+            return self._alias(schema)
+        if groups == 0:
             return TRUE
-        elif groups == TYPE:
+        if groups == TYPE:
             name = schema.get("type")
             if type(name) is str and name in TYPE_TERMS and "nullable" not in schema:
                 return TYPE_TERMS[name]
-        if self.resolver is not None and not plain:
-            scope = self._inner(schema)
-            if scope is not self:
-                return scope.child(schema, plain=True)
         return Node(schema, self, groups)
 
     def _inner(self, schema: dict[str, Any]) -> Scope:
         """The scope inside a schema, which may have an identifier of its own."""
-        name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
-        if not isinstance(schema.get(name), str):
+        if self.uri is None or not ("$id" in schema or "id" in schema):
             return self
-        assert self.resolver is not None
-        with self.document._identified():
-            resource = self.document._resource(schema, self.dialect)
-            if resource.id() is None:
-                return self
-            resolver = self.resolver.in_subresource(resource)
-        return self.document.scope_of(resolver, self.dialect)
+        with self.document.identified():
+            uri = self.document.resources().base_of(self.uri, schema)
+        return self if uri == self.uri else self.document.scope_of(uri, self.way, self.dialect)
 
     def _alias(self, schema: dict[str, Any]) -> Term:
         """The target of a schema that is only a reference."""
@@ -421,12 +411,13 @@ class Scope:
             known = self.refs.get(ref)
             if known is not None:
                 break
-            if self.resolver is not None or not (ref == "#" or ref.startswith("#/")):
-                known = self.refs[ref] = self._remote(ref, schema, dynamic=False)
+            if self.uri is not None or not (ref == "#" or ref.startswith("#/")):
+                contents, scope = self.find(ref, schema)
+                known = self.refs[ref] = scope.child(contents)
                 break
             target = self._local(ref, schema)
             if not self._is_alias(target):
-                known = self.refs[ref] = self.child(target, plain=target is self.document.contents)
+                known = self.refs[ref] = self.child(target)
                 break
             if id(target) in seen or id(target) in self.document.chain:
                 raise self.document.infinite_reference(target)
@@ -438,19 +429,10 @@ class Scope:
         return known
 
     def _local(self, ref: str, schema: dict[str, Any]) -> Any:
-        value: Any = self.document.contents
-        if ref != "#":
-            path = unquote(ref[2:]) if "%" in ref else ref[2:]
-            for step in path.split("/"):
-                if "~" in step:
-                    step = step.replace("~1", "/").replace("~0", "~")
-                if isinstance(value, dict) and step in value:
-                    value = value[step]
-                elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-                    value = value[int(step)]
-                else:
-                    raise self._unresolvable(ref, schema)
-        return value
+        try:
+            return followed(self.document.contents, ref[1:])
+        except LookupError:
+            raise self._unresolvable(ref, schema) from None
 
     def leads_to(self, ref: str, target: object) -> bool:
         """Whether a reference followed before leads directly to an object of this document, not to an alias."""
@@ -469,33 +451,29 @@ class Scope:
             pointer=self.document.pointer(schema),
         )
 
-    def _remote(self, ref: str, schema: dict[str, Any], *, dynamic: bool) -> Term:
-        from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
-        from referencing.jsonschema import lookup_recursive_ref
-
-        resolver = self.resolver or self.document.root_resolver()
-        try:
-            recursive = dynamic and self.dialect == "2019-09"
-            with self.document._identified():
-                resolved = lookup_recursive_ref(resolver) if recursive else resolver.lookup(ref)
-        except (Unresolvable, NoSuchAnchor, PointerToNowhere):
-            raise self._unresolvable(ref, schema) from None
-        contents = resolved.contents
+    def find(self, ref: str, schema: dict[str, Any], *, dynamic: bool = False) -> tuple[Any, Scope]:
+        """The schema that a reference names, among the resources of the document, and its scope there."""
         document = self.document
-        scope = document.scope_of(resolved.resolver, self.dialect)
-        return scope.child(contents, plain=_is_identified(contents, scope.dialect))
+        with document.identified():
+            resources = document.resources()
+            here = self if self.uri is not None else document.root_scope()
+            assert here.uri is not None
+            if not dynamic:
+                found = resources.find(here.uri, ref)
+            elif here.dialect == "2019-09":
+                found = resources.find_recursive(here.uri, here.way)
+            else:
+                found = resources.find_dynamic(here.uri, ref, here.way)
+        if found is None:
+            raise self._unresolvable(ref, schema)
+        return found.contents, document.scope_of(found.uri, here.way, self.dialect)
 
     def dynamic(self, ref: Any, schema: dict[str, Any]) -> Term:
         """What ``$dynamicRef`` or ``$recursiveRef`` names here."""
         if not isinstance(ref, str):
             raise SchemaError(f"a reference must be a string, not {_kind(ref)}", pointer=self.document.pointer(schema))
-        return self._remote(ref, schema, dynamic=True)
-
-
-def _is_identified(contents: Any, dialect: str) -> bool:
-    """Whether a resolved schema is the root of its resolver's resource."""
-    name = "id" if dialect in ("draft-04", "openapi-3.0") else "$id"
-    return isinstance(contents, dict) and isinstance(contents.get(name), str)
+        contents, scope = self.find(ref, schema, dynamic=True)
+        return scope.child(contents)
 
 
 def escape(key: str) -> str:

@@ -102,7 +102,7 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
         yield ReportEntry(pointer, "", "unsatisfiable", "the schema false")
     if not isinstance(schema, dict):
         return
-    term = document.root.child(schema, plain=schema is document.contents)
+    term = document.root.child(schema)
     if document.algebra.emptiness.term(term):
         yield ReportEntry(pointer, "", "unsatisfiable", "no value satisfies this schema")
     dialect = document.dialect

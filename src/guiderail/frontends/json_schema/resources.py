@@ -1,0 +1,138 @@
+"""What references lead to: resources, which are documents and schemas in them with an identifier of their own.
+
+The ``referencing`` library reads identifiers and anchors, and its registry holds the resources. References are followed
+here. The library's resolver follows a ``$ref`` to a ``$dynamicAnchor`` as if it were a ``$dynamicRef``, resolves
+references in the target of a ``$dynamicRef`` from where that stands, and knows only a part of the dynamic scope.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+from guiderail import _core
+from guiderail.support.pointers import inside, steps
+
+if TYPE_CHECKING:
+    from referencing import Registry, Resource
+
+__all__ = ["Found", "Resources", "is_uri"]
+
+
+class Found(NamedTuple):
+    """A schema that a reference names."""
+
+    contents: Any
+    uri: str  # of its resource: what the references in it are relative to
+    dynamic: str | None = None  # the $dynamicAnchor that it was found by
+
+
+class Resources:
+    """The resources of a document and of a registry. A resource has one URI here, even if the registry has several.
+
+    Args:
+        registry: other documents.
+        uri: where the document comes from; empty if unknown.
+        document: the document.
+    """
+
+    def __init__(self, registry: Registry[Any], uri: str, document: Resource[Any]) -> None:
+        uri = uri.rstrip("#")
+        self._registry = registry.with_resource(uri, document).crawl()
+        self._anchored: dict[str, bool] = {}
+        self.root = self.base_of(uri, document.contents)
+
+    def contents(self, uri: str) -> Any:
+        """The root schema of the resource with a URI, or None if there is none."""
+        from referencing.exceptions import CannotDetermineSpecification, NoSuchResource, Unretrievable
+
+        try:
+            found = self._registry.get_or_retrieve(uri)
+        except (CannotDetermineSpecification, NoSuchResource, Unretrievable):
+            return None
+        if found.registry is not self._registry:
+            self._registry = found.registry.crawl()
+        return found.value.contents
+
+    def base_of(self, uri: str, schema: Any) -> str:
+        """The URI of the resource that begins with a schema, or the given one, of the resource around it."""
+        if isinstance(schema, dict):
+            for keyword in ("$id", "id"):
+                own = schema.get(keyword)
+                if isinstance(own, str):
+                    inner = urljoin(uri, own.rstrip("#"))
+                    known = self._registry.get(inner)
+                    if known is not None and known.contents is schema:  # a schema, not a part of an enum, for example
+                        return inner
+        return uri
+
+    def has_dynamic_anchors(self, uri: str) -> bool:
+        """Whether a resource matters to dynamic references that are evaluated after it."""
+        known = self._anchored.get(uri)
+        if known is None:
+            keywords = ("$dynamicAnchor", "$recursiveAnchor")
+            known = self._anchored[uri] = bool(_core.keys_within(self.contents(uri), keywords))
+        return known
+
+    def find(self, base: str, ref: str) -> Found | None:
+        """What ``$ref`` names in a resource."""
+        if not is_uri(ref):
+            return None
+        uri, fragment = (base, ref[1:]) if ref.startswith("#") else urldefrag(urljoin(base, ref))
+        contents = self.contents(uri)
+        if contents is None:
+            return None
+        uri = self.base_of(uri, contents)
+        if fragment and not fragment.startswith("/"):
+            return self._anchor(uri, fragment)
+        for step in steps(fragment):
+            try:
+                contents = inside(contents, step)
+            except LookupError:
+                return None
+            uri = self.base_of(uri, contents)
+        return Found(contents, uri)
+
+    def find_dynamic(self, base: str, ref: str, way: tuple[str, ...]) -> Found | None:
+        """What ``$dynamicRef`` names: if that is a ``$dynamicAnchor``, the outermost of this name.
+
+        Args:
+            base: the resource that has the reference.
+            ref: the reference.
+            way: the resources with dynamic anchors through which evaluation has come, the outermost first.
+        """
+        found = self.find(base, ref)
+        if found is None or found.dynamic is None:
+            return found
+        outer = (self._anchor(uri, found.dynamic) for uri in way)
+        return next((one for one in outer if one is not None and one.dynamic is not None), found)
+
+    def find_recursive(self, base: str, way: tuple[str, ...]) -> Found | None:
+        """What ``$recursiveRef`` names: its resource or, if that has a ``$recursiveAnchor``, the outermost with one."""
+        found = self.find(base, "#")
+        if found is None or not _is_recursive(found.contents):
+            return found
+        return next((Found(root, uri) for uri in way if _is_recursive(root := self.contents(uri))), found)
+
+    def _anchor(self, uri: str, name: str) -> Found | None:
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DynamicAnchor
+
+        try:
+            anchor: Any = self._registry.anchor(uri, name).value
+        except Unresolvable:
+            return None
+        return Found(anchor.resource.contents, uri, name if isinstance(anchor, DynamicAnchor) else None)
+
+
+def is_uri(text: str) -> bool:
+    """Whether a text is a URI or a relative reference, as far as Python can tell."""
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_recursive(contents: Any) -> bool:
+    return isinstance(contents, dict) and contents.get("$recursiveAnchor") is True
