@@ -18,10 +18,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from inspect import isfunction
+from operator import methodcaller
+from threading import local
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
 from guiderail.constraints.reading import TEXT, Reading
+from guiderail.constraints.sharing import each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
@@ -58,9 +61,73 @@ def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except RecursionError:
-            raise LimitError("the constraint is nested too deeply; flatten it", code="depth") from None
+            raise _too_deep() from None
 
     return call
+
+
+def _too_deep() -> LimitError:
+    return LimitError("the constraint is nested too deeply; flatten it", code="depth")
+
+
+def _hashed_once(function: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Keeps the hash, which takes time for each path to each part."""
+
+    @wraps(function)
+    def call(self: Constraint) -> int:
+        try:
+            return self._kept_hash
+        except AttributeError:
+            pass
+        try:
+            found = function(self)
+        except RecursionError:
+            raise _too_deep() from None
+        object.__setattr__(self, "_kept_hash", found)
+        return found
+
+    return call
+
+
+class _Equal(local):
+    """The pairs that were found to be equal while a comparison runs, by their identities."""
+
+    pairs: dict[tuple[int, int], tuple[object, object]] | None = None
+
+
+_equal = _Equal()
+
+
+def _compared_once(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Compares each pair of parts only once, however many paths lead to it."""
+
+    @wraps(function)
+    def call(self: Constraint, other: object) -> bool:
+        if self is other:
+            return True
+        outermost = _equal.pairs is None
+        pairs = _equal.pairs = {} if _equal.pairs is None else _equal.pairs
+        if (id(self), id(other)) in pairs:
+            return True
+        try:
+            found = function(self, other)
+        except RecursionError:
+            raise _too_deep() from None
+        finally:
+            if outermost:
+                _equal.pairs = None
+        if found is True:
+            pairs[id(self), id(other)] = self, other
+        return found
+
+    return call
+
+
+_RECURRING: dict[str, Callable[..., Any]] = {
+    "__repr__": _not_too_deep,
+    "__hash__": _hashed_once,
+    "__eq__": _compared_once,
+}
 
 
 @checked_methods
@@ -71,14 +138,15 @@ class Constraint:
     string stands for itself. Subclasses are frozen dataclasses that implement ``_lower``.
     """
 
-    __slots__ = ()
+    __slots__ = ("_kept_hash",)
+    _kept_hash: int
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        for name in ("__repr__", "__hash__", "__eq__"):  # a dataclass with slots is made twice, then it has all three
+        for name, wrapper in _RECURRING.items():  # a dataclass with slots is made twice, then it has all three
             own = cls.__dict__.get(name)
             if isfunction(own) and not hasattr(own, "__wrapped__"):
-                setattr(cls, name, _not_too_deep(own))
+                setattr(cls, name, wrapper(own))
 
     def _lower(self, b: _core.Builder) -> int:
         """Builds the expression of this constraint. The handle is valid only with ``b``."""
@@ -248,16 +316,19 @@ class Choice(Constraint):
         return f"choice([{', '.join(map(repr, self.options))}])"
 
 
+_IN_UNICODE, _AS_WRITTEN = methodcaller("_in_unicode"), methodcaller("as_written")
+
+
 class _Composed(Constraint):
     """A constraint made of others; it passes requests on to its parts."""
 
     __slots__ = ()
 
     def _in_unicode(self) -> Constraint:
-        return self._with_parts(lambda part: part._in_unicode())
+        return self._with_parts(_IN_UNICODE)
 
     def as_written(self) -> Constraint:
-        return self._with_parts(lambda part: part.as_written())
+        return self._with_parts(_AS_WRITTEN)
 
     def _with_parts(self, change: Callable[[Constraint], Constraint]) -> Constraint:
         changes: dict[str, Any] = {}
@@ -266,7 +337,7 @@ class _Composed(Constraint):
             if isinstance(value, Constraint):
                 changed: Any = change(value)
             elif isinstance(value, tuple):
-                changed = tuple(map(change, value))
+                changed = tuple(each(value, change, change))
             else:
                 continue
             if changed is not value and changed != value:
@@ -279,7 +350,7 @@ class Sequence(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
-        return b.concat([part._lower(b) for part in self.parts])
+        return b.concat(lowered(self.parts, b))
 
     def __repr__(self) -> str:
         return " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts) or "empty()"
@@ -290,7 +361,7 @@ class AnyOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
-        return b.union([part._lower(b) for part in self.parts])
+        return b.union(lowered(self.parts, b))
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.parts)) or "nothing()"
@@ -301,7 +372,7 @@ class AllOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
-        return b.intersection([part._lower(b) for part in self.parts])
+        return b.intersection(lowered(self.parts, b))
 
     def __repr__(self) -> str:
         return " & ".join(f"({p!r})" if isinstance(p, AnyOf) else repr(p) for p in self.parts)
@@ -342,7 +413,7 @@ class SeparatedBy(_Composed):
     def _lower(self, b: _core.Builder) -> int:
         if self.max == 0:
             return b.EPSILON
-        item, separator = self.item._lower(b), self.separator._lower(b)
+        item, separator = lowered((self.item, self.separator), b)
         more = b.repeat(b.concat([separator, item]), max(self.min - 1, 0), -1 if self.max is None else self.max - 1)
         end = b.repeat(separator, 0, 1) if self.trailing else b.EPSILON
         some = b.concat([item, more, end])

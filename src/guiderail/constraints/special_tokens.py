@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from guiderail.constraints.sharing import walk
+
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
@@ -46,16 +48,19 @@ _current: ContextVar[Vocabulary | SpecialTokens] = ContextVar("guiderail-special
 class special_tokens_of:
     """What is lowered inside may be written with the special tokens of this vocabulary. Costs a microsecond."""
 
-    __slots__ = ("_token", "_vocabulary")
+    __slots__ = ("_apart", "_token", "_vocabulary")
 
     def __init__(self, vocabulary: Vocabulary | SpecialTokens) -> None:
         self._vocabulary = vocabulary
+        self._apart = walk(None)  # what was lowered outside may be written otherwise
 
     def __enter__(self) -> None:
+        self._apart.__enter__()
         self._token = _current.set(self._vocabulary)
 
     def __exit__(self, *_: object) -> None:
         _current.reset(self._token)
+        self._apart.__exit__()
 
 
 def current_special_tokens() -> SpecialTokens:

@@ -140,16 +140,27 @@ def _plain(constraint: Constraint) -> bool:
     """Whether it lowers without rules of its own, so that questions about its handle have exact answers."""
     from guiderail.frontends.regex import Regex
 
-    if isinstance(constraint, ConstraintSequence | AnyOf | AllOf):
-        return all(_plain(part) for part in constraint.parts)
-    if isinstance(constraint, Complement):
-        return _plain(constraint.operand)
-    if isinstance(constraint, RepeatedConstraint):
-        return _plain(constraint.item)
-    if isinstance(constraint, SeparatedBy):
-        return _plain(constraint.item) and _plain(constraint.separator)
     leaves = Literal | TextChoice | AnyText | TextUntil | SubstringOf | SpecialToken | Regex
-    return isinstance(constraint, leaves)
+    stack, seen = [constraint], {id(constraint)}
+    while stack:
+        one = stack.pop()
+        if isinstance(one, ConstraintSequence | AnyOf | AllOf):
+            parts = one.parts
+        elif isinstance(one, Complement):
+            parts = (one.operand,)
+        elif isinstance(one, RepeatedConstraint):
+            parts = (one.item,)
+        elif isinstance(one, SeparatedBy):
+            parts = (one.item, one.separator)
+        elif isinstance(one, leaves):
+            continue
+        else:
+            return False
+        for part in parts:
+            if id(part) not in seen:
+                seen.add(id(part))
+                stack.append(part)
+    return True
 
 
 def _always_some(constraint: Constraint) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from guiderail import _core
+from guiderail.constraints.sharing import lowered, walk
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.analysis import (
     ConstraintFacts,
@@ -57,9 +58,10 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
     Raises:
         LimitError: ``grammar-depth``: too many rules each begin with the next.
     """
-    if prepared.lexer is not None and prepared.lexer.terminals:
-        return _lower_lexed(prepared, prepared.lexer, b)
-    return _Lowering(prepared, b).run(prepared.start)
+    with walk(b):
+        if prepared.lexer is not None and prepared.lexer.terminals:
+            return _lower_lexed(prepared, prepared.lexer, b)
+        return _Lowering(prepared, b).run(prepared.start)
 
 
 def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
@@ -67,7 +69,7 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
     place = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     terminals = [
         (
-            b.EMPTY if terminal.constraint is None else terminal.constraint._lower(b),
+            b.EMPTY if terminal.constraint is None else lowered((terminal.constraint,), b)[0],
             3 if terminal.nested else 2 if terminal.lazy else int(terminal.shortest),
             [place[name] for name in terminal.keyword_of],
             None if terminal.guard_of is None else place[terminal.guard_of],
@@ -249,7 +251,7 @@ class _Lowering:
             return b.repeat(kids[0], e.min, -1 if e.max is None else e.max)
         assert isinstance(e, Embedded)
         try:
-            return e.constraint._lower(b)
+            return lowered((e.constraint,), b)[0]
         except RecursionError:
             raise CompileError(
                 "a constraint inside the grammar is nested too deeply to compile; flatten it", code="depth"

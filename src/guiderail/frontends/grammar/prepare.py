@@ -209,6 +209,7 @@ class _Unfolding:
         self.rules = rules
         self.out: dict[str, Expression] = {}
         self.starts: dict[Constraint, Name] = {}
+        self.unfolded: dict[int, tuple[Constraint, Expression]] = {}  # by the identity of constraints
 
     def run(self) -> dict[str, Expression]:
         fold: Fold[Expression] = Fold(self._step)
@@ -227,6 +228,12 @@ class _Unfolding:
         return e
 
     def _unfold(self, constraint: Constraint) -> Expression:
+        known = self.unfolded.get(id(constraint))
+        if known is None:
+            known = self.unfolded[id(constraint)] = constraint, self._unfolded(constraint)
+        return known[1]
+
+    def _unfolded(self, constraint: Constraint) -> Expression:
         if isinstance(constraint, Literal):
             return Text(constraint.text)
         if isinstance(constraint, ConstraintSequence):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, Sequence, literal
+from guiderail.constraints.sharing import each, walk
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Embedded, Expression, Grammar, Name, Rule, Text
@@ -94,7 +95,8 @@ def _alternative(rule: str, parts: Any) -> Constraint:
 
 def read(rules: Productions, start: str | None = None) -> Grammar:
     """The grammar of production rules; it starts from ``start``, or from the first rule."""
-    made = {name: Rule(name, _expression(body)) for name, body in rules}
+    with walk(_expression):
+        made = {name: Rule(name, _expression(body)) for name, body in rules}
     return Grammar(made, start or rules[0][0])
 
 
@@ -104,14 +106,19 @@ def _expression(c: Constraint) -> Expression:
     if isinstance(c, Literal):
         return Text(c.text)
     if isinstance(c, Sequence):
-        return sequence(map(_expression, c.parts))
+        return sequence(_expressions(c.parts))
     if isinstance(c, AnyOf):
-        return choice(map(_expression, c.parts))
+        return choice(_expressions(c.parts))
     if isinstance(c, Repetition):
         return repetition(_expression(c.item), c.min, c.max)
     if isinstance(c, SeparatedBy):
-        return separated(_expression(c.item), _expression(c.separator), c)
+        item, separator = _expressions((c.item, c.separator))
+        return separated(item, separator, c)
     return Embedded(c)
+
+
+def _expressions(parts: Iterable[Constraint]) -> list[Expression]:
+    return each(parts, _expression, _expression)
 
 
 def separated(item: Expression, separator: Expression, c: SeparatedBy) -> Expression:

@@ -47,6 +47,7 @@ class _Bodies:
         part: Callable[[Token, int], tuple[Constraint, int]],
     ) -> None:
         self.source, self.find, self.rules, self.part = source, find, rules, part
+        self.read: dict[str, Constraint] = {}  # rules without recursion, whichever rule names them
 
     def of(self, what: Bounded, within_rules: tuple[str, ...]) -> Constraint:
         """The texts of a rule; ``within_rules``: the rules that are being read."""
@@ -67,6 +68,9 @@ class _Bodies:
 
     def rule(self, token: Token, within_rules: tuple[str, ...]) -> Constraint:
         name = token.text
+        known = self.read.get(name)
+        if known is not None:
+            return known
         if name in within_rules or len(within_rules) > _DEEPEST:
             raise CompileError(
                 f"{BOUND}: {name} contains itself; {WAY_OUT}",
@@ -78,7 +82,8 @@ class _Bodies:
         head = statement.tokens[: statement.colon]
         opening = next((i for i, one in enumerate(head) if one.text == "["), None)
         given = Attributes() if opening is None else Attributes.read(self.source, head[opening + 1 : -1])
-        return self.of(Bounded(name, tuple(statement.body), given), (*within_rules, name))
+        found = self.read[name] = self.of(Bounded(name, tuple(statement.body), given), (*within_rules, name))
+        return found
 
 
 @dataclass

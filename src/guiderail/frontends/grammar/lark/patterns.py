@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import ClassVar
 
 from guiderail.errors import CompileError
+from guiderail.support.work import spend
 
 __all__ = [
     "IN_A_CLASS",
@@ -22,6 +23,8 @@ __all__ = [
     "Pattern",
     "RegexPattern",
     "TextPattern",
+    "copied",
+    "copying",
     "joined",
     "unescaped",
 ]
@@ -29,6 +32,7 @@ __all__ = [
 IN_A_CLASS = frozenset("^[]-&|~\\/")
 """Characters that mean something else, or end the pattern, if they are not escaped in a class of a Lark pattern."""
 
+_CHARACTER, _GROUP = 10, 500  # steps of each that is copied
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CATEGORY = re.compile(r"\\p{[A-Za-z_]+}")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", '"': '"', "\\": "\\\\"}
@@ -141,6 +145,17 @@ def joined(alternatives: list[Pattern]) -> Pattern:
         return alternatives[0]
     order = sorted(alternatives, key=lambda one: (-one.max_width, -one.min_width, -len(one.value)))
     return RegexPattern(f"(?:{'|'.join(one.to_regexp() for one in order)})")
+
+
+def copied(pattern: Pattern) -> Pattern:
+    """Counts a terminal's pattern that becomes a part of another terminal: its text is copied, and read again there."""
+    copying(len(pattern.value), pattern.value.count("("))
+    return pattern
+
+
+def copying(characters: int, groups: int) -> None:
+    """Counts the work that copied text of patterns makes until the terminal is compiled."""
+    spend(_CHARACTER * characters + _GROUP * groups)
 
 
 class Definition:

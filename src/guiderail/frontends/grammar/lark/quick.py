@@ -15,7 +15,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from guiderail.errors import GuiderailError
+from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED
 from guiderail.frontends.grammar.lark.patterns import (
     IN_A_CLASS,
@@ -24,16 +24,19 @@ from guiderail.frontends.grammar.lark.patterns import (
     Pattern,
     RegexPattern,
     TextPattern,
+    copied,
     joined,
     unescaped,
 )
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Span, Text
 from guiderail.frontends.regex import regex
+from guiderail.support.work import out_of_work, spend
 
 __all__ = ["Parts", "quick"]
 
 _DEEPEST = 40  # nested parentheses
 _LONGEST = 10_000  # characters of a name of a template in use
+_INSTANCE, _TOKEN_STEPS = 150, 5  # steps of a template in use: for itself, and for each token of its body
 _EMPTY = Text("")
 _UNNAMED = Name("")
 _PLACE = itemgetter(0, 1)
@@ -88,10 +91,13 @@ def quick(text: str) -> Parts | None:
     """Reads a grammar; None: it has another form, or is faulty."""
     if "\r" in text or "\f" in text or str(UNBOUNDED) in text:
         return None
+    reader = _Reader(text)
     try:
-        return _Reader(text).run()
-    except (_Unusual, GuiderailError, ValueError, SyntaxError, IndexError):
-        return None
+        return reader.run()
+    except (_Unusual, GuiderailError, ValueError, SyntaxError, IndexError) as error:
+        if not (isinstance(error, LimitError) and out_of_work(error)):
+            return None
+        raise LimitError(error.message, code=error.code, source=text, span=reader.place) from error
 
 
 class _Head(NamedTuple):
@@ -115,6 +121,7 @@ class _Reader:
         self.terminals: dict[str, _Head | None] = {}  # None: only declared
         self.ignore: list[str] = []
         self.places: dict[str, Span] = {}
+        self.place: Span | None = None  # of the definition that is being read
         self.mentioned: set[str] = set()
         self.patterns: dict[str, Pattern] = {}  # of terminals
         self.open: list[str] = []  # terminals whose patterns are being made
@@ -128,6 +135,7 @@ class _Reader:
         definitions: list[Definition] = []
         for name, head in self.terminals.items():
             if head is not None:
+                self.place = self.places.get(name)
                 definitions.append(Definition(name, self.pattern(name), head.priority))
         named = [name for name in self.terminals if name in self.places]
         if not self.terminals.keys() >= set(self.ignore):
@@ -319,7 +327,7 @@ class _Reader:
                 item = self.literal(token)
             elif _TERMINAL.fullmatch(token):
                 self.mentioned.add(token)
-                item = self.pattern(token)
+                item = copied(self.pattern(token))
             else:
                 raise _Unusual
             if i < end:
@@ -419,6 +427,8 @@ class _Rules:
                 template = self.reader.rules[one.template]
                 if len(one.written) > _LONGEST:
                     raise _Unusual
+                self.reader.place = self.reader.places[one.template]
+                spend(_INSTANCE + len(one.written) + _TOKEN_STEPS * (template.end - template.begin))
                 names = map(Name, one.arguments)
                 self.instances[one.written] = template, dict(zip(template.parameters, names, strict=True))
                 self.order.append(one.written)

@@ -10,7 +10,7 @@ from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, Sequence as Both
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
@@ -90,6 +90,7 @@ class Reader:
         self.constraints = constraints
         self.indentation = indentation_of(indenter)
         self.terms: dict[str, Constraint] = {}  # terminals read without Lark
+        self.patterns: dict[str, Constraint] = {}  # of definitions that these name
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
         self.never: set[str] = set()  # terminals that take the empty text wherever they can
@@ -236,10 +237,10 @@ class Reader:
             assert self.rewritten.part_at is not None
             try:
                 return bounded(what, self.source, find, self.statements, self.rewritten.part_at)
-            except CompileError as error:
+            except (CompileError, LimitError) as error:
                 if error.source is not None:
                     raise
-                raise CompileError(error.message, code=error.code, **self.place(what.rule)) from error
+                raise type(error)(error.message, code=error.code, **self.place(what.rule)) from error
         assert not isinstance(what, Stop)  # see `stops`
         return what
 
@@ -270,7 +271,9 @@ class Reader:
             if new in self.rewritten.cuts:
                 return self.term(new, (*within,), token)
             if new in self.definitions:
-                return regex(self.definitions[new].pattern.to_regexp())
+                if new not in self.patterns:
+                    self.patterns[new] = regex(self.definitions[new].pattern.to_regexp())
+                return self.patterns[new]
             raise CompileError(
                 f"{token.text} is not a terminal of this grammar, and terminals cannot contain rules",
                 code="lark-grammar",
