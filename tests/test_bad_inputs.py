@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,10 @@ def deep(levels: int, key: str = "items") -> Any:
     for _ in range(levels):
         value = {key: [value] if key == "allOf" else value}
     return value
+
+
+def lark_regex(key: str, value: Any) -> Callable[[], object]:
+    return lambda: gr.grammar(f"start: %regex {json.dumps({key: value})}", "lark")
 
 
 def tag(begin: Any, end: Any = "x", **content: Any) -> Any:
@@ -112,6 +117,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str | None]] = {
     "half a character in GBNF": (lambda: gr.grammar('root ::= "\ud800"', "gbnf"), "lone-surrogate", None),
     "half a character in EBNF": (lambda: gr.grammar("root ::= '\ud800'", "ebnf-w3c"), "lone-surrogate", None),
     "half a character in Lark": (lambda: gr.grammar('start: "\ud800"', "lark").program(), "lone-surrogate", None),
+    "half a character in characters for Lark": (lark_regex("substring_chars", "a\ud800"), "lone-surrogate", None),
+    "half a character in words for Lark": (lark_regex("substring_words", "a \udfff b"), "lone-surrogate", None),
+    "half a character in chunks for Lark": (lark_regex("substring_chunks", ["a", "\ud800"]), "lone-surrogate", None),
     "half a character in XML": (lambda: gr.xml_schema("<a>\ud800</a>"), "lone-surrogate", None),
     "half a character as a special token": (lambda: gr.special_token("\ud800"), "lone-surrogate", None),
     "half a character in a character's name": (

@@ -211,6 +211,14 @@ def test_a_header_that_says_neither_is_refused(wish):
         assert response.status_code == 400 and response.json()["error"]["param"] == "X-Guiderail-Inspect"
 
 
+@pytest.mark.parametrize("number", ["9", "9" * 5000, "-1", "x", "²"])
+def test_a_number_that_no_text_has_is_not_found(number):
+    with client_of(ToyModel("fine"), inspect="all") as client:
+        place = posted(client).headers[PLACE]
+        for path in (f"{place}/{number}", f"{place}/{number}/json"):
+            assert client.get(path, headers=LOCAL).status_code == 404
+
+
 def test_options_are_checked():
     for wrong in ({"inspect": "some"}, {"inspect_texts": 0}, {"inspect_tokens": True}):
         with pytest.raises(gr.ModelError, match="inspect"):

@@ -255,6 +255,50 @@ def test_what_is_wrong_with_a_form_is_said_plainly(toy, path, body, param, point
     assert pointer is None or error["message"].startswith(pointer) or error["param"] == "tool_choice"
 
 
+def tag_text(text):
+    return {"structured_outputs": {"structural_tag": text}}
+
+
+def turns(arguments):
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}]}
+
+
+HALF = "\\ud800"  # as JSON escapes it, inside a text of the request
+TEXTS_INSIDE = {
+    "a tag that is no JSON": (tag_text("{"), "structural-tag", "structured_outputs.structural_tag"),
+    "no tag": (tag_text(""), "structural-tag", "structured_outputs.structural_tag"),
+    "a word as a tag": (tag_text("a"), "structural-tag", "structured_outputs.structural_tag"),
+    "a number as a tag": (tag_text("9" * 5000), "structural-tag", "structured_outputs.structural_tag"),
+    "a deep tag": (tag_text("[" * 100_000), "depth", "structured_outputs.structural_tag"),
+    "an endless token id": ({"logit_bias": {"9" * 5000: 1}}, "bad-token", "logit_bias"),
+    "a token id of other digits": ({"logit_bias": {"²": 1}}, "bad-token", "logit_bias"),
+    "half a character in Lark": (
+        {"structured_outputs": {"grammar": f'start: %regex {{"substring_chars": "{HALF}"}}'}},
+        "lone-surrogate",
+        "structured_outputs.grammar",
+    ),
+    "half a character in arguments": (turns(f'{{"a": ["{HALF}"]}}'), "lone-surrogate",
+                                      "messages.1.tool_calls.0.function.arguments.a.0"),
+    "half a character as arguments": (turns(f'"{HALF}"'), "lone-surrogate",
+                                      "messages.1.tool_calls.0.function.arguments"),
+    "arguments of too many digits": (turns("9" * 5000), "invalid-request", "messages.1.tool_calls.0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS_INSIDE)
+def test_a_text_inside_a_request_that_cannot_be_read_is_a_400(toy, name):
+    body, code, param = TEXTS_INSIDE[name]
+    error = toy.error(**body)
+    assert (error["code"], error["param"]) == (code, param)
+    assert len(error["message"]) < 400
+
+
+def test_a_length_of_five_thousand_digits_is_too_large(toy):
+    answer = toy.request("POST", CHAT, content=b"{}", headers={"Content-Length": "9" * 5000})
+    assert answer.status_code == 413 and answer.json()["error"]["code"] == "body-too-large"
+
+
 # -- the command -----------------------------------------------------------------------------------------------------
 def serve(*arguments):
     from typer.testing import CliRunner

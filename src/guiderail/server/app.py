@@ -225,8 +225,8 @@ class _Inspect:
     def add_to(self, app: FastAPI) -> None:
         app.add_api_route("/inspect", self.index, methods=["GET"])
         app.add_api_route("/inspect/{name}", self.of, methods=["GET"])
-        app.add_api_route("/inspect/{name}/{number:int}", self.text, methods=["GET"])
-        app.add_api_route("/inspect/{name}/{number:int}/json", self.json, methods=["GET"])
+        app.add_api_route("/inspect/{name}/{number}", self.text, methods=["GET"])
+        app.add_api_route("/inspect/{name}/{number}/json", self.json, methods=["GET"])
 
     async def index(self) -> Response:
         if self.options.inspect == "all":
@@ -238,9 +238,9 @@ class _Inspect:
         text, headers = index_page("Look inside", texts, note)
         return Response(text, headers=headers)
 
-    async def kept(self, name: str, number: int | None) -> list[Kept]:
+    async def kept(self, name: str, number: str | None) -> list[Kept]:
         found = await asyncio.to_thread(self.inspections.of, name, seconds=30.0)
-        found = [one for one in found if number is None or one.number == number]
+        found = [one for one in found if number is None or str(one.number) == number]
         if not found:
             raise ApiError(404, "there is no such text, or it is no longer kept", code="not-found")
         return found
@@ -248,14 +248,14 @@ class _Inspect:
     async def of(self, name: str) -> Response:
         texts = await self.kept(name, None)
         if len(texts) == 1:
-            return await self.text(name, texts[0].number)
+            return await self.text(name, str(texts[0].number))
         text, headers = index_page("Look inside", texts, f"The {len(texts)} texts of one request.")
         return Response(text, headers=headers)
 
-    async def text(self, name: str, number: int) -> Response:
+    async def text(self, name: str, number: str) -> Response:
         (one,) = await self.kept(name, number)
         return Response(await asyncio.to_thread(lambda: page(one.json())), headers=page_headers())
 
-    async def json(self, name: str, number: int) -> Response:
+    async def json(self, name: str, number: str) -> Response:
         (one,) = await self.kept(name, number)
         return Response(one.json(), headers={**page_headers(), "Content-Type": "application/json"})

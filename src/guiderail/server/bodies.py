@@ -15,13 +15,23 @@ from starlette.responses import Response
 
 from guiderail.server.errors import ApiError
 
-__all__ = ["Gone", "LastWord", "calm_collector", "parse_json", "read_body", "uncollected"]
+__all__ = [
+    "Gone",
+    "LastWord",
+    "calm_collector",
+    "is_at_most",
+    "parse_json",
+    "read_body",
+    "refuse_surrogates",
+    "uncollected",
+]
 
 DRAINED_BYTES = 64 << 20
 """Bytes of an unwanted body that are read and discarded before the connection is closed."""
 DRAINED_SECONDS = 5.0
 """Maximum time for which they are read."""
 
+_MOST_DIGITS = 18
 _Receive = Callable[[], Awaitable[Any]]
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # the escape of a surrogate, alone or in a pair
 
@@ -43,7 +53,7 @@ async def read_body(receive: _Receive, headers: Any, limit: int, seconds: float)
         Gone: the client left while sending.
     """
     length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > limit:
+    if length.isdecimal() and not is_at_most(length, limit):
         raise _too_large(limit)
     try:
         return await asyncio.wait_for(_all_of(receive, limit), seconds)
@@ -51,6 +61,11 @@ async def read_body(receive: _Receive, headers: Any, limit: int, seconds: float)
         raise ApiError(
             408, f"the body of the request did not arrive within {seconds:g} seconds", code="body-timeout"
         ) from None
+
+
+def is_at_most(text: str, most: int) -> bool:
+    """Whether a text is a number from 0 to ``most``. Python does not convert texts of any length into numbers."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) <= most
 
 
 async def _all_of(receive: _Receive, limit: int) -> bytes:
@@ -149,8 +164,7 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
         raise ApiError(400, f"the body is not JSON: {error}", code="invalid-json") from None
     if not isinstance(data, dict):
         raise ApiError(400, "the body is not a JSON object", code="invalid-json")
-    if _SURROGATE.search(text):
-        _refuse_surrogates(data)
+    refuse_surrogates(data, text)
     return data
 
 
@@ -158,8 +172,19 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-def _refuse_surrogates(data: Any) -> None:
-    open_: list[tuple[str, Any]] = [("", data)]
+def refuse_surrogates(data: Any, text: str, place: str = "") -> None:
+    """Checks that no text in a JSON value has half of a surrogate pair.
+
+    Args:
+        text: the JSON that the value was read from.
+        place: where the value is in the request.
+
+    Raises:
+        ApiError: 400 ``lone-surrogate``, with its location.
+    """
+    if not _SURROGATE.search(text):
+        return
+    open_: list[tuple[str, Any]] = [(place, data)]
     while open_:
         place, value = open_.pop()
         if isinstance(value, str):

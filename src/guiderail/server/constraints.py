@@ -73,7 +73,7 @@ class Ask:
             return grammar_of(self.value, None)
         from guiderail.frontends.tools import structural_tag
 
-        return structural_tag(json.loads(self.value), vocabulary=vocabulary)
+        return structural_tag(self.value, vocabulary=vocabulary)
 
 
 def grammar_of(text: str, syntax: str | None) -> Constraint:

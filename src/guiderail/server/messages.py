@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from guiderail.server.bodies import refuse_surrogates
 from guiderail.server.errors import ApiError
 from guiderail.server.schemas import Message
 
@@ -174,13 +175,18 @@ def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
         arguments: Any = {"input": inner.get("input", "")}
     else:
         arguments = inner.get("arguments", "")
-        try:
-            arguments = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-        except (ValueError, RecursionError) as error:
-            raise ApiError(
-                400, f"{param}.function.arguments: this is not JSON: {error}", code="invalid-request", param=param
-            ) from None
+        if isinstance(arguments, str):
+            arguments = _parsed(arguments or "{}", f"{param}.function.arguments", param)
     return {"id": call.get("id", ""), "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
+
+
+def _parsed(text: str, place: str, param: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"{place}: this is not JSON: {error}", code="invalid-request", param=param) from None
+    refuse_surrogates(value, text, place)
+    return value
 
 
 def _written(call: dict[str, Any]) -> str:

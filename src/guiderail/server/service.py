@@ -17,6 +17,7 @@ from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
 from guiderail.server.asides import Asides
+from guiderail.server.bodies import is_at_most
 from guiderail.server.compiling import Compiler
 from guiderail.server.draws import Drawing, loan_for
 from guiderail.server.engine import Engine, Overloaded, TimedOut
@@ -36,6 +37,7 @@ from guiderail.server.rows import (
     OnIncomplete,
 )
 from guiderail.server.tools import tool_format_of
+from guiderail.support.texts import shown
 
 __all__ = ["Run", "Service", "Text", "Watches"]
 
@@ -258,9 +260,9 @@ class Service:
         """Returns ``logit_bias`` by token id."""
         found = {}
         for name, value in (given or {}).items():
-            if not name.isdecimal() or int(name) >= self.vocabulary.size:
+            if not is_at_most(name, self.vocabulary.size - 1):
                 raise ApiError(
-                    400, f"logit_bias: {name!r} is not the id of a token", code="bad-token", param="logit_bias"
+                    400, f"logit_bias: {shown(name)} is not the id of a token", code="bad-token", param="logit_bias"
                 )
             found[int(name)] = float(value)
         return found

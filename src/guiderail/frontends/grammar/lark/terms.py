@@ -24,6 +24,7 @@ from guiderail.errors import PatternError
 from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.regex import regex
+from guiderail.support.texts import has_surrogate
 
 __all__ = ["SubstringOfChunks", "TermParser", "literal_text", "range_ends", "regex_of", "structured", "without_empty"]
 
@@ -229,35 +230,40 @@ def structured(source: str, token: Token, start: int, end: int) -> Constraint:
         PatternError: it is not a JSON object, or has other keys.
     """
 
-    def fail(message: str) -> NoReturn:
-        raise PatternError(message, code="lark-syntax", source=source, span=(token.start, end))
+    def fail(message: str, code: str = "lark-syntax") -> NoReturn:
+        raise PatternError(message, code=code, source=source, span=(token.start, end))
 
     try:
         value: Any = json.loads(source[start:end])
     except ValueError as error:
         fail(f"%regex takes a JSON object, and this is not one: {error}")
-    chunks: Any = None
+    made: SubstringOf | SubstringOfChunks | None = None
     if isinstance(value, dict) and len(value) == 1:
         (key, what), *_ = value.items()
         if key == "substring_chunks" and isinstance(what, list) and all(isinstance(c, str) for c in what):
-            chunks = what
+            made = SubstringOfChunks(tuple(what))
         elif key == "substring_words" and isinstance(what, str):
-            chunks = _WORDS.findall(what)
+            made = SubstringOfChunks(tuple(_WORDS.findall(what)))
         elif key == "substring_chars" and isinstance(what, str):
-            return SubstringOf((what,))
-    if chunks is None:
+            made = SubstringOf((what,))
+    if made is None:
         fail('%regex takes {"substring_chunks": […]}, {"substring_words": "…"} and {"substring_chars": "…"}')
-    return SubstringOfChunks(tuple(chunks))
+    if any(map(has_surrogate, made.texts)):  # JSON can escape one
+        fail(
+            "the text of %regex contains half of a surrogate pair, which is not a character; remove it",
+            "lone-surrogate",
+        )
+    return made
 
 
 @dataclass(frozen=True, slots=True)
 class SubstringOfChunks(Constraint):
     """Any run of consecutive chunks, the empty one too."""
 
-    chunks: tuple[str, ...]
+    texts: tuple[str, ...]
 
     def _lower(self, b: _core.Builder) -> int:
-        return b.substring_of_chunks([chunk.encode() for chunk in self.chunks])
+        return b.substring_of_chunks([chunk.encode() for chunk in self.texts])
 
 
 def without_empty(e: Constraint) -> Constraint:
