@@ -372,6 +372,15 @@ def test_resources_and_dynamic_references(case: str) -> None:
     assert texts(schema, *good, *bad) == [True] * len(good) + [False] * len(bad)
 
 
+def test_ways_without_dynamic_anchors_are_not_told_apart() -> None:
+    def resource(i: int) -> dict[str, Any]:
+        far, near = f"d{(7 * i + 3) % 60}", f"d{(i + 1) % 60}"
+        return {"$id": f"d{i}", "properties": {"a": {"$ref": near}, "b": {"$ref": f"{far}#/properties/a"}}}
+
+    schema = {"$id": ROOT, "$dynamicRef": "d0", "$defs": {f"d{i}": resource(i) for i in range(60)}}
+    assert texts(schema, '{"a": {"b": {}}}', '{"a": 1, "b": {"a": 2}}') == [True, True]
+
+
 def test_a_document_of_the_registry_has_the_uri_that_it_says() -> None:
     referencing = pytest.importorskip("referencing")
     from referencing.jsonschema import DRAFT202012

@@ -49,7 +49,7 @@ class SchemaOptions:
         dialect: a name from `DIALECTS`, or the URI of its metaschema. None: what ``$schema`` says, or else 2020-12
             (where older keywords keep their old meaning if 2020-12 gives them none).
         registry: a ``referencing.Registry`` with the other documents that references name. Nothing is ever fetched.
-        base_uri: the URI of the schema itself, which relative references start from.
+        base_uri: the URI of the schema itself: its relative references, or its relative ``$id``, start from it.
         on_unsupported: what happens to a keyword that cannot be enforced (a backreference in a pattern): ``"error"``
             raises, ``"warn"`` drops it with a warning, ``"ignore"`` drops it silently. ``report()`` always lists it.
         format: ``"assert"`` enforces the known formats, ``"annotate"`` none.
