@@ -91,3 +91,27 @@ def test_every_token_by_its_own_derivative(seed: int) -> None:
             token = rng.choice(allowed)
             assert matcher.accept_token(token)
             text += tokens[token]
+
+
+@pytest.mark.parametrize(
+    "items, text, allowed",
+    [
+        ({"enum": ["a", 1]}, "[1", " ,.E]e"),
+        ({"enum": ["a", 1]}, "[1.0, ", ' "'),
+        ({"enum": [1, 2]}, "[1, ", " 2"),
+        ({"enum": [1, 2]}, "[1, 2", ".E]e"),
+        ({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 9}, {"const": "x"}]}, "[1, ", ' "-023456789'),
+        ({"properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "type": "object"}, '[{"a": 1}, {"a": ', None),
+    ],
+)
+def test_few_values_with_many_spellings(items: dict[str, Any], text: str, allowed: str | None) -> None:
+    """A value that has come is excluded with all of its spellings, although they are infinitely many."""
+    schema = {"type": "array", "items": items, "uniqueItems": True}
+    vocabulary = gr.Vocabulary([bytes([b]) for b in range(256)] + [b"<eos>"], stop_token_ids=[256])
+    matcher = gr.compile(gr.json_schema(schema, integers="any", layout="free"), vocabulary).matcher()
+    assert matcher.accept_string(text)
+    bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask, 0)
+    shown = "".join(chr(b) for b in range(32, 127) if bitmask[0, b >> 5] >> (b & 31) & 1)
+    assert allowed is None or set(shown) - {" "} == set(allowed) - {" "}
+    assert matcher.least_tokens() is not None
