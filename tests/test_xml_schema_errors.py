@@ -114,6 +114,74 @@ def test_malformed_schemas_say_where() -> None:
             gr.xml_schema(text)
 
 
+def facet(base: str, name: str, value: object) -> str:
+    return f'<xs:restriction base="xs:{base}"><xs:{name} value="{value}"/></xs:restriction>'
+
+
+TOO_LARGE = {
+    "fractionDigits": facet("decimal", "fractionDigits", 10**10),
+    "totalDigits": facet("integer", "totalDigits", 10**10),
+    "maxLength": facet("string", "maxLength", 10**10),
+    "minInclusive": facet("decimal", "minInclusive", "0." + "1" * 5_000),
+    "maxExclusive": facet("integer", "maxExclusive", "1" * 400),
+    "minLength": f"<xs:list><xs:simpleType>{facet('NMTOKEN', 'minLength', 10**10)}</xs:simpleType></xs:list>",
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_facets_that_are_too_large_say_where(name: str) -> None:
+    with pytest.raises(gr.XmlSchemaLimitError, match=f"^/a/@i: xs:{name}: ") as caught:
+        element(f'<xs:attribute name="i"><xs:simpleType>{TOO_LARGE[name]}</xs:simpleType></xs:attribute>')
+    error = caught.value
+    assert (error.code, error.path) == ("number-size", "/a/@i")
+    assert error.source is not None and error.span is not None
+    assert error.source[error.span[0] : error.span[1]].startswith(f"<xs:{name} ")
+
+
+def unions(levels: int, use: str) -> str:
+    """Unions of unions: 2^levels members, written out."""
+    types = [
+        f'<xs:simpleType name="t{i}"><xs:union memberTypes="t{i + 1} t{i + 1}"/></xs:simpleType>' for i in range(levels)
+    ]
+    last = f'<xs:simpleType name="t{levels}"><xs:restriction base="xs:int"/></xs:simpleType>'
+    return HEAD + use + "".join(types) + last + "</xs:schema>"
+
+
+def test_unions_of_unions_are_read_once() -> None:
+    made = gr.xml_schema(unions(40, '<xs:element name="a" type="t0"/>'))
+    assert made.matches("<a>5</a>") and not made.matches("<a>x</a>")
+
+
+WITH_VALUES = {
+    "a fixed value": '<xs:element name="a" type="t0" fixed="5"/>',
+    "a default": '<xs:element name="a"><xs:complexType><xs:attribute name="i" type="t0" default="5"/></xs:complexType>'
+    "</xs:element>",
+    "an attribute": '<xs:element name="a"><xs:complexType><xs:attribute name="i" type="t0"/></xs:complexType>'
+    "</xs:element>",
+    "an enumeration": '<xs:element name="a"><xs:simpleType><xs:restriction base="t0"><xs:enumeration value="5"/>'
+    "</xs:restriction></xs:simpleType></xs:element>",
+}
+
+
+@pytest.mark.parametrize("name", WITH_VALUES)
+def test_values_of_unions_of_unions_are_work(name: str) -> None:
+    assert gr.xml_schema(unions(5, WITH_VALUES[name])).program()
+    with pytest.raises(gr.XmlSchemaLimitError, match="members is too large to be read") as caught:
+        gr.xml_schema(unions(40, WITH_VALUES[name]))
+    assert caught.value.code == "work" and (caught.value.path or "").startswith("/a")
+
+
+@pytest.mark.parametrize("encoding", ["nope", "utf-16", "ascii", "latin-1", "idna", "hex", "UTF-32"])
+def test_a_text_is_decoded_already_whatever_it_declares(encoding: str) -> None:
+    body = HEAD + '<xs:element name="é" type="xs:int"/></xs:schema>'
+    assert gr.xml_schema(f'<?xml version="1.0" encoding="{encoding}"?>{body}').matches("<é>5</é>")
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        gr.xml_schema(f'<?xml version="1.0" encoding="{encoding}"?>{HEAD}<xs:element name="é" type="t"/></xs:schema>')
+    error = caught.value
+    assert error.source is not None and error.span is not None
+    assert error.source[slice(*error.span)] == '<xs:element name="é" type="t"/>'
+
+
 def test_patterns_that_cannot_be_read() -> None:
     pattern = '<xs:pattern value="x\\p{IsNowhere}"/>'
     content = (

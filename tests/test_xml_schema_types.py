@@ -77,6 +77,14 @@ TYPES = [
     restriction("decimal", ("pattern", "-.*"), ("minInclusive", "-3.5")),
     restriction("double", ("minInclusive", 0), ("maxExclusive", 1)),
     restriction("float", ("minExclusive", 0)),
+    restriction("double", ("minExclusive", "-INF"), ("maxInclusive", "INF")),
+    restriction("double", ("minExclusive", "-1E400"), ("maxExclusive", "1E1000000000")),
+    restriction("double", ("minInclusive", "-1E400"), ("maxInclusive", "1E-1000000000")),
+    restriction("decimal", ("fractionDigits", 400)),
+    restriction("decimal", ("fractionDigits", 2_000_000_000), ("minInclusive", "0.5")),
+    restriction("decimal", ("fractionDigits", 400), ("totalDigits", 500), ("pattern", r"[+\-]?\d*\.\d*")),
+    restriction("integer", ("totalDigits", 400)),
+    restriction("unsignedByte", ("totalDigits", 2_000_000_000)),
     restriction("double", ("pattern", r"\d+\..*E.*")),
     restriction("double", ("maxInclusive", "1E3")),
     restriction("date", ("minInclusive", "2000-02-29"), ("maxExclusive", "2001-03-01")),
@@ -140,6 +148,24 @@ VALUES = [
 ]  # fmt: skip
 # Valid but never written: other spellings of numbers and values, white space to be collapsed.
 LEFT_OUT = {"+12", "012", "007", "+5", ".5", ".75", ".8", "5.", "-0", "0.0", " a", "a  b", "1  2", "a\tb", "2.0", "1 2"}
+
+
+MANY_DIGITS = [
+    (restriction("decimal", ("fractionDigits", 400)), "-7." + "1" * 400, "-7." + "1" * 401),
+    (restriction("decimal", ("fractionDigits", 3_000_000)), "0." + "1" * 3_000, "0." + "1" * 30 + "."),
+    (restriction("integer", ("totalDigits", 400)), "-" + "9" * 400, "1" + "0" * 400),
+    (restriction("positiveInteger", ("totalDigits", 10_000_000)), "9" * 5_000, "0"),
+    (restriction("decimal", ("maxInclusive", "0." + "3" * 379)), "0." + "3" * 379, "0." + "3" * 378 + "4"),
+    (restriction("double", ("maxInclusive", "1E309")), "INF", "NaN"),
+    (restriction("double", ("maxExclusive", "1E309")), "1.7e308", "1.8e308"),
+    (restriction("double", ("minExclusive", "-" + "1" * 5_000)), "-1.7e308", "-INF"),
+]
+
+
+@pytest.mark.parametrize(("simple", "yes", "no"), MANY_DIGITS, ids=lambda value: value[16:90].replace("xs:", ""))
+def test_facets_with_many_digits(simple: str, yes: str, no: str) -> None:
+    constraint = gr.xml_schema(schema_of(simple))
+    assert constraint.matches(f"<a>{yes}</a>") and not constraint.matches(f"<a>{no}</a>")
 
 
 @pytest.mark.parametrize("simple", TYPES, ids=lambda simple: simple[16:90].replace("xs:", ""))

@@ -37,6 +37,9 @@ INTEGERS: dict[str, tuple[int | None, int | None]] = {
 # A decimal with no more digits survives a round trip, so different ones are different values in the same order.
 _EXACT_DIGITS = {"double": 15, "float": 6}
 
+_MOST_STATES = 300
+"""More digits are counted by a loop of the core. Up to here, a state for each makes smaller masks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -90,23 +93,27 @@ def decimal(
     ``total_digits`` and ``fraction_digits`` count the digits that are written, without zeros in front (the
     specification does not count zeros at the end either).
     """
-    if integers and total_digits is not None:
+    if integers and total_digits is not None and total_digits <= _MOST_STATES:
         most = Fraction(10**total_digits - 1)
         bounds = bounds.narrowed(low=-most, high=most)
         total_digits = None
-    spelling = NumberSpelling(exponents=False, max_fraction_digits=fraction_digits)
+    counted_fraction = fraction_digits is not None and fraction_digits > _MOST_STATES
+    spelling = NumberSpelling(exponents=False, max_fraction_digits=None if counted_fraction else fraction_digits)
     if not every_spelling:
         found = lower_numbers(bounds.numbers(integers=integers), b, spelling)
     else:
         positive = _magnitude(b, bounds, integers, spelling)
         negative = _magnitude(b, bounds.mirrored(), integers, spelling)
         found = b.union([b.concat([b.repeat(b.literal(b"+"), 0, 1), positive]), b.concat([b.literal(b"-"), negative])])
-    if total_digits is None:
-        return found
     digit, point = b.byte_class(b"0123456789"), b.repeat(b.literal(b"."), 0, 1)
     sign = b.repeat(b.byte_class(b"+-"), 0, 1)
-    counted = b.repeat(b.concat([digit, point]), 0, total_digits)
-    return b.intersection([found, b.concat([sign, b.repeat(b.literal(b"0"), 0), point, counted])])
+    parts = [found]
+    if total_digits is not None:
+        counted = b.repeat(b.concat([digit, point]), 0, total_digits)
+        parts.append(b.concat([sign, b.repeat(b.literal(b"0"), 0), point, counted]))
+    if fraction_digits is not None and counted_fraction:
+        parts.append(b.concat([sign, b.repeat(digit, 0), point, b.repeat(digit, 0, fraction_digits)]))
+    return b.intersection(parts) if len(parts) > 1 else found
 
 
 def _magnitude(b: _core.Builder, bounds: Bounds, integers: bool, spelling: NumberSpelling) -> int:

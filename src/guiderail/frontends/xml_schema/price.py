@@ -1,7 +1,8 @@
 """What it costs to read a schema document, from the document alone: ``xmlschema`` does the work, but counts none.
 
-It compares each particle of a content model with each other one, and expands named groups wherever they are used. So a
-document of a few kilobytes can keep it busy forever.
+It compares each particle of a content model with each other one, expands named groups wherever they are used, and
+tries a value of the schema against each member of a union, at any depth. So a document of a few kilobytes can keep it
+busy forever.
 """
 
 from __future__ import annotations
@@ -15,24 +16,35 @@ from guiderail.frontends.xml_schema.namespaces import XSD
 from guiderail.support.texts import utf8
 from guiderail.support.work import spend
 
-__all__ = ["spend_on"]
+__all__ = ["parser", "spend_on"]
 
 _TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
+_MEMBER = 40  # for each simple type that a value of the schema is tried against
+_KEY = 5  # for each simple type within that of an attribute, which must not be ID
 _MOST = 10**9  # particles: a model with more is rejected in any case
 _PARTICLES = frozenset({"element", "any"})
 _MODELS = frozenset({"complexType", "group"})
+_TYPE = "type "  # before the name of a simple type: groups have names of their own
+_TYPES = ("memberTypes", "base", "itemType", "type")
 
 
 @dataclass(slots=True)
 class _Content:
-    """A content model, or a named group."""
+    """A content model, a named group, or a simple type."""
 
     path: str
     name: str | None = None
-    particles: int = 0
-    groups: list[str] = field(default_factory=list)  # groups that it refers to
+    particles: int = 0  # of a simple type: its steps of derivation
+    groups: list[str] = field(default_factory=list)  # groups that it refers to; types that a simple type is made of
+    is_type: bool = False
+    uses: int = 0  # steps for each of the types within: of the values that the schema writes, and of attributes
+
+
+def parser(namespace_separator: str | None = None) -> xml.parsers.expat.XMLParserType:
+    """A parser of texts in UTF-8, whatever encoding they declare: a ``str`` is decoded already."""
+    return xml.parsers.expat.ParserCreate("utf-8", namespace_separator)
 
 
 def spend_on(texts: list[str]) -> None:
@@ -49,13 +61,12 @@ def spend_on(texts: list[str]) -> None:
     sizes: dict[str, int] = {}
     for content in contents:
         size = _size(content, named, sizes)
+        what = f"type of {size:,} members" if content.is_type else f"content model of {size:,} particles"
         try:
-            spend(_PAIR * size * size // 2)
+            spend(content.uses * size if content.is_type else _PAIR * size * size // 2)
         except LimitError as error:
             raise XmlSchemaLimitError(
-                f"a content model of {size:,} particles is too large to be read: {error}",
-                code=error.code,
-                path=content.path,
+                f"a {what} is too large to be read: {error}", code=error.code, path=content.path
             ) from None
 
 
@@ -63,12 +74,36 @@ def _contents(text: str) -> list[_Content]:
     found: list[_Content] = []
     inside: list[_Content | None] = [None]  # by the open tags: the owner of the particles here
     names: list[str] = []
+    uses = [0]  # by the open tags: what each costs for each type within its own
+
+    def path(*more: str) -> str:
+        return "/" + "/".join(name for name in (*names, *more) if name)
+
+    def of_type(local: str, attributes: dict[str, str]) -> None:
+        """Counts a tag inside a simple type, or one that uses it."""
+        here = inside[-1]
+        used = [_TYPE + one.rpartition(":")[2] for name in _TYPES for one in attributes.get(name, "").split()]
+        if uses[-1] and used:
+            found.append(_Content(path(attributes.get("name", "")), None, 1, used, True, uses[-1]))
+        elif here is not None and here.is_type:
+            here.particles += 1
+            here.groups += used
+            here.uses += _MEMBER if local == "enumeration" else 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         spend(_TAG)
         namespace, _, local = tag.rpartition("}")
         here = inside[-1]
+        outer = uses[-1] if local == "simpleType" else 0
+        valued = "fixed" in attributes or "default" in attributes
+        uses.append(outer + (_MEMBER if valued else 0) + (_KEY if local == "attribute" else 0))
         if namespace == XSD:
+            if local == "simpleType" and not (here is not None and here.is_type):
+                own = attributes.get("name", "")
+                here = _Content(path(own), _TYPE + own if own else None, 1, [], True, uses[-1])
+                found.append(here)
+            else:
+                of_type(local, attributes)
             reference = attributes.get("ref", "").rpartition(":")[2]
             if here is not None and local in _PARTICLES:
                 here.particles += 1
@@ -76,8 +111,7 @@ def _contents(text: str) -> list[_Content]:
                 here.groups.append(reference)
             elif local in _MODELS:
                 name = attributes.get("name") if local == "group" else None
-                path = "/" + "/".join(n for n in (*names, attributes.get("name", "")) if n)
-                here = _Content(path, name)
+                here = _Content(path(attributes.get("name", "")), name)
                 found.append(here)
         inside.append(here)
         names.append(attributes.get("name", ""))
@@ -85,10 +119,11 @@ def _contents(text: str) -> list[_Content]:
     def end(_: str) -> None:
         inside.pop()
         names.pop()
+        uses.pop()
 
-    parser = xml.parsers.expat.ParserCreate(namespace_separator="}")
-    parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.Parse(utf8(text), True)
+    reader = parser(namespace_separator="}")
+    reader.StartElementHandler, reader.EndElementHandler = start, end
+    reader.Parse(utf8(text), True)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.frontends.xml_schema.errors import XmlSchemaError
+from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.model import (
     NOTHING,
     All,
@@ -27,7 +27,14 @@ from guiderail.frontends.xml_schema.model import (
 )
 from guiderail.frontends.xml_schema.namespaces import XML, XSD, XSI, Prefixes, split_name
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
-from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, steps, unsupported
+from guiderail.frontends.xml_schema.simple_types import (
+    approximations,
+    beyond,
+    check_patterns,
+    holds_names,
+    steps,
+    unsupported,
+)
 from guiderail.frontends.xml_schema.source import place_of
 from guiderail.frontends.xml_schema.turns import in_turns
 from guiderail.support.work import spend
@@ -135,12 +142,17 @@ class _Reader:
                 source=wrong.source,
                 span=wrong.span,
             )
+        large = beyond(simple)
+        if large is not None:
+            name, facet, reason = large
+            source, span = place_of(facet)
+            raise XmlSchemaLimitError(f"xs:{name}: {reason}", code="number-size", path=path, source=source, span=span)
         for reason in unsupported(simple):
             if not self.unsupported(component, path, f"the type {_name(simple)}", reason, optional=optional):
                 return False
         for reason in approximations(simple):
             self.note(path, f"the type {_name(simple)}", "approximated", reason)
-        if _holds_names(simple):
+        if holds_names(simple):
             self.namespaces[2].update(component.schema.namespaces.values())
             self.namespaces[2].difference_update(_BUILT_IN)
         return True
@@ -333,16 +345,6 @@ class _Reader:
 
 def _name(simple: Any) -> str:
     return split_name(simple.name)[1] if simple.name else "without a name"
-
-
-def _holds_names(simple: Any) -> bool:
-    """Whether values of a type are names, whose prefixes must be declared."""
-    found = gather(simple)
-    if found.kind == "list":
-        return _holds_names(found.base.item_type)
-    if found.kind == "union":
-        return any(map(_holds_names, found.base.member_types))
-    return found.kind in ("QName", "NOTATION")
 
 
 def _is_derived(kind: Any, declared: Any) -> bool:

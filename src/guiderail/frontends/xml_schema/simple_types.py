@@ -6,8 +6,11 @@ from, and all facets in between. Values are written in normalised form, as ``whi
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +25,10 @@ from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, f
 from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
 from guiderail.support.work import spend
 
-__all__ = ["Gathered", "SimpleTypes", "approximations", "check_patterns", "gather", "steps", "unsupported"]
+__all__ = [
+    "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names", "steps",
+    "unsupported",
+]  # fmt: skip
 
 _COLON = CharSet([(58, 58)])
 _STRINGS = ("string", "normalizedString", "token")
@@ -34,6 +40,13 @@ _IDENTIFIERS = {
 }
 _DURATIONS = ("duration", "dayTimeDuration", "yearMonthDuration")
 _LEVELS = ("preserve", "replace", "collapse")
+_GREATEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
+_FLOATS = tuple(_GREATEST)
+_COUNTS = frozenset({"length", "minLength", "maxLength", "totalDigits", "fractionDigits"})
+_BOUNDS = frozenset({"minInclusive", "minExclusive", "maxInclusive", "maxExclusive"})
+_MOST_COUNT = 2**31 - 1
+_MOST_DIGITS = 380  # of a bound: each is a state, and from 400 states on numbers are rules, which nothing intersects
+_GATHER = 60  # steps for each type that is gathered
 
 
 @dataclass(slots=True)
@@ -91,8 +104,7 @@ def _smaller(a: int | None, b: int) -> int:
 
 def gather(simple: Any) -> Gathered:
     """All facets of a type and of those it is derived from."""
-    chain = list(steps(simple))
-    base = chain[-1]
+    *_, base = steps(simple)
     if hasattr(base, "item_type"):
         kind = "list"
     elif hasattr(base, "member_types"):
@@ -100,13 +112,19 @@ def gather(simple: Any) -> Gathered:
     else:
         kind = split_name(base.name or "")[1] or "anySimpleType"
     found = Gathered(simple, base, kind)
-    for step in chain:
-        if step is base and type(step).__name__ == "XsdAtomicBuiltin":
-            break
+    for name, facet in _facets(simple):
+        _add(found, name, facet)
+    return found
+
+
+def _facets(simple: Any) -> Iterator[tuple[str, Any]]:
+    """The facets of a type and of those it is derived from, without those that are built in."""
+    for step in steps(simple):
+        if type(step).__name__ == "XsdAtomicBuiltin":
+            return
         for name, facet in step.facets.items():
             if name is not None and hasattr(facet, "elem"):
-                _add(found, split_name(name)[1], facet)
-    return found
+                yield split_name(name)[1], facet
 
 
 def _add(found: Gathered, name: str, facet: Any) -> None:
@@ -148,27 +166,72 @@ def _parts(found: Gathered) -> list[Any]:
     return list(found.base.member_types) if found.kind == "union" else []
 
 
+def _within(simple: Any) -> list[Gathered]:
+    """The types of items and members, and the type itself, which comes last; each once, however often it occurs."""
+    found: list[Gathered] = []
+    seen: set[int] = set()
+    todo = [simple]
+    while todo:
+        one = todo.pop()
+        if id(one) not in seen:
+            spend(_GATHER)
+            seen.add(id(one))
+            found.append(gather(one))
+            todo += _parts(found[-1])
+    return found[::-1]
+
+
+def beyond(simple: Any) -> tuple[str, Any, str] | None:
+    """The first facet whose number is too large, in a type or the types inside it: its name, the facet, the reason."""
+    for found in _within(simple):
+        for name, facet in _facets(found.type):
+            if reason := _too_large(name, facet, found.kind):
+                return name, facet, reason
+    return None
+
+
+def _too_large(name: str, facet: Any, kind: str) -> str | None:
+    if name in _COUNTS and int(facet.elem.get("value", "")) > _MOST_COUNT:
+        return f"more than {_MOST_COUNT:,} cannot be counted; use a smaller number"
+    if name in _BOUNDS and (kind in INTEGERS or kind == "decimal"):
+        digits = sum(map(str.isdecimal, facet.elem.get("value", "")))
+        if digits > _MOST_DIGITS:
+            return f"a bound may have {_MOST_DIGITS} digits, not {digits:,}; use a shorter one"
+    return None
+
+
+def holds_names(simple: Any) -> bool:
+    """Whether values of a type are names, whose prefixes must be declared."""
+    return any(found.kind in ("QName", "NOTATION") for found in _within(simple))
+
+
 def unsupported(simple: Any) -> list[str]:
     """What a type needs that no automaton can enforce, in words."""
-    found = gather(simple)
-    reasons = [reason for part in _parts(found) for reason in unsupported(part)]
+    return list(dict.fromkeys(reason for found in _within(simple) for reason in _unsupported(found)))
+
+
+def _unsupported(found: Gathered) -> list[str]:
+    reasons = []
     if found.kind in _IDENTIFIERS:
         reasons.append(_IDENTIFIERS[found.kind])
     if found.assertions:
         reasons.append("assertions are programs in XPath")
     if found.is_bounded and found.enumeration is None and found.kind in _DURATIONS:
         reasons.append("the digits of durations do not tell their order")
-    if found.kind in ("float", "double") and found.enumeration is None:
-        low, high = [text for text, _ in found.low], [text for text, _ in found.high]
-        if {"NaN", "INF", "+INF"}.intersection(low) or {"NaN", "-INF"}.intersection(high):
+    if found.kind in _FLOATS and found.enumeration is None:
+        low, high = ([float(text) for text, _ in bounds] for bounds in (found.low, found.high))
+        if math.inf in low or -math.inf in high or any(map(math.isnan, low + high)):
             reasons.append("a bound that leaves no number")
-    return list(dict.fromkeys(reasons))
+    return reasons
 
 
 def approximations(simple: Any) -> list[str]:
     """What is left out of the values of a type, in words."""
-    found = gather(simple)
-    reasons = [reason for part in _parts(found) for reason in approximations(part)]
+    return list(dict.fromkeys(reason for found in _within(simple) for reason in _approximations(found)))
+
+
+def _approximations(found: Gathered) -> list[str]:
+    reasons = []
     if found.enumeration is not None:
         if found.kind not in (*_STRINGS, "union", "list", "anyURI", "NMTOKEN", "NCName", "Name", "QName", "language"):
             reasons.append("enumerated values are spelled as the schema spells them")
@@ -189,7 +252,7 @@ def approximations(simple: Any) -> list[str]:
         reasons.append("base64 is written without white space")
     elif found.kind == "QName":
         reasons.append("prefixes are those declared at the root")
-    return list(dict.fromkeys(reasons))
+    return reasons
 
 
 class SimpleTypes:
@@ -368,11 +431,11 @@ class SimpleTypes:
         low, high = INTEGERS.get(found.kind, (None, None))
         bounds = Bounds(None if low is None else Fraction(low), None if high is None else Fraction(high))
         for text, closed in found.low:
-            if text != "-INF":
-                bounds = bounds.narrowed(low=Fraction(text), closed=closed)
+            end, closed = _end(text, closed, found.kind)
+            bounds = bounds.narrowed(low=end, closed=closed)
         for text, closed in found.high:
-            if text not in ("INF", "+INF"):
-                bounds = bounds.narrowed(high=Fraction(text), closed=closed)
+            end, closed = _end(text, closed, found.kind)
+            bounds = bounds.narrowed(high=end, closed=closed)
         return bounds
 
     def _decimal(self, found: Gathered) -> int:
@@ -402,6 +465,16 @@ class SimpleTypes:
                 if side == 0:
                     body.append(compare(b, split_zone(text)[0], closed=closed))
         return b.concat([b.intersection(body), b.literal(zone.encode())])
+
+
+def _end(text: str, closed: bool, kind: str) -> tuple[Fraction | None, bool]:
+    """A bound, as the end of an interval: its value (None: there is no end there), and whether it belongs to it."""
+    if kind not in _FLOATS:
+        return Fraction(Decimal(text)), closed
+    value = float(text)  # infinite beyond the range
+    if math.isinf(value) and not closed:  # and so are large numbers
+        value, closed = math.copysign(_GREATEST[kind], value), True
+    return Fraction(repr(value)) if math.isfinite(value) else None, closed
 
 
 def _era(kind: str, text: str) -> int:

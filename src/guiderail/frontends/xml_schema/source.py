@@ -10,7 +10,7 @@ from typing import Any
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError
 from guiderail.frontends.xml_schema.namespaces import split_name
-from guiderail.frontends.xml_schema.price import spend_on
+from guiderail.frontends.xml_schema.price import parser, spend_on
 from guiderail.support.packages import install
 from guiderail.support.texts import utf8
 
@@ -124,7 +124,7 @@ def _decoded(raw: bytes, source: Path) -> str:
 
 def _well_formed(text: str) -> None:
     try:
-        xml.parsers.expat.ParserCreate(namespace_separator="}").Parse(utf8(text), True)  # prefixes are bound, too
+        parser(namespace_separator="}").Parse(utf8(text), True)  # prefixes are bound, too
     except xml.parsers.expat.ExpatError as error:
         lines = text.split("\n")
         at = sum(len(line) + 1 for line in lines[: error.lineno - 1])
@@ -149,11 +149,11 @@ def _place_in(text: str, root: Any, elem: Any) -> tuple[str | None, tuple[int, i
     if index is None:
         return None, None
     starts: list[tuple[int, str]] = []
-    parser = xml.parsers.expat.ParserCreate()
-    parser.StartElementHandler = lambda name, _: starts.append((parser.CurrentByteIndex, name))
+    reader = parser()
+    reader.StartElementHandler = lambda name, _: starts.append((reader.CurrentByteIndex, name))
     raw = text.encode()
     try:
-        parser.Parse(raw, True)
+        reader.Parse(raw, True)
     except xml.parsers.expat.ExpatError:  # a different document from the one that was read
         return None, None
     if index >= len(starts) or starts[index][1].rpartition(":")[2] != split_name(elem.tag)[1]:
