@@ -17,8 +17,8 @@ namespace {
 
 [[noreturn]] void no_stack() {
   throw Error("depth",
-              "the text is nested too deeply for this process, which cannot get a larger stack; "
-              "raise its memory limit, or flatten the constraint");
+              "the text is nested too deeply: this process cannot get a larger stack; raise its memory limit, or "
+              "flatten the constraint");
 }
 
 using Job = const std::function<void()>;

@@ -9,7 +9,7 @@ void Work::refuse(const char* what, u64 steps) {
 
 void Work::stop() {
   if (mine_.allowed.what) refuse(mine_.allowed.what, mine_.allowed.steps);
-  throw Error("work", "this takes more than max_work=" + std::to_string(mine_.allowed.steps) +
+  throw Error("work", "reading the constraint takes more than max_work=" + std::to_string(mine_.allowed.steps) +
                           " steps of work; make the alternatives fewer or simpler, or raise max_work");
 }
 

@@ -80,7 +80,7 @@ class Rows {
       throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
     if (width_ < words)
       throw Error("bitmask-shape", "the bitmask has " + std::to_string(width_) +
-                                       " words a row, but the vocabulary needs " + std::to_string(words) +
+                                       " words per row, but the vocabulary needs " + std::to_string(words) +
                                        "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
     return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
   }
@@ -251,7 +251,7 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
     for (std::size_t i = 0; i < draft.size(); ++i) (*parents)[i] = static_cast<std::int64_t>(i) - 1;
   }
   if (parents->size() != draft.size())
-    throw Error("matcher-draft", "the draft has " + std::to_string(draft.size()) + " tokens and " +
+    throw Error("matcher-draft", "the draft has " + std::to_string(draft.size()) + " tokens but " +
                                      std::to_string(parents->size()) + " parents; give one parent per token");
   Rows rows(bitmask);
   const std::size_t words = m.guide().vocabulary().words();

@@ -86,12 +86,12 @@ void check_cuts(const std::vector<Decimals::Cut>& cuts) {
     const auto& [whole, fraction, at, above, gap] = cuts[i];
     if (whole.empty() || !digits(whole) || !digits(fraction) || (whole.size() > 1 && whole[0] == '0') ||
         (!fraction.empty() && fraction.back() == '0'))
-      throw Error("bad-shape", "decimals: a cut has digits, without zeros that say nothing");
+      throw Error("bad-shape", "decimals: a cut needs digits, without redundant zeros");
     if (i == 0) continue;
     const auto& last = cuts[i - 1];
     const auto key = [](const Decimals::Cut& cut) { return std::tie(cut.whole, cut.fraction); };
     if (whole.size() != last.whole.size() ? whole.size() < last.whole.size() : key(cuts[i]) <= key(last))
-      throw Error("bad-shape", "decimals: cuts must rise");
+      throw Error("bad-shape", "decimals: cuts must be ascending");
   }
 }
 

@@ -169,8 +169,8 @@ Id Replay::all(std::string_view contents) {
   ByteReader from(contents);
   for (std::size_t left = from.count(); left > 0; --left) step(from);
   const u32 root = from.number32();
-  if (root >= expressions_.size()) from.refuse("its root was never made");
-  if (from.left() != 0) from.refuse("something follows its end");
+  if (root >= expressions_.size()) from.refuse("its root is undefined");
+  if (from.left() != 0) from.refuse("there is data after its end");
   return expressions_[root];
 }
 

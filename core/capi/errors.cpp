@@ -55,7 +55,7 @@ gr_status note_current() noexcept {
   } catch (const std::bad_alloc&) {
     return note("out-of-memory", "memory has run out; nothing has changed");
   } catch (const std::length_error&) {
-    return note("out-of-memory", "this takes more memory than there can be; nothing has changed");
+    return note("out-of-memory", "this needs more memory than can be addressed; nothing has changed");
   } catch (const std::exception& error) {
     return note("internal", error.what());
   } catch (...) {

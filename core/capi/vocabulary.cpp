@@ -28,7 +28,7 @@ std::string name_of(const VocabularyParts& parts, u32 token) {
 
 void add_bytes(const gr_vocabulary_parts& from, VocabularyParts& to) {
   if (from.token_count > 0) need(from.lengths, "lengths");
-  if (from.token_count >= kMostTokens) throw Error("vocabulary-size", "a vocabulary has at most 268,435,456 tokens");
+  if (from.token_count > kMostTokens) throw Error("vocabulary-size", "a vocabulary has at most 268,435,456 tokens");
   u64 end = 0;
   for (std::size_t i = 0; i < from.token_count; ++i) {
     end += from.lengths[i];

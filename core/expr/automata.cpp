@@ -165,7 +165,8 @@ Id Arena::substring_of_chunks(const std::vector<std::string>& chunks) {
     if (fresh) {
       places += it->first.size() + 8;
       if (places > kMostPlaces)
-        throw Error("memory", "the chunks repeat each other so often that their automaton is too large; take fewer");
+        throw Error("memory",
+                    "the automaton of the chunks is too large because they repeat each other; pass fewer chunks");
       states.push_back({it->first, {}});
     }
     return it->second;

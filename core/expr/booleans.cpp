@@ -71,8 +71,8 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   for (Id e : parts)
     if (has(e, allow_rules ? kHasItem : kHasRef | kHasToken | kHasItem))
       throw Error("not-regular",
-                  "intersection and complement work on regular constraints without recursive rules and special "
-                  "tokens; move the recursive part out of the & or ~");
+                  "intersection and complement need regular constraints, without recursive rules and special tokens; "
+                  "move the recursive part out of the & or ~");
   parts.sort_unique();
   // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}; beside C{a,b}, other operands keep only their characters in C
   u32 chars = kNone;

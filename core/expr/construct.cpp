@@ -140,7 +140,7 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
     bool contiguous = max == min || b == kInf || mul_sat(add_sat(k, 1), a) <= add_sat(mul_sat(k, b), 1);
     if (from_zero && contiguous) return repeat(n.body(), mul_sat(min, a), mul_sat(max, b));
   }
-  if (min == kInf) throw Error("bad-bound", "repeat: the least count is too large");
+  if (min == kInf) throw Error("bad-bound", "repeat: min is too large");
   Draft d = draft(Kind::Repeat);
   d.a = index_of(e);
   d.min = min;

@@ -198,7 +198,8 @@ Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
 
 Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
   if (depth > 4 * limits_.max_depth)
-    throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
+    throw Error("depth",
+                "a look-around is inside a loop that may match nothing; rewrite the loop so that it reads a character");
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));

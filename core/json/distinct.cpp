@@ -67,7 +67,7 @@ bool Json::item_is_dense(Id e) const {
 
 Id Json::item(Id e, bool infinite, u32 label) {
   used_ = true;
-  if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
+  if (has(e, kHasItem)) throw Error("item-outside", "an item must be directly inside its own distinct");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one item");
   if (label >= kItemLabels) throw Error("item-label", "items have at most 32 labels");
   const u32 dense = item_is_dense(e) ? kDense | kInfinite : 0;

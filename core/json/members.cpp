@@ -171,7 +171,7 @@ Id Json::members(MemberTable table) {
   if (std::popcount(table.pending) > kMostObligations)
     throw Error("obligations", "members: more than " + std::to_string(kMostObligations) + " obligations");
   auto take = [&](Id e) {
-    if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
+    if (has(e, kHasItem)) throw Error("item-outside", "an item must be directly inside its own distinct");
     table.flags |= node(e).flags.load(std::memory_order_relaxed) & (kHasRef | kHasToken);
   };
   for (u32 i = 0; i < count; ++i) {

@@ -42,7 +42,7 @@ Id Tallies::tally(TallyTable table) {
   for (auto& place : table.places) {
     std::erase_if(place, [](const TallyTable::Items& items) { return items.value == kEmpty; });
     for (const TallyTable::Items& items : place) {
-      if (has(items.value, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
+      if (has(items.value, kHasItem)) throw Error("item-outside", "an item must be directly inside its own distinct");
       table.flags |= node(items.value).flags.load(std::memory_order_relaxed) & (kHasRef | kHasToken);
       table.least = std::min(table.least, node(items.value).shortest);
     }

@@ -9,7 +9,7 @@
 namespace guiderail {
 
 namespace {
-constexpr const char* kMask = "the mask of this place in the text";
+constexpr const char* kMask = "the mask at this position of the text";
 constexpr const char* kToken = "reading this token";
 
 // A limit that one thread has met; threads that wait for the same result have limits of their own.
@@ -21,7 +21,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     : vocabulary_(std::move(vocabulary)), root_(program->root()), program_(std::move(program)) {
   Program::Lock lock(*program_);
   if (program_->vocabulary_ && program_->vocabulary_ != vocabulary_)
-    throw Error("program-bound", "this program serves another vocabulary; build a program for each");
+    throw Error("program-bound", "this program was compiled for another vocabulary; compile one for each vocabulary");
   if (program_->root() == kEmpty)
     throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
   for (const Symbol& symbol : program_->arena().symbols()) {
@@ -119,7 +119,7 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
     for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
   }
   if (std::all_of(named.begin(), named.end(), [](u32 w) { return w == 0; }))
-    throw Error("no-token", "no token of the vocabulary is left to choose from; exclude fewer");
+    throw Error("no-token", "the set contains no token of the vocabulary; exclude fewer tokens");
   return std::make_shared<const Words>(std::move(named));
 }
 
@@ -342,9 +342,9 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
                   "no way to complete the text was found, so no number of tokens can be promised; bound the "
                   "constraint, or continue without a budget");
     if (needed > budget)
-      throw Error("budget-too-small", "completing the text takes at least " + std::to_string(needed) +
-                                          " tokens, as far as the search found, but the budget is " +
-                                          std::to_string(budget));
+      throw Error("budget-too-small", "the shortest completion found takes " + std::to_string(needed) +
+                                          " tokens, but the budget is " + std::to_string(budget) +
+                                          "; raise the budget");
     if (budget == 0)
       std::memset(out, 0, vocabulary_->words() * 4);
     else

@@ -162,8 +162,8 @@ u32 Matcher::needed(bool thorough) const {
 
 void Matcher::rollback(std::int64_t count) {
   if (count < 0 || static_cast<std::size_t>(count) > steps_.size())
-    throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) +
-                                        " steps: " + std::to_string(steps_.size()) + " were accepted");
+    throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) + " steps: only " +
+                                        std::to_string(steps_.size()) + " were accepted");
   if (count == 0) return;
   const History::Step first = steps_.drop(static_cast<std::size_t>(count));
   at_ = {first.before, {first.place, -1}};

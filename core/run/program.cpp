@@ -194,7 +194,7 @@ Id Program::without_text(Id state) {
 bool Program::live(Id state) {
   return deep(state, [&] {
     Lock lock(*this);
-    const Work::Step step(search_work(), "deciding whether a text can go on", step_work());
+    const Work::Step step(search_work(), "deciding whether a text can continue", step_work());
     return arena_->live(state);
   });
 }

@@ -8,13 +8,14 @@ namespace guiderail {
 
 void Guide::require(std::shared_ptr<Spelling> spelling) {
   if (&spelling->vocabulary() != vocabulary_.get())
-    throw Error("program-bound", "this spelling serves another vocabulary");
+    throw Error("program-bound", "this spelling was made for another vocabulary");
   spelling_ = std::move(spelling);
   const std::shared_ptr<Program> program = this->program();
   if (needed(*program, Position{root_}, true) == kInf)
-    throw Error("unsatisfiable",
-                "no text of the constraint was found that the tokenizer spells as tokens of its own; leave canonical "
-                "out, or let the constraint match more");
+    throw Error(
+        "unsatisfiable",
+        "no text of the constraint has a canonical spelling, as far as the search found; leave canonical out, or "
+        "loosen the constraint");
 }
 
 SpelledTexts& Guide::spelled(Program& program) const {
@@ -52,9 +53,9 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
   if (budget != kInf) {
     const u32 needed = this->needed(program, at, false);
     if (needed > budget)
-      throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
-                                          " tokens or more, as far as the search found, but the budget is " +
-                                          std::to_string(budget));
+      throw Error("budget-too-small", "the shortest completion found takes " + std::to_string(needed) +
+                                          " tokens, but the budget is " + std::to_string(budget) +
+                                          "; raise the budget");
   }
   if (budget == 0)
     std::memset(out, 0, vocabulary_->words() * 4);

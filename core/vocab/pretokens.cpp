@@ -42,9 +42,9 @@ Pretokens::Pretokens(std::vector<Level> levels, std::string atoms, u64 broken)
     for (const Instruction& i : level.program)
       if (level.start >= level.program.size() || (i.op != Op::Match && i.a >= level.program.size()) ||
           (i.op == Op::Split && i.b >= level.program.size()))
-        throw Error("bad-range", "an instruction of a pre-tokenizer leads nowhere");
+        throw Error("bad-range", "an instruction of a pre-tokenizer has no valid target");
   for (const char atom : atoms_) atom_count_ = std::max(atom_count_, u32{static_cast<u8>(atom)} + 1);
-  if (levels_.empty()) throw Error("bad-range", "a pre-tokenizer has a level");
+  if (levels_.empty()) throw Error("bad-range", "a pre-tokenizer needs at least one level");
   intern({});
   Config fresh;
   fresh.levels.resize(levels_.size());

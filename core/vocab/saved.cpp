@@ -50,8 +50,8 @@ VocabularyParts read_vocabulary(std::string_view file) {
   const std::string_view bits = from.raw((count + 7) / 8);
   for (std::size_t i = 0; i < count; ++i) parts.special.push_back(static_cast<u8>(bits[i / 8]) >> (i % 8) & 1);
   parts.data = from.text();
-  if (parts.data.size() != parts.offsets.back()) from.refuse("its tokens have other lengths");
-  if (from.left() != 0) from.refuse("something follows its end");
+  if (parts.data.size() != parts.offsets.back()) from.refuse("the lengths of its tokens do not match its data");
+  if (from.left() != 0) from.refuse("there is data after its end");
   return parts;
 }
 

@@ -37,13 +37,13 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::ve
       stops_(std::move(stops)),
       zeros_((size + 31) / 32, 0) {
   if (offsets_.size() < 2) throw Error("vocabulary-empty", "a vocabulary needs at least one token");
-  if (special.size() != token_count()) throw Error("vocabulary-shape", "special must have one entry a token");
+  if (special.size() != token_count()) throw Error("vocabulary-shape", "special must have one entry per token");
   if (size_ < special.size())
     throw Error("vocabulary-size",
                 "size " + std::to_string(size_) + " is below the number of tokens, " + std::to_string(special.size()));
   if (size_ > (1u << 28)) throw Error("vocabulary-size", "size is above the largest supported, 268,435,456");
   for (std::size_t i = 0; i + 1 < offsets_.size(); ++i)
-    if (offsets_[i] > offsets_[i + 1]) throw Error("vocabulary-shape", "offsets must not fall");
+    if (offsets_[i] > offsets_[i + 1]) throw Error("vocabulary-shape", "offsets must not decrease");
   if (offsets_.front() != 0 || offsets_.back() != data_.size())
     throw Error("vocabulary-shape", "offsets must run from 0 to the length of the data");
   for (u32 s : stops_)
