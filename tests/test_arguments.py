@@ -15,6 +15,7 @@ from guiderail.support.arguments import checked
 VOCABULARY = gr.Vocabulary([b"a", b"b", b"<eos>"], special_tokens={"<eos>": 2}, stop_token_ids=[2])
 CONSTRAINT = gr.regex("a*b")
 GUIDE = gr.compile(CONSTRAINT, VOCABULARY)
+AUTOMATON = GUIDE.to_token_automaton(10)
 XSD = "<xs:schema xmlns:xs='http://www.w3.org/2001/XMLSchema'><xs:element name='a'/></xs:schema>"
 
 
@@ -26,8 +27,14 @@ def bad_arguments() -> list[Any]:
     return [
         None, 5, -1, 3.5, float("nan"), 2**70, True, "x", "\ud800", b"x", [], [1], ["a"], [None], (1,), {}, {"a": 1},
         set(), object(), Odd(), Odd, lambda: 1, gr, VOCABULARY, CONSTRAINT, GUIDE,
-        np.zeros(3), np.zeros((2, 2), dtype=np.int32),
+        np.zeros(3), np.zeros((2, 2), dtype=np.int32), np.array(1), read_only(),
     ]  # fmt: skip
+
+
+def read_only() -> Any:
+    array = rows()
+    array.flags.writeable = False
+    return array
 
 
 def rows() -> Any:
@@ -82,6 +89,9 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Callable[[], Any]]]] = {
     "fill_next_token_bitmasks": (gr.fill_next_token_bitmasks, [lambda: [GUIDE.matcher()], rows]),
     "guide.matcher": (GUIDE.matcher, [lambda: [1]]),
     "guide.to_token_automaton": (GUIDE.to_token_automaton, [lambda: 10]),
+    "automaton.allowed": (AUTOMATON.allowed, [lambda: 0]),
+    "automaton.step": (AUTOMATON.step, [lambda: 0, lambda: 0]),
+    "automaton.fill": (AUTOMATON.fill, [lambda: 0, rows, lambda: 0]),
     "guide.example_continuations": (GUIDE.example_continuations, [lambda: 1, lambda: 2]),
     "guide.dump": (GUIDE.dump, [lambda: 1]),
     "matcher.accept_token": (of_matcher("accept_token"), [lambda: 0]),
@@ -167,6 +177,18 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: gr.bitmask_to_bool(rows(), np.zeros(2)),  # type: ignore[arg-type]
         "bitmask_to_bool takes vocab_size: int | None, not ndarray",
     ),
+    "static method": (
+        lambda: gr.TokenAutomaton.load(5),  # type: ignore[arg-type]
+        "TokenAutomaton.load takes path: str | Path, not 5",
+    ),
+    "array": (
+        lambda: AUTOMATON.fill(0, [1]),  # type: ignore[arg-type]
+        "TokenAutomaton.fill takes bitmask: NDArray[np.int32], not list of int",
+    ),
+    "array of no dimension": (
+        lambda: VOCABULARY.decode(np.array(1)),
+        "Vocabulary.decode takes tokens: Iterable[int], not ndarray",
+    ),
     "constructor": (
         lambda: GUIDE.matcher(["a"]),  # type: ignore[list-item]
         "Matcher takes (guide: guiderail._core.Guide, stop_token_ids: collections.abc.Sequence[int] | None = None) or "
@@ -182,6 +204,21 @@ def test_messages(name: str) -> None:
         call()
     assert caught.value.message == message
     assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda: gr.reset_token_bitmask(read_only()), "bitmask-readonly"),
+        (lambda: gr.reset_token_bitmask(read_only(), indices=[0]), "bitmask-readonly"),
+        (lambda: AUTOMATON.fill(0, read_only()), "bitmask-readonly"),
+        (lambda: AUTOMATON.fill(0, rows(), 1), "bitmask-row"),
+    ],
+)
+def test_bitmasks_that_cannot_be_written(use: Callable[[], Any], code: str) -> None:
+    with pytest.raises(gr.BitmaskError) as caught:
+        use()
+    assert caught.value.code == code
 
 
 def test_what_annotations_do_not_explain_is_raised_as_it_is() -> None:

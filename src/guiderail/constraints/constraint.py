@@ -460,6 +460,7 @@ def any_character() -> Constraint:
     return AnyText(characters=True)
 
 
+@checked
 def choice(options: Iterable[str]) -> Constraint:
     """Matches one of ``options``.
 

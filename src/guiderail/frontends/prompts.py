@@ -6,7 +6,6 @@ here does: it shows the form of the value, with names, types, choices, bounds an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from guiderail.frontends import patterns
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.support.arguments import checked
+from guiderail.support.numerals import json_text
 
 __all__ = ["prompt_of"]
 
@@ -269,7 +269,7 @@ def _guessed(schema: dict[str, Any]) -> list[str]:
 
 
 def _literal(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json_text(value)
     return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
 
 

@@ -75,6 +75,8 @@ def reset_token_bitmask(bitmask: Any, *, indices: Sequence[int] | None = None) -
         BitmaskError: as :func:`apply_token_bitmask_inplace`.
     """
     _check_mask(bitmask)
+    if isinstance(bitmask, np.ndarray) and not bitmask.flags.writeable:
+        raise BitmaskError("the bitmask is read-only; copy it first", code="bitmask-readonly")
     if indices is None:
         bitmask[...] = -1
     else:

@@ -8,6 +8,7 @@ runtimes.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import BitmaskError, MatcherError, VocabularyError
+from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +30,7 @@ __all__ = ["TokenAutomaton", "TorchTokenAutomaton"]
 _FORMAT = 1
 
 
+@checked_methods
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
     """A deterministic automaton over token ids. State 0 is the start; -1 means that the token is not allowed.
@@ -55,9 +59,11 @@ class TokenAutomaton:
     def transitions(self) -> int:
         return len(self.token)
 
-    def _check(self, state: int) -> None:
-        if not 0 <= state < self.states:
-            raise MatcherError(f"state {state} is not in 0..{self.states - 1}", code="matcher-state")
+    def _check(self, state: int) -> int:
+        index = operator.index(state)
+        if not 0 <= index < self.states:
+            raise MatcherError(f"state {shown(index)} is not in 0..{self.states - 1}", code="matcher-state")
+        return index
 
     def allowed(self, state: int) -> NDArray[np.int32]:
         """σ(state): the allowed tokens in ascending order, without stop tokens. int32, shape (n,).
@@ -65,7 +71,7 @@ class TokenAutomaton:
         Raises:
             MatcherError: ``matcher-state``: there is no such state.
         """
-        self._check(state)
+        state = self._check(state)
         return self.token[self.indptr[state] : self.indptr[state + 1]]
 
     def step(self, state: int, token: int) -> int:
@@ -74,7 +80,7 @@ class TokenAutomaton:
         Raises:
             MatcherError: ``matcher-state``: there is no such state.
         """
-        self._check(state)
+        state, token = self._check(state), operator.index(token)
         start, end = int(self.indptr[state]), int(self.indptr[state + 1])
         at = start + int(np.searchsorted(self.token[start:end], token))
         return int(self.next_state[at]) if at < end and self.token[at] == token else -1
@@ -87,7 +93,8 @@ class TokenAutomaton:
         """Writes the mask of a state, stop tokens included, into row ``row`` of an int32 array (batch, words).
 
         Raises:
-            BitmaskError: ``bitmask-shape``: the array has another dtype, another rank, or too few words.
+            BitmaskError: ``bitmask-shape``: the array has another dtype, another rank, or too few words;
+                ``bitmask-row``: it has no such row; ``bitmask-readonly``: it cannot be written to.
             MatcherError: ``matcher-state``: there is no such state.
         """
         if bitmask.dtype != np.int32 or bitmask.ndim != 2 or bitmask.shape[1] < self.words:
@@ -95,6 +102,11 @@ class TokenAutomaton:
                 f"the bitmask must be int32 of shape (batch, >= {self.words}), not {bitmask.dtype} {bitmask.shape}",
                 code="bitmask-shape",
             )
+        row, rows = operator.index(row), len(bitmask)
+        if not 0 <= row < rows:
+            raise BitmaskError(f"row {shown(row)} is out of range: the bitmask has {rows} rows", code="bitmask-row")
+        if not bitmask.flags.writeable:
+            raise BitmaskError("the bitmask is read-only; copy it first", code="bitmask-readonly")
         bits = np.zeros(bitmask.shape[1] * 32, dtype=np.uint8)
         bits[self.allowed(state)] = 1
         if self.accepting[state]:

@@ -9,6 +9,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from guiderail.errors import ArgumentError, GuiderailError
+from guiderail.support.nesting import too_many_digits
+from guiderail.support.numerals import is_digit_limit
 
 __all__ = ["checked", "checked_methods"]
 
@@ -31,23 +33,31 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError) as error:
             wrong = _wrong(function, args, kwargs)
+            if wrong is None and is_digit_limit(error):
+                raise too_many_digits(f"an argument of {_name(function)}") from None
             if wrong is None:
                 raise
-            raise ArgumentError(f"{function.__qualname__.removesuffix('.__init__')} takes {wrong}") from error
+            raise ArgumentError(f"{_name(function)} takes {wrong}") from error
 
     return call
 
 
 def checked_methods(kind: C) -> C:
-    """The class, with its constructor and public methods checked."""
+    """The class, with its constructor and public methods checked, static ones too."""
     for name, value in list(vars(kind).items()):
         if name.startswith("_") and name != "__init__":
             continue
         if isinstance(value, classmethod):
             setattr(kind, name, classmethod(checked(value.__func__)))
+        elif isinstance(value, staticmethod):
+            setattr(kind, name, staticmethod(checked(value.__func__)))
         elif inspect.isfunction(value):
             setattr(kind, name, checked(value))
     return kind
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return function.__qualname__.removesuffix(".__init__")
 
 
 def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -91,15 +101,28 @@ def _is(value: object, annotation: str) -> bool:
         if isinstance(value, str | bytes):
             return False
         if name in ("Iterable", "Collection") and not isinstance(value, list | tuple):
-            return hasattr(value, "__iter__")
+            return _is_iterable(value)
         if not (hasattr(value, "__getitem__") and hasattr(value, "__len__")) or isinstance(value, dict):
+            return False
+        if not _is_iterable(value):
             return False
         return name == "tuple" or all(_fits(one, inside[:-1]) for one in value)  # type: ignore[attr-defined]
     if name == "Mapping":
         return hasattr(value, "keys")
+    if name == "NDArray":
+        name = "ndarray"
     if name == "PathLike":
         return hasattr(value, "__fspath__")
     return any(name == kind.__name__ for kind in type(value).__mro__)
+
+
+def _is_iterable(value: object) -> bool:
+    """Whether a value can be iterated over: an array of no dimension has the methods, and cannot."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True
 
 
 def _alternatives(annotation: str) -> list[str]:

@@ -10,25 +10,27 @@ or has 2^40 parts. :func:`too_large` finds this in advance.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from guiderail import _core
 from guiderail.errors import LimitError
+from guiderail.support.numerals import is_digit_limit
 
-__all__ = ["is_plain_json", "nested", "too_large"]
+__all__ = ["is_plain_json", "nested", "too_large", "too_many_digits"]
 
 MOST_PARTS = 1_000_000
 """Maximum number of lists, objects and scalars of a value; shared ones count each time."""
 
 
 class nested:
-    """Turns the interpreter's RecursionError into a LimitError.
+    """Turns the interpreter's RecursionError, and its ValueError for an integer of too many digits, into a LimitError.
 
     Args:
         what: what is being read, for the message: ``"the tag"``.
 
     Raises:
-        LimitError: ``depth``.
+        LimitError: ``depth``, ``number-size``.
     """
 
     __slots__ = ("_what",)
@@ -41,6 +43,17 @@ class nested:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is not None and issubclass(kind, RecursionError):
             raise LimitError(f"{self._what} is nested too deeply; flatten it", code="depth") from None
+        if is_digit_limit(error):
+            raise too_many_digits(self._what) from None
+
+
+def too_many_digits(what: str) -> LimitError:
+    """The error for an integer that Python does not convert between digits and a number."""
+    return LimitError(
+        f"{what} has an integer of more digits than Python converts "
+        f"({sys.get_int_max_str_digits():,}); use a smaller one",
+        code="number-size",
+    )
 
 
 def is_plain_json(value: Any) -> bool:

@@ -12,6 +12,7 @@ from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from guiderail.errors import ReadError
+from guiderail.support.numerals import integer
 
 __all__ = ["Called", "Mismatch", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
 
@@ -47,7 +48,7 @@ class Number:
     def integer(self) -> int | None:
         """The value, if it is a whole number (``1.0`` and ``1e2`` too)."""
         if self.text.lstrip("-").isdigit():
-            return _integer(self.text)
+            return integer(self.text)
         value = self.decimal()
         if not value:
             return 0
@@ -68,18 +69,7 @@ class Number:
 
     def plain(self) -> int | float:
         """An int if it is spelled as one, otherwise a float: what ``json.loads`` returns."""
-        return _integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
-
-
-def _integer(text: str) -> int:
-    """An int of any length: by default, ``int`` reads at most 4,300 digits, and in quadratic time."""
-    if len(text) <= 600:
-        return int(text)
-    if text[0] == "-":
-        return -_integer(text[1:])
-    half = len(text) // 2
-    power: int = 10 ** (len(text) - half)
-    return _integer(text[:half]) * power + _integer(text[half:])
+        return integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
 
 
 class Called(dict[str, Any]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,12 @@ from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
 from guiderail.support.nesting import is_plain_json, too_large
+from guiderail.support.numerals import integer
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -252,13 +253,13 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     try:
         text = marshal.dumps(schema, 2)
     except ValueError:
-        text = marshal.dumps(_plain(schema), 2)
+        text = _marshalled(schema)
     key = (text, checked, id(checked.registry))
     known = _cache.get(key)
     if known is not None:
         return known
     if not plain and not _is_json(schema):
-        text = marshal.dumps(_plain(schema), 2)
+        text = _marshalled(schema)
     made = JsonSchema(text, checked)
     made.check()
     return _cache.put(key, made, _WEIGHT * len(text))
@@ -284,20 +285,45 @@ def _is_json(schema: Any) -> bool:
     return True
 
 
+def _marshalled(schema: Any) -> bytes:
+    plain = _plain(schema)
+    try:
+        return marshal.dumps(plain, 2)
+    except ValueError:
+        raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
+
+
 def _plain(schema: Any) -> Any:
     """A schema in the types that ``json.loads`` returns."""
     try:
-        return json.loads(json.dumps(schema, default=_of_mapping))
-    except (TypeError, ValueError) as error:
-        raise SchemaError(f"a schema may contain only JSON values: {error}", code="invalid-schema") from None
+        return _copied(schema, "#")
     except RecursionError:
         raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
 
 
-def _of_mapping(value: Any) -> Any:
+def _copied(value: Any, pointer: str) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not a JSON type")
+        for key in value:
+            if not isinstance(key, str):
+                raise SchemaError(f"a key must be a string, not {shown(key)}", code="invalid-schema", pointer=pointer)
+        return {str.__str__(key): _copied(one, f"{pointer}/{escape(key)}") for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(one, f"{pointer}/{i}") for i, one in enumerate(value)]
+    for kind, convert in _CONVERSIONS:  # of members of an Enum, the values
+        if isinstance(value, kind):
+            return convert(value)
+    raise SchemaError(
+        f"a schema may contain only JSON values, not {type(value).__name__}", code="invalid-schema", pointer=pointer
+    )
+
+
+_CONVERSIONS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+)
 
 
 def read_schema(schema: Any) -> Any:
@@ -313,7 +339,7 @@ def read_schema(schema: Any) -> Any:
             raise SchemaError(f"the schema cannot be read: {error}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
-            schema = json.loads(schema)
+            schema = json.loads(schema, parse_int=integer)
         except ValueError as error:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"

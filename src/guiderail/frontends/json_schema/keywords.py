@@ -330,11 +330,11 @@ def _values(node: Node, types: int) -> Shape | None:
             raise _invalid(node, "enum", "a list of values")
     shape = None
     if "const" in schema and node.scope.dialect not in ("draft-04", "openapi-3.0"):
-        shape = shape_of_values([schema["const"]])
+        shape = _stated(node, "const", [schema["const"]])
         if values is not None:
-            shape = node.scope.document.algebra.and_shapes(shape, shape_of_values(values))
+            shape = node.scope.document.algebra.and_shapes(shape, _stated(node, "enum", values))
     elif values is not None:
-        shape = shape_of_values(values)
+        shape = _stated(node, "enum", values)
     if shape is None or types == _EVERY_TYPE:
         return shape
     return Shape(
@@ -349,6 +349,15 @@ def _values(node: Node, types: int) -> Shape | None:
         shape.arrays if types & _ARRAY else (),
         shape.objects if types & _OBJECT else (),
     )
+
+
+def _stated(node: Node, keyword: str, values: list[Any]) -> Shape:
+    """The values of a keyword."""
+    try:
+        return shape_of_values(values)
+    except CompileError as error:
+        pointer = f"{node.scope.document.where()}/{keyword}"
+        raise SchemaError(error.message, code=error.code, pointer=pointer) from None
 
 
 def shape_of_values(values: list[Any]) -> Shape:

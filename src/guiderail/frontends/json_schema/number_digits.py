@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State
 from guiderail.frontends.json_schema.number_residues import GENERIC, Residues, refine
 from guiderail.frontends.json_schema.numbers import decimals
+from guiderail.support.numerals import digits
 
 
 def digits_of(value: Fraction) -> tuple[str, str]:
@@ -25,8 +25,7 @@ def digits_of(value: Fraction) -> tuple[str, str]:
     scale = decimals(value.denominator)
     assert scale is not None
     number = value.numerator * (10**scale // value.denominator)
-    # str() refuses long integers (sys.set_int_max_str_digits), Decimal does not
-    text = str(number) if number.bit_length() < 2000 else format(Decimal(number), "f")
+    text = digits(number)
     if not scale:
         return text, ""
     text = text.zfill(scale + 1)

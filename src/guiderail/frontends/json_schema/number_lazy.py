@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -16,6 +17,7 @@ from guiderail._core import Builder
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.number_digits import Side, digits_of
 from guiderail.frontends.json_schema.numbers import Grid, decimals, in_grid
+from guiderail.support.numerals import digits as written
 
 MAX_STEP: Final = 10**30
 """The greatest divisor, in units of the last decimal; greater ones are rejected, as the core counts in 128 bits."""
@@ -64,6 +66,12 @@ def _grouped(divisors: set[int]) -> list[int]:
     return groups
 
 
+def _rank(part: tuple[Fraction | None, frozenset[Fraction]]) -> tuple[bool, Fraction, list[Fraction]]:
+    """An order of the parts of a grid."""
+    step, gaps = part
+    return step is not None, step or Fraction(0), sorted(gaps)
+
+
 def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int | None) -> Table:
     """
     Raises:
@@ -87,14 +95,14 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
 
     def label_of(i: int) -> int:
         parts: list[tuple[int, list[int]]] = []
-        for m, ns in sorted(grids[i], key=repr):
+        for m, ns in sorted(grids[i], key=_rank):
             step = 0 if m is None else int(m * unit)
             if room is not None and dotted[i] and room <= scale:
                 step = math.lcm(step or 1, 10 ** (scale - room))
             gaps = sorted(int(n * unit) for n in ns)
             divisors.update((math.lcm(step or 1, unit), *gaps))
             parts.append((step, gaps))
-        signature = dotted[i], tuple([(str(step), tuple(map(str, gaps))) for step, gaps in parts])
+        signature = dotted[i], tuple([(written(step), tuple(map(written, gaps))) for step, gaps in parts])
         return labels.setdefault(signature, len(labels))
 
     above = [label_of(i) if i else 0 for i in side.above]
@@ -106,5 +114,5 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
     gaps = [str(min(high - low, _HUGE)) for low, high in pairwise(places)]
     digits = [digits_of(c) for c in side.cuts]
     cuts = [(*d, a, b, gap) for d, a, b, gap in zip(digits, at, above, [*gaps, "0"], strict=True)]
-    moduli = tuple(str(m) for m in _grouped(divisors))
+    moduli = tuple(written(m) for m in _grouped(divisors))
     return Table(tuple(cuts), tuple(labels), moduli, scale, -1 if room is None else room)

@@ -27,6 +27,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
+from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
 from guiderail.support.work import cached, spend
 
@@ -90,7 +91,8 @@ class Strings:
         for bound in (min, max or 0):
             if bound > _MOST:
                 raise CompileError(
-                    f"a length of {bound:,} characters is beyond what can be counted ({_MOST:,})", code="bad-bound"
+                    f"a length of {amount(bound)} characters is beyond what can be counted ({_MOST:,})",
+                    code="bad-bound",
                 )
         return Strings.ALL if min == 0 and max is None else Strings("length", (min, max))
 

@@ -16,6 +16,8 @@ from guiderail.constraints.constraint import AllOf, Constraint
 from guiderail.frontends.python_types.bounds import Bounds, exact
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import ASCII
+from guiderail.support.numerals import digits
+from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Number, Tree, plain, type_name
 
 __all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
@@ -312,14 +314,16 @@ class Literals(Node):
                 exact(scalar) == tree.decimal() if isinstance(tree, Number) else scalar == tree
             ):
                 return value
-        raise Mismatch(f"is {plain(tree)!r}, which is none of the values of {self.name}")
+        raise Mismatch(f"is {shown(plain(tree))}, which is none of the values of {self.name}")
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
         names: dict[str, Any] = {}
         for scalar, value in self.values:
-            name = _KEY_WORDS[scalar] if scalar is None or isinstance(scalar, bool) else str(scalar)
+            name = _key(scalar)
             if name in names:
-                raise unsupported(f"a dict with keys of {self.name}", f"two of them are written {name!r}", "type-key")
+                raise unsupported(
+                    f"a dict with keys of {self.name}", f"two of them are written {shown(name)}", "type-key"
+                )
             names[name] = value
 
         def read(name: str) -> Any:
@@ -328,6 +332,12 @@ class Literals(Node):
             return names[name]
 
         return {"enum": list(names)}, read
+
+
+def _key(scalar: Any) -> str:
+    if scalar is None or isinstance(scalar, bool):
+        return _KEY_WORDS[scalar]
+    return digits(scalar) if type(scalar) is int else str(scalar)
 
 
 def _scalar_kind(value: Any) -> str:

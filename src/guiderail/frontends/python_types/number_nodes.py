@@ -10,14 +10,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT
 from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
+from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Number, Tree
 
 __all__ = ["Decimals", "Floats", "Integers"]
 
 _MOST = 10**300
+_MOST_EXPONENT = 999_999  # of the usual context of ``decimal``
 
 _FLOAT_KEY = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?", re.ASCII)
 MAX_KEY_DIGITS = 300
@@ -47,14 +50,22 @@ class _Numeric(Node):
             (b.le, b.le is None or value <= b.le, "at most"),
         ):
             if not holds:
-                raise Mismatch(f"is {value}, not {words} {bound}")
+                raise Mismatch(f"is {_worded(value)}, not {words} {_worded(bound)}")
 
     def multiple(self, value: Fraction | int | Decimal) -> None:
-        if self.bounds.multiple_of is not None and Fraction(value) % exact(self.bounds.multiple_of) != 0:
-            raise Mismatch(f"is {value}, not a multiple of {self.bounds.multiple_of}")
+        step = self.bounds.multiple_of
+        if step is None or not value:
+            return
+        far = isinstance(value, Decimal) and abs(value.adjusted()) > MAX_DECIMAL_EXPONENT  # too many digits to divide
+        if far or Fraction(value) % exact(step) != 0:
+            raise Mismatch(f"is {_worded(value)}, not a multiple of {_worded(step)}")
 
     def made(self, value: Any) -> Any:
         return value if self.make is None else call_user(self.make, value)
+
+
+def _worded(value: Any) -> str:
+    return shown(value) if type(value) is int else str(value)
 
 
 def _stated(bounds: Bounds) -> list[Any]:
@@ -250,8 +261,10 @@ class Decimals(_Numeric):
         value = tree.decimal()
         if not value.is_finite():
             raise Mismatch("is not finite")
+        if value and value.adjusted() > _MOST_EXPONENT:
+            raise Mismatch(f"is too large for a Decimal to be computed with ({tree.text[:40]})")
         self.within(value)
-        parts = value.normalize().as_tuple() if len(value.as_tuple().digits) <= 28 else _normal(value)
+        parts = _normal(value)
         assert isinstance(parts.exponent, int)
         after = max(0, -parts.exponent)
         digits = max(len(parts.digits) + max(parts.exponent, 0), after)
@@ -270,7 +283,9 @@ class Decimals(_Numeric):
 
 
 def _normal(value: Decimal) -> Any:
-    """Like ``normalize``, but without rounding to the context's precision."""
+    """Like ``normalize``, but without rounding to the precision and the exponents of the context."""
+    if not value:
+        return Decimal(0).as_tuple()
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     kept = "".join(map(str, digits)).rstrip("0") or "0"

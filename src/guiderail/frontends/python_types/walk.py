@@ -28,6 +28,7 @@ from guiderail.frontends.python_types.fields import (
 )
 from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
+from guiderail.support.texts import shown
 
 __all__ = ["Walker", "type_words"]
 
@@ -82,7 +83,11 @@ def type_words(kind: Any) -> str:
     """A type as one would write it, for messages."""
     if isinstance(kind, type) and typing.get_origin(kind) is None:
         return kind.__qualname__.rpartition("<locals>.")[2]
-    return str(kind).replace("typing.", "").replace("typing_extensions.", "")
+    try:
+        text = str(kind)
+    except ValueError:  # it has an integer of more digits than Python writes
+        text = f"{getattr(kind, '__name__', type(kind).__name__)}[…]"
+    return text.replace("typing.", "").replace("typing_extensions.", "")
 
 
 class Walker:
@@ -235,7 +240,7 @@ class Walker:
             elif nodes.is_scalar(value):
                 pair = (value, value)
             else:
-                raise unsupported(type_words(kind), f"JSON cannot write {value!r}; use strings or numbers")
+                raise unsupported(type_words(kind), f"JSON cannot write {shown(value)}; use strings or numbers")
             values.append(pair)
         return nodes.Literals(type_words(kind), tuple(values))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.support.numerals import clamped
 
 __all__ = ["Attributes"]
 
@@ -111,9 +112,9 @@ class _Reader:
                 span=key.span,
             )
         if name in _COUNTS:
-            if first is None or first.kind != "number" or not 0 <= int(first.text) <= _MOST:
+            if first is None or first.kind != "number" or not 0 <= clamped(first.text, _MOST) <= _MOST:
                 raise self.fail(f"{name} must be a whole number, 0 or more", first or key)
-            values[name] = int(first.text)
+            values[name] = clamped(first.text, _MOST)
         elif name in _TEXTS:
             if first is None or first.kind not in ("string", "regexp", "name"):
                 raise self.fail(f"{name} takes a string, a regular expression or a terminal", key)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED
+from guiderail.frontends.grammar.lark.tokens import times
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Sequence, Text
 
 __all__ = ["Bodies", "choice_of", "sequence_of"]
@@ -135,7 +136,7 @@ class _Body:
         operator = str(children[1])
         if operator != "~":
             return Repetition(item, *_BOUNDS[operator])
-        low, high = int(children[2]), int(children[-1])
+        low, high = times(children[2]), times(children[-1])
         if high < low or low < 0:
             raise self.bodies.lark.GrammarError(f"Bad Range ({low}..{high} isn't allowed) in rule {self.rule}")
         return Repetition(item, low, None if high == UNBOUNDED else high)

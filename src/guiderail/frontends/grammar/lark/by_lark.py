@@ -18,6 +18,7 @@ from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
+from guiderail.support.numerals import is_digit_limit
 
 __all__ = ["compiled", "read"]
 
@@ -27,6 +28,7 @@ _QUOTED = re.compile(
 )
 
 
+_LONGEST = 640  # digits that `int` always reads
 _NOWHERE = os.path.join(os.devnull, "grammar")
 """The path of a text that has no file. Without one, Lark would look for relative imports next to the main program."""
 
@@ -96,6 +98,10 @@ class _LarkReader(Reader):
             raise self.translated(error.__context__, bool(builder.used_files)) from error
         except OSError as error:
             raise self.not_found(error) from error
+        except ValueError as error:
+            if not is_digit_limit(error):
+                raise
+            raise self.too_long() from None
         names = {rule[0] for rule in grammar.rule_defs}
         if self.start in names:
             self.all_asked_for(grammar)
@@ -103,6 +109,10 @@ class _LarkReader(Reader):
             rules, terminals = self.expand(grammar) if self.start in names else ({}, [])
         except (errors.LarkError, re.error, AssertionError) as error:
             raise self.translated(_cause(error), False) from error
+        except ValueError as error:
+            if not is_digit_limit(error):
+                raise
+            raise self.too_long() from None
         mentioned = {use for name, uses in self.uses.items() for use in uses if use != name}
         defined = [s.name.text for s in self.statements if s.name is not None]
         bounded = str(UNBOUNDED) not in self.rewritten.text
@@ -128,8 +138,18 @@ class _LarkReader(Reader):
                 code="lark-constraint",
             )
 
+    def too_long(self) -> PatternError:
+        """The error for a number of more digits than Lark reads."""
+        message = "this number has more digits than Lark reads; use a smaller one"
+        numbers = [t for s in self.statements for t in s.tokens if t.kind == "number" and len(t.text) > _LONGEST]
+        if not numbers:
+            return PatternError(f"{message} (in an imported grammar)", code="lark-syntax")
+        return PatternError(message, code="lark-syntax", source=self.source, span=numbers[0].span)
+
     def translated(self, error: Exception, in_file: bool) -> GuiderailError:
         """Converts an error of Lark's, with its location in the source."""
+        if is_digit_limit(error):
+            return self.too_long()
         message = str(error).split("\n\n")[0].strip().rstrip(":").strip()
         cause = error if hasattr(error, "pos_in_stream") else error.__context__
         expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())

@@ -17,8 +17,9 @@ from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, is_embedded, json_at
 from guiderail.frontends.grammar.lark.patterns import IN_A_CLASS
 from guiderail.frontends.grammar.lark.terms import range_ends
-from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
+from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, times, tokens
 from guiderail.frontends.grammar.nesting import Nesting
+from guiderail.support.numerals import integer
 
 __all__ = ["UNBOUNDED", "Bounded", "Cut", "Rewritten", "Stop", "rewrite"]
 
@@ -213,7 +214,7 @@ class _Rewriter:
         head = statement.tokens[: statement.colon]
         priority = 0
         if len(head) >= 3 and head[-2].text == "." and head[-1].kind == "number":
-            priority = int(head[-1].text)
+            priority = integer(head[-1].text)
             head = head[:-2]
         if len(head) != 1:
             self.fail("expected a terminal's name, optionally with a priority, before ':'", head[0].start, head[-1].end)
@@ -364,8 +365,8 @@ class _Rewriter:
         """Rewrites ``{m,n}`` as ``~m..n``. Returns the index after it."""
         close = next(k for k in range(i, len(found)) if found[k].text == "}")
         inner = [t.text for t in found[i + 1 : close]]
-        low = 0 if inner[0] == "," else int(inner[0])
-        high = low if inner[-1] != "," and len(inner) == 1 else UNBOUNDED if inner[-1] == "," else int(inner[-1])
+        low = 0 if inner[0] == "," else times(inner[0])
+        high = UNBOUNDED if inner[-1] == "," else low if len(inner) == 1 else times(inner[-1])
         if high < low:
             self.fail(f"the maximum ({high}) is below the minimum ({low}); swap them", found[i].start, found[close].end)
         self.edit(found[i].start, found[close].end, f" ~{low}..{high} ")

@@ -11,6 +11,7 @@ from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token, tokens
 from guiderail.frontends.grammar.nesting import Nesting
+from guiderail.support.numerals import clamped, integer
 
 __all__ = ["EmbeddedParts", "is_embedded", "json_at"]
 
@@ -34,7 +35,7 @@ def json_at(source: str, token: Token, begin: int) -> tuple[Any, int]:
             f"{token.text} must be followed by a JSON object", code="lark-syntax", source=source, span=token.span
         )
     try:
-        return json.JSONDecoder().raw_decode(source, begin)
+        return json.JSONDecoder(parse_int=integer).raw_decode(source, begin)
     except json.JSONDecodeError as error:
         raise PatternError(
             f"this is not JSON: {error.msg.lower()}",
@@ -140,7 +141,7 @@ class EmbeddedParts:
             low, dash, high = part.partition("-")
             if not low.isdecimal() or (dash and not high.isdecimal()):
                 self.fail("ids of tokens look like <[12]>, <[10-20]>, <[10-20,30]>, <[^12]> or <[*]>", token)
-            first, last = int(low), int(high) if dash else int(low)
+            first, last = clamped(low, 2**31), clamped(high if dash else low, 2**31)
             if last < first or last - first + len(ids) >= _SPECIAL_RANGES or last >= 2**31:
                 self.fail(
                     f"a range of token ids goes from the lower to the higher, with at most {_SPECIAL_RANGES:,} ids",

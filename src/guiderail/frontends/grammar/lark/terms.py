@@ -22,7 +22,7 @@ from guiderail.constraints.constraint import (
 )
 from guiderail.errors import PatternError
 from guiderail.frontends.grammar.lark.patterns import unescaped
-from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.frontends.grammar.lark.tokens import Token, times
 from guiderail.frontends.regex import regex
 
 __all__ = ["SubstringOfChunks", "TermParser", "literal_text", "range_ends", "regex_of", "structured", "without_empty"]
@@ -111,7 +111,7 @@ class TermParser:
         if self.at >= len(self.tokens) or not self.tokens[self.at].text.isdecimal():
             self.fail("expected a number", self.tokens[self.at] if self.at < len(self.tokens) else None)
         self.at += 1
-        return int(self.tokens[self.at - 1].text)
+        return times(self.tokens[self.at - 1].text)
 
     def braces(self) -> tuple[int, int | None]:
         self.expect("{")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from guiderail.errors import PatternError
+from guiderail.support.numerals import clamped
 
-__all__ = ["Statement", "Token", "statements", "tokens"]
+__all__ = ["Statement", "Token", "statements", "times", "tokens"]
 
 _TOKEN = re.compile(
     r"""
@@ -60,6 +61,11 @@ class Statement:
     @property
     def defines_terminal(self) -> bool:
         return self.name is not None and self.name.text.lstrip("_")[:1].isupper()
+
+
+def times(text: str) -> int:
+    """The number in a repetition. One beyond what can be counted, which is refused later, may come out smaller."""
+    return clamped(text, 2**32)
 
 
 def tokens(text: str) -> list[Token]:
