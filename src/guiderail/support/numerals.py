@@ -42,20 +42,19 @@ def amount(value: int) -> str:
     return f"{value:,}" if value.bit_length() <= 512 else f"{'-' * (value < 0)}2^{value.bit_length() - 1:,} or more"
 
 
-def json_text(value: Any) -> str:
-    """A JSON value as text, without escapes for other than ASCII characters."""
+def json_text(value: Any, ascii_only: bool = False) -> str:
+    """A JSON value as ``json.dumps`` writes it."""
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except ValueError:  # an integer in it is too long
-        return _long_json(value)
-
-
-def _long_json(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=ascii_only)
+    except ValueError as error:
+        if not is_digit_limit(error):
+            raise
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json_text(name)}: {_long_json(one)}" for name, one in value.items()) + "}"
+        pairs = [f"{json_text(name, ascii_only)}: {json_text(one, ascii_only)}" for name, one in value.items()]
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_long_json, value)) + "]"
-    return digits(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
+        return "[" + ", ".join([json_text(one, ascii_only) for one in value]) + "]"
+    return digits(value)
 
 
 def is_digit_limit(error: object) -> bool:
