@@ -11,9 +11,11 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 import annotated_types
+import pydantic
 import pytest
 
 import guiderail as gr
+from guiderail.compat import llguidance, xgrammar
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested
 from guiderail.support.numerals import amount, clamped, digits, integer, json_text
@@ -29,6 +31,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "lark, max_tokens": (lambda: lark("start[max_tokens=%s]: /a/"), "lark-syntax"),
     "lark, priority": (lambda: lark('start: T\nT.%s: "a"'), "lark-syntax"),
     "lark, terminal": (lambda: lark('start: T\nT: "a"~%s'), "lark-syntax"),
+    "float above": (lambda: annotated(float, annotated_types.Gt(BIG)), "unsatisfiable-schema"),
+    "float below": (lambda: annotated(float, annotated_types.Lt(-BIG)), "unsatisfiable-schema"),
+    "digits of a decimal": (lambda: annotated(decimal.Decimal, pydantic.Field(max_digits=BIG)), "type-metadata"),
     "lark, ~": (lambda: lark('start: "a"~%s'), "bad-bound"),
     "lark, {}": (lambda: lark('start: "a"{%s}'), "bad-bound"),
     "lark, {m,n}": (lambda: lark('start: "a"{1,%s}'), "bad-bound"),
@@ -44,11 +49,20 @@ WORKS: dict[str, Callable[[], Any]] = {
     "structural tag": lambda: gr.structural_tag(
         '{"type": "json_schema", "json_schema": {"minimum": ' + DIGITS + "}}"
     ).program(),
+    "xgrammar": lambda: xgrammar.Grammar.from_json_schema({"minimum": BIG}),
+    "xgrammar, tag": lambda: xgrammar.Grammar.from_structural_tag(
+        {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"minimum": BIG}}}
+    ),
+    "llguidance": lambda: llguidance.LLMatcher.grammar_from_json_schema({"minimum": BIG, "title": "é"}),
     "several divisors": lambda: gr.json_schema({"type": "integer", "not": {"multipleOf": 10**11}}).program(),
     "prompt": lambda: gr.prompt_of({"enum": [BIG, [{"a": -BIG}, "é"]]}),
     "literal": lambda: gr.python_type(typing.Literal[BIG]).program(),
     "lark, %json": lambda: lark('start: %%json {"minimum": %s}'),
 }
+
+
+def annotated(kind: type, metadata: Any) -> Any:
+    return gr.python_type(Annotated[kind, metadata]).program()  # type: ignore[valid-type]
 
 
 def lark(text: str) -> Any:

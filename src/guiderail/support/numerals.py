@@ -42,6 +42,7 @@ def amount(value: int) -> str:
     return f"{value:,}" if value.bit_length() <= 512 else f"{'-' * (value < 0)}2^{value.bit_length() - 1:,} or more"
 
 
+<<<<<<< HEAD
 def json_text(value: Any) -> str:
     """A JSON value as text, without escapes for other than ASCII characters."""
     try:
@@ -56,6 +57,21 @@ def _long_json(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_long_json, value)) + "]"
     return digits(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
+=======
+def json_text(value: Any, ascii_only: bool = False) -> str:
+    """A JSON value as ``json.dumps`` writes it."""
+    try:
+        return json.dumps(value, ensure_ascii=ascii_only)
+    except ValueError as error:
+        if not is_digit_limit(error):
+            raise
+    if isinstance(value, dict):
+        pairs = [f"{json_text(name, ascii_only)}: {json_text(one, ascii_only)}" for name, one in value.items()]
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join([json_text(one, ascii_only) for one in value]) + "]"
+    return digits(value)
+>>>>>>> b387cffdfd8dce981c5cbda84678e0f1701fae33
 
 
 def is_digit_limit(error: object) -> bool:

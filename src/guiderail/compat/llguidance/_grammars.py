@@ -11,6 +11,7 @@ from typing import Any
 from guiderail.compat._errors import CompatError
 from guiderail.compat._schema import spelled_schema
 from guiderail.constraints.constraint import Constraint, sequence
+from guiderail.support.numerals import integer, json_text
 from guiderail.support.texts import shown
 
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
@@ -41,12 +42,12 @@ def grammar_from_json_schema(
     if isinstance(schema, str):
         if not defaults and not overrides:
             return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
-        schema = json.loads(schema)
+        schema = json.loads(schema, parse_int=integer)
     if defaults or overrides:
         own = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
         plain = dict(schema) if isinstance(schema, Mapping) else {} if schema else {"not": {}}
         schema = {**plain, "x-guidance": {**(defaults or {}), **own, **(overrides or {})}}
-    return json.dumps({"grammars": [{"name": "json_schema", "json_schema": schema}]})
+    return json_text({"grammars": [{"name": "json_schema", "json_schema": schema}]}, ascii_only=True)
 
 
 def grammar_from_lark(lark: str) -> str:
@@ -74,7 +75,7 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
         return _lark(grammar, {}), []
     if isinstance(grammar, str):
         try:
-            grammar = json.loads(grammar)
+            grammar = json.loads(grammar, parse_int=integer)
         except (ValueError, RecursionError) as error:
             raise CompatError(f"the grammar is not JSON: {error}", code="compat-json") from None
     if not isinstance(grammar, Mapping) or not isinstance(grammar.get("grammars"), list) or not grammar["grammars"]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
+from guiderail.support.numerals import json_text
 
 __all__ = [
     "GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "StructTag", "get_version", "grammar_from",
@@ -110,7 +111,7 @@ class StructTag:
                 inside = f"@{name}_grm"
                 others.append({"name": f"{name}_grm", "lark_grammar": grammar})
             else:
-                inside = f"%json {grammar if isinstance(grammar, str) else json.dumps(grammar)}"
+                inside = f"%json {grammar if isinstance(grammar, str) else json_text(grammar, ascii_only=True)}"
             rest = [json.dumps(text) for text in (tag.begin[len(tag.trigger) :],) if text]
             body = " ".join([*rest, inside, *([json.dumps(tag.end)] if tag.end else [])])
             if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
+from guiderail.support.numerals import integer
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Recipe:
         from guiderail.frontends.tools import structural_tag
 
         return structural_tag(
-            _strict_tag(json.loads(self.text)),
+            _strict_tag(json.loads(self.text, parse_int=integer)),
             vocabulary=vocabulary,
             closed=True,
             max_whitespace=NO_BOUND,

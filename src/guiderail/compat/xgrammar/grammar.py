@@ -11,6 +11,7 @@ from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
+from guiderail.support.numerals import integer, json_text
 
 if TYPE_CHECKING:
     from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -169,7 +170,7 @@ def schema_text(schema: Any) -> str:
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
-        return json.dumps(dict(schema))
+        return json_text(dict(schema), ascii_only=True)
     raise ValueError(f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.")
 
 
@@ -210,7 +211,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         raise TypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
     if isinstance(given, str):
         try:
-            json.loads(given)
+            json.loads(given, parse_int=integer)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"the structural tag is not JSON: {error}") from None
         return Recipe("structural_tag", given)
@@ -218,7 +219,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         given = given.model_dump(by_alias=True)
     if not isinstance(given, Mapping):
         raise TypeError(f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}")
-    return Recipe("structural_tag", json.dumps(dict(given)))
+    return Recipe("structural_tag", json_text(dict(given), ascii_only=True))
 
 
 def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
@@ -227,7 +228,9 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
     for tag in tags:
         item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
         schema = getattr(tag, "schema_", item.get("schema"))
-        item["schema"] = schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema))
+        item["schema"] = (
+            schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema), parse_int=integer)
+        )
         structures.append(item)
     return {"type": "structural_tag", "structures": structures, "triggers": list(triggers)}
 

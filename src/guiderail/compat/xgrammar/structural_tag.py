@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from guiderail.support.numerals import integer
+
 __all__ = [
     "AnyTextFormat", "AnyTokensFormat", "ConstStringFormat", "DispatchFormat", "ExcludeTokenFormat", "Format",
     "GrammarFormat", "JSONSchemaFormat", "OptionalFormat", "OrFormat", "PlusFormat", "QwenXMLParameterFormat",
@@ -242,7 +244,9 @@ class StructuralTag(BaseModel):
 
         made = [
             TagFormat(
-                begin=tag.begin, content=JSONSchemaFormat(json_schema=json.loads(schema_text(tag.schema_))), end=tag.end
+                begin=tag.begin,
+                content=JSONSchemaFormat(json_schema=json.loads(schema_text(tag.schema_), parse_int=integer)),
+                end=tag.end,
             )
             for tag in tags
         ]
@@ -252,7 +256,7 @@ class StructuralTag(BaseModel):
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
         """Makes a tag of JSON text, or of parsed JSON."""
         made: StructuralTag = StructuralTag.model_validate(
-            json.loads(json_str) if isinstance(json_str, str) else json_str
+            json.loads(json_str, parse_int=integer) if isinstance(json_str, str) else json_str
         )
         return made
 

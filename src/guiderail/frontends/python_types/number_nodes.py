@@ -72,6 +72,15 @@ def _stated(bounds: Bounds) -> list[Any]:
     return [b for b in (bounds.gt, bounds.ge, bounds.lt, bounds.le, bounds.multiple_of) if b is not None]
 
 
+def _next(bound: Any, towards: float) -> int | float:
+    """The next float after a bound."""
+    try:
+        return math.nextafter(float(bound), towards)
+    except OverflowError:  # there is none so far from 0
+        beyond: int = math.floor(bound)
+        return beyond
+
+
 def spelled(bound: Any, towards: float = 0.0) -> int | float:
     """A bound as a number in a schema: without rounding, or (``towards`` ±infinity) to a float on that side."""
     value = exact(bound)
@@ -166,11 +175,11 @@ class Floats(_Numeric):
         if b.ge is not None:
             low = max(low, spelled(b.ge, math.inf))
         if b.gt is not None:
-            low = max(low, math.nextafter(float(b.gt), math.inf))
+            low = max(low, _next(b.gt, math.inf))
         if b.le is not None:
             high = min(high, spelled(b.le, -math.inf))
         if b.lt is not None:
-            high = min(high, math.nextafter(float(b.lt), -math.inf))
+            high = min(high, _next(b.lt, -math.inf))
         made: dict[str, Any] = {"type": "number", "minimum": low, "maximum": high}
         if b.multiple_of is not None:
             made["multipleOf"] = spelled(b.multiple_of)
@@ -216,6 +225,10 @@ class Decimals(_Numeric):
     def _cells(self) -> list[tuple[int, int | None]]:
         """Pairs (digits before the point, digits after it), one of which must hold: pydantic counts digits this way."""
         b = self.bounds
+        if max(b.max_digits or 0, b.decimal_places or 0) > MAX_DECIMAL_EXPONENT:
+            raise unsupported(
+                f"a Decimal with more than {MAX_DECIMAL_EXPONENT:,} digits", "is not supported", "type-metadata"
+            )
         if b.max_digits is None:
             return [(28, b.decimal_places)]
         if b.decimal_places is not None:
