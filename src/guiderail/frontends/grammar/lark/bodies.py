@@ -97,7 +97,7 @@ class Bodies:
             if tree is None or len(parameters) != len(arguments):
                 raise self.lark.GrammarError(f"Wrong number of template arguments used for {template}")
             with self.counted(template):
-                spend(_INSTANCE + len(name))
+                spend(_INSTANCE + len(name) // 8)
             self.instances[name] = tree, dict(zip(map(str, parameters), arguments, strict=True))
             self.order.append(name)
         return name
