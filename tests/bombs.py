@@ -72,6 +72,19 @@ def lark(text: str, **options: Any) -> gr.Constraint:
     return gr.grammar(text, "lark", **options)
 
 
+def levels(first: str, level: str, last: str, n: int = 30) -> str:
+    """A grammar whose rules each name the next one; ``#`` stands for a level and ``$`` for the next."""
+    made = [level.replace("#", str(i)).replace("$", str(i + 1)) for i in range(n)]
+    return "\n".join([first, *made, last.replace("#", str(n))])
+
+
+def nested_grammars(n: int) -> gr.Constraint:
+    inner: gr.Constraint = gr.literal("a")
+    for _ in range(n):
+        inner = gr.grammar({"r": [[inner, inner], "q"]})
+    return inner
+
+
 def nested_groups(n: int, of: str, end: str, core: str) -> str:
     return of * n + core + end * n
 
@@ -210,6 +223,25 @@ BOMBS: dict[str, Make] = {
         + ")*\n"
         + "\n".join(f"f{i}[lazy]: /(.|\\n)*<{i}>/" for i in range(40))
     ),
+    # -- grammars whose parts are named twice on each level
+    "lark: terminals that double": lambda: lark(levels("start: T0", "T#: T$ T$", 'T#: "a"')),
+    "lark: alternatives that double": lambda: lark(levels("start: T0", 'T#: T$ "b" | "c" T$', 'T#: "a"')),
+    "lark: terminals that double, with an import": lambda: lark(
+        levels("%import common.INT\nstart: T0", "T#: T$ T$", 'T#: "a"')
+    ),
+    "lark: complements that double": lambda: lark(levels("start: T0", 'T#: ~T$ & ("b" | T$)', 'T#: "a"', 31)),
+    "lark: templates with more arguments": lambda: lark(
+        levels('start: t0{"a"}', 't#{a}: t${a} t${b#{a}}\nb#{x}: x "b"', "t#{a}: a")
+    ),
+    "lark: templates with more arguments, with an import": lambda: lark(
+        levels('%import common.INT\nstart: t0{"a"}', 't#{a}: t${a} t${b#{a}}\nb#{x}: x "b"', "t#{a}: a")
+    ),
+    "lark: bounds that double": lambda: lark(levels('start: s "x"\ns[max_tokens=5]: r0', "r#: r$ r$", 'r#: "a"', 60)),
+    "lark: bounds on each level": lambda: lark(levels('start: r0 "x"', "r#[max_chars=5]: r$ | r$ r$", 'r#: "a"', 40)),
+    "gbnf: bounds on each level": lambda: gr.grammar(
+        levels('root ::= r0 "x"', "r#[lazy] ::= r$ r$ | r$", "r# ::= [ab]"), "gbnf"
+    ),
+    "productions: nested grammars": lambda: nested_grammars(40),
     # -- XML Schema
     "xml: chain": lambda: xml(chain(2_000)),
     "xml: chain, backwards": lambda: xml(

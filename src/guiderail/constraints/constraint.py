@@ -16,16 +16,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 from inspect import isfunction
 from operator import methodcaller
-from threading import local
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
 from guiderail.constraints.reading import TEXT, Reading
-from guiderail.constraints.sharing import each, lowered
-from guiderail.errors import CompileError, LimitError
+from guiderail.constraints.sharing import RECURRING, each, lowered
+from guiderail.errors import CompileError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
 
@@ -53,83 +52,6 @@ __all__ = [
 ]
 
 
-def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turns RecursionError into LimitError, for methods that recur into the parts of a constraint."""
-
-    @wraps(function)
-    def call(*args: Any) -> Any:
-        try:
-            return function(*args)
-        except RecursionError:
-            raise _too_deep() from None
-
-    return call
-
-
-def _too_deep() -> LimitError:
-    return LimitError("the constraint is nested too deeply; flatten it", code="depth")
-
-
-def _hashed_once(function: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Keeps the hash, which takes time for each path to each part."""
-
-    @wraps(function)
-    def call(self: Constraint) -> int:
-        try:
-            return self._kept_hash
-        except AttributeError:
-            pass
-        try:
-            found = function(self)
-        except RecursionError:
-            raise _too_deep() from None
-        object.__setattr__(self, "_kept_hash", found)
-        return found
-
-    return call
-
-
-class _Equal(local):
-    """The pairs that were found to be equal while a comparison runs, by their identities."""
-
-    pairs: dict[tuple[int, int], tuple[object, object]] | None = None
-
-
-_equal = _Equal()
-
-
-def _compared_once(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Compares each pair of parts only once, however many paths lead to it."""
-
-    @wraps(function)
-    def call(self: Constraint, other: object) -> bool:
-        if self is other:
-            return True
-        outermost = _equal.pairs is None
-        pairs = _equal.pairs = {} if _equal.pairs is None else _equal.pairs
-        if (id(self), id(other)) in pairs:
-            return True
-        try:
-            found = function(self, other)
-        except RecursionError:
-            raise _too_deep() from None
-        finally:
-            if outermost:
-                _equal.pairs = None
-        if found is True:
-            pairs[id(self), id(other)] = self, other
-        return found
-
-    return call
-
-
-_RECURRING: dict[str, Callable[..., Any]] = {
-    "__repr__": _not_too_deep,
-    "__hash__": _hashed_once,
-    "__eq__": _compared_once,
-}
-
-
 @checked_methods
 class Constraint:
     """A set of texts: an immutable, hashable, picklable value.
@@ -143,7 +65,7 @@ class Constraint:
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        for name, wrapper in _RECURRING.items():  # a dataclass with slots is made twice, then it has all three
+        for name, wrapper in RECURRING.items():  # a dataclass with slots is made twice, then it has all three
             own = cls.__dict__.get(name)
             if isfunction(own) and not hasattr(own, "__wrapped__"):
                 setattr(cls, name, wrapper(own))

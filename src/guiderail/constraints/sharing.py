@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import wraps
 from operator import methodcaller
 from typing import Any, TypeVar
 
 from guiderail import _core
+from guiderail.errors import LimitError
 
-__all__ = ["each", "lowered", "walk"]
+__all__ = ["RECURRING", "each", "lowered", "walk"]
 
 _Part = TypeVar("_Part")
 _Found = TypeVar("_Found")
@@ -64,3 +66,82 @@ def each(parts: Iterable[_Part], to: object, find: Callable[[_Part], _Found]) ->
 def lowered(parts: Iterable[Any], b: _core.Builder) -> list[int]:
     """The expressions of constraints; each is lowered once, however many others it is a part of."""
     return each(parts, b, methodcaller("_lower", b))
+
+
+def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns RecursionError into LimitError, for methods that recur into the parts of a constraint."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except RecursionError:
+            raise _too_deep() from None
+
+    return call
+
+
+def _too_deep() -> LimitError:
+    return LimitError("the constraint is nested too deeply; flatten it", code="depth")
+
+
+def _hashed_once(function: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Keeps the hash, which takes time for each path to each part."""
+
+    @wraps(function)
+    def call(self: Any) -> int:
+        try:
+            kept: int = self._kept_hash
+            return kept
+        except AttributeError:
+            pass
+        try:
+            found = function(self)
+        except RecursionError:
+            raise _too_deep() from None
+        object.__setattr__(self, "_kept_hash", found)
+        return found
+
+    return call
+
+
+class _Equal(threading.local):
+    """The pairs that were found to be equal while a comparison runs, by their identities."""
+
+    pairs: dict[tuple[int, int], tuple[object, object]] | None = None
+
+
+_equal = _Equal()
+
+
+def _compared_once(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Compares each pair of parts only once, however many paths lead to it."""
+
+    @wraps(function)
+    def call(self: Any, other: object) -> bool:
+        if self is other:
+            return True
+        outermost = _equal.pairs is None
+        pairs = _equal.pairs = {} if _equal.pairs is None else _equal.pairs
+        if (id(self), id(other)) in pairs:
+            return True
+        try:
+            found = function(self, other)
+        except RecursionError:
+            raise _too_deep() from None
+        finally:
+            if outermost:
+                _equal.pairs = None
+        if found is True:
+            pairs[id(self), id(other)] = self, other
+        return found
+
+    return call
+
+
+RECURRING: dict[str, Callable[..., Any]] = {
+    "__repr__": _not_too_deep,
+    "__hash__": _hashed_once,
+    "__eq__": _compared_once,
+}
+"""What recurs into the parts of a constraint, and how each such method is wrapped."""

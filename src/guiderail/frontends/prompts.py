@@ -16,10 +16,7 @@ from guiderail.frontends.given import are_texts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.support.arguments import checked
 from guiderail.support.numerals import json_text
-<<<<<<< HEAD
 from guiderail.support.pointers import followed
-=======
->>>>>>> b387cffdfd8dce981c5cbda84678e0f1701fae33
 
 __all__ = ["prompt_of"]
 

@@ -42,22 +42,6 @@ def amount(value: int) -> str:
     return f"{value:,}" if value.bit_length() <= 512 else f"{'-' * (value < 0)}2^{value.bit_length() - 1:,} or more"
 
 
-<<<<<<< HEAD
-def json_text(value: Any) -> str:
-    """A JSON value as text, without escapes for other than ASCII characters."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except ValueError:  # an integer in it is too long
-        return _long_json(value)
-
-
-def _long_json(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json_text(name)}: {_long_json(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_long_json, value)) + "]"
-    return digits(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
-=======
 def json_text(value: Any, ascii_only: bool = False) -> str:
     """A JSON value as ``json.dumps`` writes it."""
     try:
@@ -71,7 +55,6 @@ def json_text(value: Any, ascii_only: bool = False) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join([json_text(one, ascii_only) for one in value]) + "]"
     return digits(value)
->>>>>>> b387cffdfd8dce981c5cbda84678e0f1701fae33
 
 
 def is_digit_limit(error: object) -> bool:

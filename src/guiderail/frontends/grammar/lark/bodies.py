@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED
 from guiderail.frontends.grammar.lark.tokens import times
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Sequence, Text
+from guiderail.support.work import spend
 
 __all__ = ["Bodies", "choice_of", "sequence_of"]
 
 _BOUNDS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _SPECIAL = frozenset(("literal", "range", "template_usage"))
 _LONGEST = 10_000  # characters of a name of a template in use
+_INSTANCE = 200  # steps of a template in use
 
 
 class Bodies:
@@ -29,12 +32,18 @@ class Bodies:
         definitions: its rules: name, parameters, tree, options.
         terminals: of Lark; those of literals are added.
         name_of: makes the name of a symbol in a rule.
+        counted: inside, work is counted for a definition.
     """
 
     def __init__(
-        self, lark: Any, definitions: list[Any], terminals: list[Any], name_of: Callable[[str, str], Name]
+        self,
+        lark: Any,
+        definitions: list[Any],
+        terminals: list[Any],
+        name_of: Callable[[str, str], Name],
+        counted: Callable[[str], AbstractContextManager[None]],
     ) -> None:
-        self.lark, self.name_of = lark, name_of
+        self.lark, self.name_of, self.counted = lark, name_of, counted
         self.definitions = {str(name): (parameters, tree) for name, parameters, tree, _ in definitions}
         self.anonymous = lark.PrepareAnonTerminals(terminals)
         self.literals = lark.PrepareLiterals()
@@ -88,6 +97,8 @@ class Bodies:
             parameters, tree = self.definitions[template]
             if tree is None or len(parameters) != len(arguments):
                 raise self.lark.GrammarError(f"Wrong number of template arguments used for {template}")
+            with self.counted(template):
+                spend(_INSTANCE + len(name) // 8)
             self.instances[name] = tree, dict(zip(map(str, parameters), arguments, strict=True))
             self.order.append(name)
         return name

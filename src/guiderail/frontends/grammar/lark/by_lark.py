@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint
-from guiderail.errors import CompileError, GuiderailError, PatternError
+from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
 from guiderail.frontends.grammar.lark.notation import grammar_builder
 from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
+from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
 from guiderail.support.numerals import is_digit_limit
+from guiderail.support.work import spend
 
 __all__ = ["compiled", "read"]
 
+_COPIED = 700  # steps of each token of a terminal that is copied
 _PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
 _QUOTED = re.compile(
     r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in|for) ([A-Za-z_]\w*)"
@@ -86,6 +90,7 @@ class _LarkReader(Reader):
                     regex_of(token, self.source)
                 else:
                     literal_text(token, self.source)
+        self.count_copies()
         builder = grammar_builder()(False, import_paths)
         try:
             builder.load_grammar(self.rewritten.text, name)
@@ -126,6 +131,33 @@ class _LarkReader(Reader):
             tuple((str(f), str(h)) for f, h in builder.used_files.items() if getattr(f, "pkg_name", "") != "lark"),
             (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
         )
+
+    def count_copies(self) -> None:
+        """Counts the work of Lark, which copies each terminal into those that name it."""
+        bodies: dict[str, list[Token]] = {}
+        for statement in self.rewritten.statements:
+            if statement.name is not None and statement.defines_terminal:
+                bodies[statement.name.text] = list(statement.body)
+        for name in self.rewritten.cuts:  # not for Lark to read
+            bodies.pop(name, None)
+        sizes: dict[str, int] = {}
+        begun: set[str] = set()
+        stack = list(bodies)
+        while stack:
+            name = stack[-1]
+            named = [token.text for token in bodies[name] if token.text in bodies]
+            missing = [one for one in named if one not in sizes and one not in begun]
+            if name in sizes or not missing:
+                stack.pop()
+            else:
+                begun.add(name)
+                stack += missing
+                continue
+            if name not in sizes:
+                copied = sum(sizes.get(one, 0) for one in named)  # one that contains itself is an error of its own
+                sizes[name] = len(bodies[name]) + copied
+                with self.counted(name):
+                    spend(_COPIED * copied)
 
     def all_asked_for(self, grammar: Any) -> None:
         """Rejects constraints that the grammar does not name."""
@@ -194,7 +226,7 @@ class _LarkReader(Reader):
             for name, (tree, priority) in grammar.term_defs
             if tree is not None
         ]
-        bodies = Bodies(lark, grammar.rule_defs, terminals, self.name_in)
+        bodies = Bodies(lark, grammar.rule_defs, terminals, self.name_in, self.counted)
         rules: dict[str, Rule] = {}
         for name, body in bodies:
             if body is None:
@@ -217,6 +249,14 @@ class _LarkReader(Reader):
         if len(expansions) == 1 and not expansions[0].children:
             raise lark.GrammarError(f"Terminals cannot be empty ({name})")
         return (lark.PrepareLiterals() * lark.TerminalTreeToPattern()).transform(lark.nr_deepcopy_tree(tree))
+
+    @contextmanager
+    def counted(self, name: str) -> Iterator[None]:
+        """Gives the place of a definition where it takes too much work."""
+        try:
+            yield
+        except LimitError as error:
+            raise LimitError(error.message, code=error.code, **self.place(name)) from error
 
     def name_in(self, rule: str, name: str) -> Name:
         """A name, with the location of its use in a rule."""

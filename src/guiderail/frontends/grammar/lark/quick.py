@@ -36,7 +36,7 @@ __all__ = ["Parts", "quick"]
 
 _DEEPEST = 40  # nested parentheses
 _LONGEST = 10_000  # characters of a name of a template in use
-_INSTANCE, _TOKEN_STEPS = 150, 5  # steps of a template in use: for itself, and for each token of its body
+_INSTANCE, _TOKEN_STEPS = 200, 5  # steps of a template in use: for itself, and for each token of its body
 _EMPTY = Text("")
 _UNNAMED = Name("")
 _PLACE = itemgetter(0, 1)
@@ -428,7 +428,7 @@ class _Rules:
                 if len(one.written) > _LONGEST:
                     raise _Unusual
                 self.reader.place = self.reader.places[one.template]
-                spend(_INSTANCE + len(one.written) + _TOKEN_STEPS * (template.end - template.begin))
+                spend(_INSTANCE + len(one.written) // 8 + _TOKEN_STEPS * (template.end - template.begin))
                 names = map(Name, one.arguments)
                 self.instances[one.written] = template, dict(zip(template.parameters, names, strict=True))
                 self.order.append(one.written)
