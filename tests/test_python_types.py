@@ -17,7 +17,7 @@ import pickle
 import random
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 from typing import (
@@ -694,3 +694,41 @@ print(gr.python_type(D).read('{"p":{"x":1,"tags":["a"]}}'), gr.read(Annotated[st
 def test_metadata_of_others_is_passed_over() -> None:
     assert gr.python_type(Annotated[int, object(), 3]).schema == {"type": "integer"}
     assert gr.python_type(Annotated[int, te.Doc("how many")]).schema["description"] == "how many"
+
+
+# -- types that are large when they are written out
+def doubled(levels: int) -> Any:
+    kind: Any = int
+    for _ in range(levels):
+        kind = tuple[kind, kind]
+    return kind
+
+
+def with_parameter(kind: Any) -> Any:
+    def called(x: int) -> None: ...
+
+    called.__annotations__["x"] = kind
+    return called
+
+
+HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda kind: kind,
+    "a list": lambda kind: list[kind],
+    "a function": with_parameter,
+    "a typed dict": lambda kind: TypedDict("Holder", {"x": kind}),
+    "a class": lambda kind: type("Holder", (), {"__init__": with_parameter(kind), "__annotations__": {"x": kind}}),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_a_type_of_2_to_the_60_parts_is_refused_at_once(name: str) -> None:
+    holder = HOLDERS[name]
+    for make in (gr.python_type, functools.partial(gr.read, text="[]")):
+        with pytest.raises(gr.LimitError, match="parts, written out") as caught:
+            make(holder(doubled(60)))
+        assert caught.value.code == "work"
+
+
+def test_a_type_that_repeats_itself_a_little_is_no_problem() -> None:
+    assert gr.read(doubled(3), "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]") == (((1, 2), (3, 4)), ((5, 6), (7, 8)))
+    assert gr.python_type(doubled(10)).type == doubled(10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from guiderail import _core
@@ -16,10 +15,12 @@ from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.reading import TypeReading
+from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
+from guiderail.support.work import MAX_WORK, cached, limited
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
@@ -218,15 +219,17 @@ def _references(part: Any) -> set[str]:
 
 
 def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
-    if namespace:
-        return _walked(kind, namespace)
-    try:
-        return _remembered(kind)
-    except TypeError:  # not hashable
-        return _walked(kind, None)
+    with limited(MAX_WORK):
+        Sizes().pay(kind)
+        if namespace:
+            return _walked(kind, namespace)
+        try:
+            return _remembered(kind)
+        except TypeError:  # not hashable
+            return _walked(kind, None)
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _remembered(kind: Any) -> Node:
     return _walked(kind, None)
 

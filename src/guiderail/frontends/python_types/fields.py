@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from guiderail.frontends.python_types.errors import unsupported
+from guiderail.frontends.python_types.sizes import Sizes
 
 __all__ = [
     "annotated_type",
@@ -96,6 +97,9 @@ def resolved(thing: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(thing, type):
         local.setdefault(thing.__name__, thing)
     try:
+        for one in getattr(thing, "__mro__", (thing,)):
+            for hint in (getattr(one, "__annotations__", None) or {}).values():
+                Sizes().pay(hint)  # get_type_hints walks them, too
         return typing.get_type_hints(thing, localns=local, include_extras=True)
     except NameError as error:
         raise unsupported(

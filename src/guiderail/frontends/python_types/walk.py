@@ -28,6 +28,7 @@ from guiderail.frontends.python_types.fields import (
 )
 from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
+from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.support.texts import shown
 
 __all__ = ["Walker", "type_words"]
@@ -100,6 +101,7 @@ class Walker:
     def __init__(self, names: Mapping[str, Any] | None = None) -> None:
         self.names = dict(names or {})
         self._named: dict[Any, Named] = {}
+        self._sizes = Sizes()
         self._labels: set[str] = set()
         self._scope: dict[str, Any] = {}
 
@@ -114,6 +116,7 @@ class Walker:
         Raises:
             CompileError: the type, or a constraint on it, cannot be kept to.
         """
+        self._sizes.pay(kind)
         kind, _ = annotation_of(kind)
         if kind is None or kind is type(None):
             return nodes.Simple("None", "null", (None,))

@@ -16,6 +16,8 @@ from typing import Any
 
 from guiderail.frontends.tools.parameters import ParameterStyle
 
+from guiderail.support.numerals import integer
+
 __all__ = ["NestedArguments"]
 
 _SCALAR_END = re.compile(r"[,\]}]")
@@ -107,7 +109,7 @@ class NestedArguments:
             return tag.end()
         end = self._find(text, style.close, tag.end())
         inside = text[tag.end() : end]
-        self._add(key, inside if tag["kind"] == style.kind("string") else json.loads(inside))
+        self._add(key, inside if tag["kind"] == style.kind("string") else json.loads(inside, parse_int=integer))
         return end + len(style.close)
 
     # -- in quotes -----------------------------------------------------------------------------------------------
@@ -145,5 +147,5 @@ class NestedArguments:
         ends = _SCALAR_END.search(text, at)
         if ends is None:
             raise _More
-        self._add(key, json.loads(text[at : ends.start()]))
+        self._add(key, json.loads(text[at : ends.start()], parse_int=integer))
         return ends.start()

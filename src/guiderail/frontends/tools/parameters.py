@@ -30,6 +30,7 @@ from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, Object
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
+from guiderail.support.numerals import integer
 from guiderail.support.texts import has_surrogate, shown
 
 __all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
@@ -259,7 +260,7 @@ class Parameters(Constraint):
         if kind is not None and kind == strings:
             return text
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_int=integer)
         except (ValueError, RecursionError):
             return text
         if kind is not None and kind != strings:

@@ -1,0 +1,61 @@
+"""How large types are, written out: ``tuple[t, t]`` holds ``t`` twice, so forty levels of it have 2^40 parts.
+
+Python hashes, compares and writes a type part by part, however often a part occurs. So a type is measured before
+anything else is done with it, by the identities of its parts.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.errors import LimitError
+from guiderail.support.work import MAX_WORK, spend
+
+__all__ = ["Sizes"]
+
+_PART = 400  # steps: a part is walked, becomes a schema, and is read as one
+_MOST = MAX_WORK // _PART
+
+
+class Sizes:
+    """The sizes of types that share parts."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, int]] = {}  # with the type, so that its identity remains its own
+
+    def pay(self, kind: Any) -> None:
+        """Counts the work of one part, and checks that the whole type is not too large to be walked.
+
+        Raises:
+            LimitError: ``work``: it is.
+        """
+        if self._parts(kind) > _MOST:
+            raise LimitError(
+                f"the type has more than {_MOST:,} parts, written out; give a name to what it repeats (a class or a "
+                "TypeAliasType)",
+                code="work",
+            )
+        spend(_PART)
+
+    def _parts(self, kind: Any) -> int:
+        stack = [kind]
+        while stack:
+            one = stack[-1]
+            inside = () if id(one) in self._known else _inside(one)
+            missing = [part for part in inside if id(part) not in self._known]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if id(one) not in self._known:
+                self._known[id(one)] = one, min(1 + sum(self._known[id(part)][1] for part in inside), 2 * _MOST)
+        return self._known[id(kind)][1]
+
+
+def _inside(kind: Any) -> Sequence[Any]:
+    """The arguments of a generic; the types in a list of them. Each call returns the same objects."""
+    if isinstance(kind, list | tuple):
+        return kind
+    return () if typing.get_origin(kind) is None else kind.__args__
