@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guiderail.frontends.tools.parameters import ParameterStyle
-
 from guiderail.support.numerals import integer
 
 __all__ = ["NestedArguments"]
