@@ -188,7 +188,7 @@ Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
       }
       Id out = kEmpty;
       // One value may have infinitely many spellings, each with states of its own: so a search asks for values first.
-      if (Id d = derive(e, byte); d != kEmpty && ((facts & kInfinite) || live(d))) {
+      if (Id d = derive(e, byte); d != kEmpty && ((facts & kInfinite) || has(d, kHasRef) || live(d))) {
         const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
         out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
       }
