@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"#/$defs/n/type": "string", "#/$defs/n/minLength": 3, "#/$defs/n/allOf/0/maxLength": 2},
         '"maxLength" 2 at #/$defs/n/allOf/0',
     ),
-    "in place and behind a reference": (
+    "in place and through a reference": (
         {
             "type": "integer",
             "$ref": "#/allOf/0/properties/a",
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"#/type": "integer", "#/allOf/0/properties/a/maximum": 3, "#/allOf/0/minimum": 5},
         '"maximum" 3 at #/allOf/0/properties/a and "minimum" 5 at #/allOf/0 exclude each other',
     ),
-    "behind a reference, within what does not matter": (
+    "through a reference, within what does not matter": (
         {"items": {"properties": {"a": {"maximum": 3, "not": {}}}}, "$ref": "#/items/properties/a"},
         {"#/items/properties/a/not": {}, "#/$ref": "#/items/properties/a"},
         '"not" {} at #/items/properties/a',
