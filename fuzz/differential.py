@@ -218,11 +218,13 @@ class Player:
                 if matcher.is_accepting():  # no token is left for a stop token
                     break
                 raise Wrong(f"a budgeted walk ends in an empty mask after {read!r}, {budget} left")
+            for token in allowed if rng.random() < 0.2 else [rng.choice(allowed)]:
+                if token != len(BYTES) and not matcher.fork().accept_within(token, budget):
+                    raise Wrong(f"{BYTES[token]!r} is allowed after {read!r} within {budget} tokens and refused")
             token = rng.choice(allowed)
             if token == len(BYTES):
                 break
-            if not matcher.accept_within(token, budget):
-                raise Wrong(f"{BYTES[token]!r} is allowed after {read!r} within {budget} tokens and refused")
+            matcher.accept_token(token)
             read += BYTES[token]
             budget -= 1
         self.judge(case, read.decode(), True, "as a walk within a budget")

@@ -527,3 +527,29 @@ def test_a_state_of_many_shared_parts_is_looked_through_once(divisor: int) -> No
     bitmask = gr.allocate_token_bitmask(1, BYTES.size)
     matcher.fill_next_token_bitmask(bitmask, 0, 20)
     assert bits_of(bitmask)[ord("b")]
+
+
+def test_what_a_mask_with_a_budget_allows_is_accepted() -> None:
+    """The mask judges by states without texts. After a value one alternative may end, so the other is optional."""
+    value = {
+        "type": "object",
+        "oneOf": [
+            {"additionalProperties": {"type": "object"}, "minProperties": 3},
+            {"properties": {"ab": False}, "required": ["b"], "minProperties": 2},
+        ],
+    }
+    schema = {"type": "object", "required": ["k"], "maxProperties": 3, "additionalProperties": value}
+    pieces = [*(bytes([b]) for b in range(256)), b'":', b'","']
+    matcher = gr.compile(gr.json_schema(schema, max_whitespace=0), plain(pieces), cache=False).matcher()
+    assert matcher.accept_string('{"x":{"')
+    bitmask = gr.allocate_token_bitmask(1, matcher.guide.vocabulary.size)
+    left = matcher.least_tokens()
+    assert left is not None
+    while left > 0:
+        matcher.fill_next_token_bitmask(bitmask, 0, left)
+        allowed = [token for token in np.flatnonzero(bits_of(bitmask)).tolist() if token < len(pieces)]
+        for token in allowed:
+            assert matcher.fork().accept_within(token, left), (pieces[token], left)
+        assert matcher.accept_token(allowed[0])
+        left -= 1
+    assert matcher.is_accepting()

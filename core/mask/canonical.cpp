@@ -49,6 +49,7 @@ Id Abstraction::without_texts(Id e) {
     case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
     case Kind::Key: return json_.key_without_text(e);
+    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(without_texts(n.body()), n.min, n.max) : e;
     default: return e;
   }
 }
@@ -64,6 +65,7 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
     case Kind::Item:
     case Kind::Members:
     case Kind::Key: break;
+    case Kind::Repeat: break;
     default: return e;
   }
   if (auto it = known.find(e); it != known.end()) return it->second;
@@ -104,6 +106,9 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
       break;
     }
     case Kind::Key: out = json_.key_without_values(e); break;
+    case Kind::Repeat:
+      if (n.max == 1 && !n.b) out = repeat(without_values(n.body(), known), n.min, n.max);
+      break;
     default: break;
   }
   known.emplace(e, out);

@@ -39,8 +39,8 @@ class CompletionDistance {
   std::optional<u32> worst(Id state) const;
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
-  // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts exactly what
-  // restrict() leaves.
+  // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever
+  // restrict() leaves, and may accept more: it looks closer at one token.
   bool suffices(Id before, u32 token, Id after, u32 left);
   std::size_t memory() const;
 
