@@ -511,6 +511,15 @@ def test_a_builder_is_done_after_finish() -> None:
     assert caught.value.code == "bad-handle"
 
 
+def test_max_nodes_counts_the_lists_of_alternatives() -> None:
+    builder = _core.Builder(10_000)
+    words = [builder.repeat(builder.literal(b"%d" % (1000 + i)), 2, 5) for i in range(1_000)]
+    with pytest.raises(LimitError) as caught:
+        for i in range(len(words)):
+            builder.union(words[: i + 1])
+    assert caught.value.code == "nodes"
+
+
 def test_max_nodes_is_a_limit() -> None:
     builder = _core.Builder(1000)
     with pytest.raises(LimitError) as caught:

@@ -82,7 +82,8 @@ inline constexpr u32 kMasksBetweenCounts = 16;             // crossover: masks b
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
 inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;
 inline constexpr u32 kProbesPerCharacter = 2;    // or visits, for each character that this end is away at least,
-inline constexpr u32 kMostProbes = 50'000;       // up to this many
+inline constexpr u32 kMostProbes = 1'000'000;    // up to this many, halved likewise
+inline constexpr u32 kStepsPerProbe = 4;         // steps of work that a state found costs
 inline constexpr u32 kMostSampled = 80;          // limit: lexer states that a search for samples of all terminals finds
 inline constexpr std::size_t kGuardPairs = 256;  // limit: places where a guard and a lexeme are followed together
 inline constexpr u32 kPartsOfPlace = 2;          // crossover: parts of the grammar that a place keeps within its mask
@@ -138,6 +139,7 @@ inline constexpr std::size_t kLikelyWork = 64;         // expressions per byte o
 inline constexpr std::size_t kBytesOfMask = 32;        // bytes of a likely text per mask prepared
 
 // -- programs and guides: limits (memory) --
+inline constexpr u32 kOperandsPerNode = 25;  // operands in lists that max_nodes counts as an expression: 100 bytes
 inline constexpr std::size_t kMostKeyTokens = 1u << 16;  // remembered steps by whole tokens within keys
 inline constexpr std::size_t kMostRefused = 1u << 14;    // masks known to take too much work
 inline constexpr std::size_t kProgramPages = 1u << 20;   // bytes reserved for the first texts of a program

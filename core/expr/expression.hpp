@@ -21,6 +21,7 @@
 #include "base/library.hpp"
 #include "base/list_pool.hpp"
 #include "base/pages.hpp"
+#include "base/thresholds.hpp"
 #include "base/yielding_mutex.hpp"
 #include "expr/node.hpp"
 #include "text/charset.hpp"
@@ -157,6 +158,8 @@ class Arena {
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // some literal may not be UTF-8
   u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
+  // What max_nodes limits: expressions and, as far as they take memory like these, lists of operands.
+  u32 extent() const { return count_ + pool_.size() / kOperandsPerNode; }  // requires: mutex held
   const Limits& limits() const { return limits_; }
 
   // -- sharing with other threads --

@@ -99,7 +99,7 @@ void Arena::refuse_depth() const {
 }
 
 Id Arena::add_node(const Draft& d, u64 bucket) {
-  if (count_ >= limits_.max_nodes || faults::on_limit())
+  if (extent() >= limits_.max_nodes || faults::on_limit())
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");
   if ((count_ & kChunkMask) == 0) {

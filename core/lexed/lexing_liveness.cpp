@@ -83,14 +83,15 @@ bool Lexed::lexeme_ends(u32 state) {
   std::unordered_map<u32, u32> from;
   auto add = [&](u32 next, u32 before) {
     if (!from.try_emplace(next, before).second) return;
+    Work::spend(kStepsPerProbe);
     work.push({lexeme_missing(next, kNone), static_cast<u32>(found_states.size())});
     found_states.push_back(next);
   };
   add(state, state);
   bool never = true;
   // If such searches fail for many states of a large lexeme, search less: what follows the lexeme decides sooner.
-  const u32 most = std::max(kLeastProbed, kMostProbed >> std::min(lexer.fruitless, 31U));
-  u32 visits = std::min(kMostProbes, mul_sat(kProbesPerCharacter, work.top().missing));
+  const u32 less = std::min(lexer.fruitless, 31U), most = std::max(kLeastProbed, kMostProbed >> less);
+  u32 visits = std::min(kMostProbes >> less, mul_sat(kProbesPerCharacter, work.top().missing));
   for (; !work.empty() && (found_states.size() < most || visits > 0); visits -= visits > 0) {
     const u32 at = found_states[work.top().number];
     work.pop();
@@ -251,7 +252,10 @@ void Lexed::sample(u32 start, u32 most, u32 wanted) {
     return text;
   };
   std::priority_queue<Open> work;
-  auto add = [&](u32 number) { work.push({wanted == kNone ? 0 : lexeme_missing(list[number].state, wanted), number}); };
+  auto add = [&](u32 number) {
+    Work::spend(kStepsPerProbe);
+    work.push({wanted == kNone ? 0 : lexeme_missing(list[number].state, wanted), number});
+  };
   add(0);
   std::unordered_map<u32, char> known{{start, 1}};
   std::vector<char> found(lexer.terminals.size(), 0);

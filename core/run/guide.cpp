@@ -65,7 +65,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
   if (!program_->vocabulary_) program_->serve(vocabulary_);
   if (max_memory != 0) {  // a renewal cannot free what exists from the start
     const Arena& arena = *program_->arena_;
-    const u32 nodes = arena.node_count();
+    const u32 nodes = arena.extent();
     budget_.bytes = std::max(max_memory, 2 * arena.memory());
     budget_.nodes = nodes + (std::max(arena.limits().max_nodes, nodes) - nodes) / 2;
     program_->budget_ = budget_;

@@ -97,7 +97,7 @@ void Program::note_size() {
 void Program::note_bytes(std::size_t bytes) {
   bytes_.store(bytes, std::memory_order_relaxed);
   // Shared masks belong to the vocabulary, but live at least as long as the program.
-  if (bytes + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
+  if (bytes + shared_mask_bytes_ > budget_.bytes || arena_->extent() > budget_.nodes)
     outgrown_.store(true, std::memory_order_relaxed);
 }
 
