@@ -125,3 +125,56 @@ def random_object(rng: random.Random) -> dict[str, Any]:
         "propertyNames": lambda: {"maxLength": rng.randrange(2, 9)},
     }
     return {"type": "object", **{key: make() for key, make in more.items() if rng.random() < 0.5}}
+
+
+DEFINITIONS = ["x", "y"]
+
+
+def recursive(rng: random.Random) -> dict[str, Any]:
+    """Definitions that refer to each other. Each reference applies to a part of a value, so that validation ends."""
+    definitions = {name: _definition(rng, rng.randint(1, 2), part=False) for name in DEFINITIONS}
+    return {"$ref": "#/$defs/x", "$defs": definitions}
+
+
+def _definition(rng: random.Random, depth: int, *, part: bool) -> Any:
+    if depth == 0 or rng.random() < 0.12:
+        if part and rng.random() < 0.5:
+            reference = {"$ref": f"#/$defs/{rng.choice(DEFINITIONS)}"}
+            return rng.choice([reference, {"allOf": [reference]}])
+        bounds = [{"maxItems": 1}, {"minItems": 1}, {"minProperties": 1}, {"required": ["a"]}, {"uniqueItems": True}]
+        return rng.choice([{}, False, {"const": 1}, {"type": "array"}, {"type": "object"}, *bounds])
+    made: dict[str, Any] = {}
+    for _ in range(rng.randint(1, 3)):
+        keyword = rng.choice(_RECURSIVE)
+        below = part or keyword not in ("not", "if", "oneOf", "anyOf", "dependentSchemas")
+
+        def inner(below: bool = below) -> Any:
+            return _definition(rng, depth - 1, part=below)
+
+        if keyword in ("oneOf", "anyOf", "prefixItems"):
+            made[keyword] = [inner() for _ in range(rng.randint(1, 2))]
+        elif keyword in ("properties", "dependentSchemas"):
+            made[keyword] = {name: inner() for name in rng.sample("ab", rng.randint(1, 2))}
+        elif keyword == "if":
+            made.update({"if": inner(), "then": inner(), "else": inner()})
+        elif keyword in ("minItems", "maxItems", "minProperties", "maxProperties", "maxContains"):
+            made[keyword] = rng.randint(1, 2)
+        elif keyword == "uniqueItems":
+            made[keyword] = True
+        else:
+            made[keyword] = inner()
+    return made
+
+
+_RECURSIVE = ["not", "if", "oneOf", "oneOf", "anyOf", "dependentSchemas", "properties", "additionalProperties",
+              "unevaluatedProperties", "prefixItems", "items", "contains", "contains", "unevaluatedItems",
+              "maxContains", "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems"]  # fmt: skip
+
+
+def nested(rng: random.Random, depth: int = 3) -> Any:
+    """A value of few different parts, for `recursive`."""
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice([1, 1, 2, "a"])
+    if rng.random() < 0.5:
+        return [nested(rng, depth - 1) for _ in range(rng.randrange(3))]
+    return {name: nested(rng, depth - 1) for name in rng.sample("ab", rng.randrange(3))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from guiderail.frontends.json_schema.shape import ANY_ARRAY, FALSE, TRUE, ArrayCell, Contains, Term
@@ -26,7 +27,7 @@ def array_cell(
 ) -> ArrayCell | None:
     """A cell in simplest form, or None if it is obviously empty."""
     counters: list[Contains] = []
-    for c in contains:
+    for c in _merged(contains):
         if c.max is not None and c.max < c.min:
             return None
         if c.term is TRUE:
@@ -62,6 +63,20 @@ def array_cell(
     return ArrayCell(prefix, rest, low, high, tuple(counters), unique, repeated)
 
 
+def _merged(contains: tuple[Contains, ...]) -> Iterable[Contains]:
+    """Counters of which no two count the same items."""
+    if len(contains) < 2:
+        return contains
+    merged: dict[tuple[int, Term], Contains] = {}
+    for c in contains:
+        other = merged.get((c.start, c.term))
+        if other is not None:
+            most = [high for high in (c.max, other.max) if high is not None]
+            c = Contains(c.start, c.term, max(c.min, other.min), min(most, default=None))
+        merged[c.start, c.term] = c
+    return merged.values()
+
+
 def and_array(algebra: Algebra, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
     if a is ANY_ARRAY:
         return b
@@ -69,14 +84,13 @@ def and_array(algebra: Algebra, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
         return a
     longest = max(len(a.prefix), len(b.prefix))
     spend(100 + 20 * longest)
-    contains = {c.key(): c for c in a.contains + b.contains}
     return array_cell(
         algebra,
         tuple(algebra.and_terms((a.item(i), b.item(i))) for i in range(longest)),
         algebra.and_terms((a.rest, b.rest)),
         max(a.min, b.min),
         a.max if b.max is None else b.max if a.max is None else min(a.max, b.max),
-        tuple(contains.values()),
+        a.contains + b.contains,
         unique=a.unique or b.unique,
         repeated=a.repeated or b.repeated,
     )

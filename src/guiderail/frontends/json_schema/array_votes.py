@@ -17,6 +17,7 @@ from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
+    from guiderail.frontends.json_schema.satisfiable import Emptiness
 
 __all__ = ["ArrayVote", "Tally", "comparing", "every", "many_states", "multiplied", "negation"]
 
@@ -31,17 +32,11 @@ class ArrayVote(ArrayCell):
         formula: over cells that are not votes.
     """
 
-    __slots__ = ("_tally", "formula")
+    __slots__ = ("formula",)
 
     def __init__(self, formula: Mix) -> None:
         super().__init__((), TRUE)
         self.formula = formula
-        self._tally: Tally | None = None
-
-    def tally(self, algebra: Algebra) -> Tally:
-        if self._tally is None:
-            self._tally = Tally(algebra, self.formula)
-        return self._tally
 
     def key(self) -> tuple[Any, ...]:
         return ("vote", self.formula.key())
@@ -76,12 +71,13 @@ class Tally(Numbered[ArrayCell]):
         counters: of each the number of its cell.
     """
 
-    __slots__ = ("_algebra", "_places", "counters", "places")
+    __slots__ = ("_able", "_emptiness", "_places", "counters", "places")
 
-    def __init__(self, algebra: Algebra, formula: Any) -> None:
+    def __init__(self, emptiness: Emptiness, formula: Any) -> None:
         super().__init__()
-        self._algebra = algebra
+        self._emptiness = emptiness
         self._places: dict[int, list[_Items]] = {}
+        self._able: dict[_Failed, bool] = {}
         self._add(formula)
         self.counters: list[tuple[int, Contains]] = [(i, c) for i, cell in enumerate(self.cells) for c in cell.contains]
         self.places = 1 + max((len(cell.prefix) for cell in self.cells), default=0)
@@ -95,7 +91,8 @@ class Tally(Numbered[ArrayCell]):
         return known
 
     def _at(self, place: int) -> list[_Items]:
-        algebra = self._algebra
+        emptiness = self._emptiness
+        algebra = emptiness.algebra
         asked: dict[Term, tuple[set[int], set[int]]] = {}
         for i, cell in enumerate(self.cells):
             asked.setdefault(cell.item(place), (set(), set()))[0].add(i)
@@ -108,13 +105,13 @@ class Tally(Numbered[ArrayCell]):
             for values, failed, counts in parts:
                 spend(50)
                 within = algebra.and_terms((values, term))
-                if not algebra.emptiness.term(within):
+                if not emptiness.term(within):
                     split.append((within, failed, counts | counters))
                 fails = failed | cells
                 if term is TRUE or not self._can_hold(fails):
                     continue
                 without = algebra.and_terms((values, algebra.not_term(term)))
-                if not algebra.emptiness.term(without):
+                if not emptiness.term(without):
                     split.append((without, fails, counts))
             parts = split
             algebra._limit(len(parts))
@@ -124,8 +121,16 @@ class Tally(Numbered[ArrayCell]):
             same.setdefault((failed, live), []).append(values)
         return [(algebra.or_terms(values), failed, tuple(sorted(counts))) for (failed, counts), values in same.items()]
 
+    def most_steps(self) -> int:
+        """No array that is left needs more items than this: with each, some part of the state advances."""
+        bounds = [(cell.min, cell.max) for cell in self.cells] + [(c.min, c.max) for _, c in self.counters]
+        return self.places + len(self.cells) + sum(low if high is None else high + 1 for low, high in bounds)
+
     def _can_hold(self, failed: _Failed) -> bool:
-        return self.truth_if_failed(failed)[-1] is not False
+        known = self._able.get(failed)
+        if known is None:
+            known = self._able[failed] = self.truth_if_failed(failed)[-1] is not False
+        return known
 
     def _settled(self, state: _State) -> _State | None:
         place, items, failed, counts = state

@@ -153,7 +153,8 @@ class _Search:
         self.tests += 1
         if self.tests > _MOST_TESTS:
             raise LimitError("a smallest set of keywords takes too long to find", code="work")
-        return self.is_empty(self.contents, self.options, _at(self.contents, self.path), self.written)
+        schema = _at(self.contents, self.path, _GONE)
+        return schema is not _GONE and self.is_empty(self.contents, self.options, schema, self.written)
 
     def shrink(self, units: list[tuple[Path, object]]) -> None:
         """Deletes as many of these as possible."""

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.layout import Frame
-from guiderail.frontends.json_schema.shape import ArrayCell, Term
+from guiderail.frontends.json_schema.shape import UNREACHABLE, ArrayCell, Term
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
 
-__all__ = ["UNREACHABLE", "lower_items"]
-
-UNREACHABLE = 2**32 - 1
-"""The core counts no further, and no text has this many items or members."""
+__all__ = ["lower_items"]
 
 _MOST_LABELS = 32  # as many as the core keeps
 _Counts = tuple[int, ...]
@@ -53,7 +50,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
     if cell.contains:
-        if unique and lowering.algebra.emptiness.array(cell):
+        if unique and lowering.emptiness.array(cell):
             return b.EMPTY
         inside = _counted(lowering, cell, frame, item, low, high)
     else:

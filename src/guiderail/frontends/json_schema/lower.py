@@ -1,7 +1,7 @@
 """From terms to expressions of the core, through a notation.
 
-Every term is lowered once. A term that is met again while it is being lowered becomes a rule; whether it has any
-value is decided first, since a rule that can never finish must not exist.
+Every term is lowered once. A term that is met again while it is being lowered becomes a rule; whether any value of it
+can be written is decided first, since a rule that can never finish must not exist.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.abundance import Abundance, is_dense
 from guiderail.frontends.json_schema.array_votes import ArrayVote, many_states
 from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
-from guiderail.frontends.json_schema.items import UNREACHABLE, lower_items
+from guiderail.frontends.json_schema.items import lower_items
 from guiderail.frontends.json_schema.layout import Notation, excluding, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
     FALSE,
     TRUE,
+    UNREACHABLE,
     ArrayCell,
     ObjectCell,
     Obligation,
@@ -28,6 +29,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.unwritable import Unwritable
 from guiderail.frontends.json_schema.vote_lower import lower_tally, lower_vote
 from guiderail.frontends.json_schema.votes import Vote
 from guiderail.support.work import spend
@@ -68,6 +70,7 @@ class Lowering:
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
         self.abundance = Abundance(document.algebra)
+        self.emptiness = Unwritable(self)
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.
@@ -84,7 +87,7 @@ class Lowering:
         if key in self._open:
             handle = self._rules.get(key)
             if handle is None:
-                if self.algebra.emptiness.term(term):
+                if self.emptiness.term(term):
                     return b.EMPTY
                 handle = self._rules[key] = b.rule(self._name(term))
             return handle
@@ -149,7 +152,7 @@ class Lowering:
     def array(self, cell: ArrayCell, level: int) -> int:
         b = self.builder
         frame = self.notation.array(level)
-        if cell.repeated and self.algebra.emptiness.array(cell):
+        if cell.repeated and self.emptiness.array(cell):
             return b.EMPTY
         items = lower_tally if isinstance(cell, ArrayVote) or many_states(cell) else lower_items
         if frame.empty is None or cell.min > 0:
@@ -273,13 +276,16 @@ class Lowering:
 
     def _keys(self, keys: Strings, value: int) -> tuple[int, int, bool]:
         """Names that the schema does not know, and their value; whether they are dense."""
+        return self.keys(keys), value, is_dense(keys) and not (self.excludes and keys.has_pattern())
+
+    def keys(self, keys: Strings) -> int:
+        """The expression of some texts as keys, without quotes and escapes."""
         b = self.builder
         handle = keys.lower(b, self.notation.texts)
         if not self.excludes:
-            return handle, value, is_dense(keys)
+            return handle
         plain = b.repeat(b.char_class(_PLAIN), 0)
-        handle = b.intersection([handle, plain, excluding(b, self.excludes)])
-        return handle, value, is_dense(keys) and not keys.has_pattern()
+        return b.intersection([handle, plain, excluding(b, self.excludes)])
 
     def _subsets(
         self, choices: list[tuple[int, Strings, Term]], keys: Strings

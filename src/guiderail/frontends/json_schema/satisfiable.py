@@ -1,18 +1,21 @@
 """Decides whether any value is left: emptiness of terms, shapes and cells.
 
 Satisfiability is a least fixed point: a schema that only an infinite value would satisfy has none. A term that recurs
-while it is being decided counts as empty; an answer "empty" that depends on this is not cached.
+while it is being decided counts as empty; an answer "empty" that depends on this is forgotten if the term turns out to
+have a value.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.apart import told_apart
-from guiderail.frontends.json_schema.array_votes import ArrayVote
+from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
@@ -27,6 +30,7 @@ from guiderail.frontends.json_schema.shape import (
 )
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.votes import Mix, Vote
+from guiderail.support.texts import has_surrogate
 from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
@@ -37,60 +41,100 @@ __all__ = ["Emptiness", "is_empty_shape", "prune"]
 
 
 class Emptiness:
-    """Decides terms, and caches what is certain."""
+    """Decides terms, and caches what is certain. A subclass may know reasons why values cannot be written.
+
+    Attributes:
+        most_items: maximum number of items of an array, or None.
+    """
+
+    most_items: int | None = None
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
         self.answers: dict[Term, bool] = {TRUE: False, FALSE: True}
-        self._open: dict[Term, int] = {}
-        self._lowest = _NO_ASSUMPTION
+        # Terms assumed to be empty, each with the depth of the outermost open term that this depends on; an open term
+        # depends on itself.
+        self._assumed: dict[Term, int] = {}
+        self._lowest = _NO_ASSUMPTION  # the least of these depths that the open term depends on
+        self._depth = 0  # how many terms are open
         self._deepest: int | None = None
         self._steps = 0
         self._votes = 0
 
     @contextmanager
     def shallow(self) -> Iterator[None]:
-        """Within this context, questions that lead more than a few terms deep raise `Undecided`."""
-        before = self._deepest
-        if before is None:
-            self._deepest = len(self._open) + _SHALLOW
-            self._votes = 0
+        """Within this context, questions that lead more than a few terms deep raise `Undecided`.
+
+        A question that is open outside is asked anew: what it assumes may turn out wrong, whereas a shape made from
+        the answers here stays.
+        """
+        before = self._assumed, self._lowest, self._depth, self._deepest
+        if self._deepest is None:
+            self._deepest, self._votes = _SHALLOW, 0
+        else:
+            self._deepest -= self._depth
+        self._assumed, self._lowest, self._depth = {}, _NO_ASSUMPTION, 0
         try:
             yield
         finally:
-            self._deepest = before
+            self._assumed, self._lowest, self._depth, self._deepest = before
+
+    def numbers(self, numbers: Numbers) -> bool:
+        """Whether there is no number."""
+        return numbers.is_empty()
+
+    def strings(self, strings: Strings) -> bool:
+        """Whether there is no string."""
+        return strings.is_empty()
+
+    def keys(self, keys: Strings) -> bool:
+        """Whether no key is among these texts."""
+        return keys.is_empty()
+
+    def excludes(self, name: str) -> bool:
+        """Whether a text cannot be a key."""
+        return False
 
     def term(self, term: Term) -> bool:
         """Whether no value satisfies a term."""
         known = self.answers.get(term)
         if known is not None:
             return known
-        depth = self._open.get(term)
-        if depth is not None:
-            self._lowest = min(self._lowest, depth)
+        assumed = self._assumed.get(term)
+        if assumed is not None:
+            self._lowest = min(self._lowest, assumed)
             return True
-        depth = len(self._open)
+        depth, mark = self._depth, len(self._assumed)
         if self._deepest is not None and depth >= self._deepest:
             raise Undecided
-        self._open[term] = depth
+        self._assumed[term] = depth
+        self._depth += 1
         outer, self._lowest = self._lowest, _NO_ASSUMPTION
+        empty = None
         try:
             empty = self.shape(term.shape())
-            if not empty or self._lowest >= depth:
-                self.answers[term] = empty
-                self._lowest = _NO_ASSUMPTION
         finally:
-            del self._open[term]
-            self._lowest = min(outer, self._lowest)
+            self._depth -= 1
+            if empty and self._lowest < depth:
+                self._assumed[term] = self._lowest
+                self._lowest = min(outer, self._lowest)
+            else:  # all that was assumed since then is certain if this is empty, and open again if it is not
+                while len(self._assumed) > mark:
+                    other, _ = self._assumed.popitem()
+                    if empty:
+                        self.answers[other] = True
+                if empty is False:
+                    self.answers[term] = False
+                self._lowest = outer
         return empty
 
     def shape(self, shape: Shape) -> bool:
         """Whether no value has a shape."""
         if shape.null or shape.booleans:
             return False
-        if not (shape.numbers is Numbers.NONE or shape.numbers.is_empty()):
+        if not (shape.numbers is Numbers.NONE or self.numbers(shape.numbers)):
             return False
-        if not (shape.strings is Strings.NONE or shape.strings.is_empty()):
+        if not (shape.strings is Strings.NONE or self.strings(shape.strings)):
             return False
         return all(self.array(cell) for cell in shape.arrays) and all(self.object(cell) for cell in shape.objects)
 
@@ -98,13 +142,16 @@ class Emptiness:
         if cell is ANY_ARRAY:
             return False
         if isinstance(cell, ArrayVote):
-            return cell.tally(self.algebra).is_empty()
+            return self._tally(cell.formula)
         spend(50 + 20 * len(cell.contains) * (1 + len(cell.prefix)))
         need = max(cell.min, 2 if cell.repeated else 0)
         for c in cell.contains:
             if c.min:
                 need = max(need, c.start + c.min)
-        if cell.max is not None and need > cell.max:
+        high = cell.max
+        if self.most_items is not None:
+            high = self.most_items if high is None else min(high, self.most_items)
+        if high is not None and need > high:
             return True
         for i in range(min(need, len(cell.prefix))):
             if self.term(cell.prefix[i]):
@@ -118,7 +165,7 @@ class Emptiness:
             for i in range(c.start, len(cell.prefix)):
                 if not self.term(self.algebra.and_terms((cell.prefix[i], c.term))):
                     places += 1
-            open_end = cell.max is None or cell.max > len(cell.prefix)
+            open_end = high is None or high > len(cell.prefix)
             if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
                 return True
         if cell.repeated and not self._twice(cell):
@@ -127,9 +174,32 @@ class Emptiness:
             for c in cell.contains:
                 if c.min > 1 and (few := self.count(c.term)) is not None and few < c.min:
                     return True
-            most = self.count(cell.rest)
-            if most is not None and need - len(cell.prefix) > most:
+            if self._too_few([cell.item(i) for i in range(min(need, len(cell.prefix)))], cell.rest, need):
                 return True
+        # what counters ask for on their own can be had; together they may still exclude each other
+        alone = len(cell.contains) == 1 and cell.contains[0].max is None and high is None
+        return bool(cell.contains) and not alone and self._tally(cell, _MOST_COUNTED)
+
+    def _tally(self, formula: Mix | ArrayCell, most: int | None = None) -> bool:
+        """Whether no array is left, decided by reading items; False if that takes more than so many items.
+
+        The tally is not kept: what it takes for empty may be an assumption.
+        """
+        tally = Tally(self, formula)
+        if self.most_items is not None and self.most_items < tally.most_steps():
+            tally = Tally(self, Mix("all", (formula, ArrayCell((), TRUE, 0, self.most_items))))
+        return (most is None or tally.most_steps() <= most) and tally.is_empty()
+
+    def _too_few(self, first: list[Term], rest: Term, need: int) -> bool:
+        """Whether distinct values for items run out: some of the items share fewer values (Hall's theorem)."""
+        places = Counter(first)
+        places[rest] += need - len(first)
+        few = [term for term, count in places.items() if count and self.count(term) is not None][:_MOST_TOGETHER]
+        for size in range(1, len(few) + 1):
+            for terms in combinations(few, size):
+                most = self.count(self.algebra.or_terms(terms))
+                if most is not None and most < sum(places[term] for term in terms):
+                    return True
         return False
 
     def _twice(self, cell: ArrayCell) -> bool:
@@ -199,20 +269,23 @@ class Emptiness:
         if cell.max is not None and max(cell.min, len(required)) > cell.max:
             return True
         for name in required:
-            if self.term(cell.named[name]):
+            if self.excludes(name) or self.term(cell.named[name]):
                 return True
         if cell.min <= len(required) and not cell.obligations:
             return False
-        regions = self.algebra.regions(cell)
+        others = ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
+        regions = [(keys & others, term) for keys, term in self.algebra.regions(cell)]
         if cell.min > len(required):
-            free = sum(not self.term(term) for name, term in cell.named.items() if name not in required)
+            optional = ((name, term) for name, term in cell.named.items() if name not in required)
+            free = sum(not (self.excludes(name) or self.term(term)) for name, term in optional)
             missing = cell.min - len(required) - free
             for keys, term in regions:
                 if missing <= 0:
                     break
-                texts = keys.finite_texts()
-                if not self.term(term):
-                    missing = 0 if texts is None else missing - len(texts - cell.named.keys())
+                if self._is_member(keys, term):
+                    texts = keys.finite_texts()
+                    count = keys.count(missing) if texts is None else sum(not self.excludes(text) for text in texts)
+                    missing -= count
             if missing > 0:
                 return True
         self._steps = 0
@@ -293,7 +366,7 @@ class Emptiness:
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
         spend(30 + 2 * len(cell.obligations[index].ways))
-        if self._steps > _MOST_STEPS:  # not certainly empty
+        if self._deepest is not None and self._steps > _MOST_STEPS:  # not certainly empty
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
@@ -304,7 +377,7 @@ class Emptiness:
         for wanted, value in ways:
             texts = wanted.finite_texts()
             for name in cell.named if texts is None else sorted(texts & cell.named.keys()):
-                if texts is not None or name in wanted:
+                if (texts is not None or name in wanted) and not self.excludes(name):
                     asked = and_terms((chosen.get(name, cell.named[name]), value))
                     if not self.term(asked) and self._discharge(
                         cell, regions, index + 1, {**chosen, name: asked}, fresh
@@ -324,12 +397,14 @@ class Emptiness:
         return False
 
     def _is_member(self, keys: Strings, term: Term) -> bool:
-        return not keys.is_empty() and not self.term(term)
+        return not self.keys(keys) and not self.term(term)
 
 
 _NO_ASSUMPTION = 1 << 60
 _SHALLOW = 6  # terms
 _MOST_STEPS = 500  # choices tried for the obligations of one object
+_MOST_COUNTED = 4_096  # items
+_MOST_TOGETHER = 6  # kinds of items that share few values
 
 
 def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:

@@ -21,6 +21,7 @@ __all__ = [
     "NOTHING",
     "TRUE",
     "TYPE_TERMS",
+    "UNREACHABLE",
     "ArrayCell",
     "Contains",
     "Fixed",
@@ -31,6 +32,10 @@ __all__ = [
     "Term",
     "identity",
 ]
+
+
+UNREACHABLE = 2**32 - 1
+"""The core counts no further, and no text has this many items or members."""
 
 
 class Term:

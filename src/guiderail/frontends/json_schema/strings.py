@@ -189,6 +189,15 @@ class Strings:
             return frozenset()  # only texts that the narrow side of a format leaves out are stored like this
         return None
 
+    def count(self, most: int) -> int:
+        """The number of texts, or ``most`` if there are more."""
+        texts = self.finite_texts()
+        if texts is not None:
+            return min(len(texts), most)
+        if self._kind in ("all", "but"):
+            return most
+        return 0 if self.is_empty() else _count((self, most))
+
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
 
@@ -313,6 +322,19 @@ def _is_empty(strings: Strings) -> bool:
             raise
     program = builder.finish(handle)
     return not program.is_live(program.root)
+
+
+@cached(2048)
+def _count(question: tuple[Strings, int]) -> int:
+    strings, most = question
+    builder = _core.Builder()
+    program = builder.finish(strings.lower(builder))
+    count, frontier = 0, [program.root]
+    while frontier and count + len(frontier) < most:  # every state is live, so each stands for a text
+        spend(_STEPS * len(frontier))
+        count += sum(map(program.is_nullable, frontier))
+        frontier = [program.derivative(at, bytes((byte,))) for at in frontier for byte in program.first_bytes(at)]
+    return min(count + len(frontier), most)
 
 
 # -- normal form -------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
-from guiderail.frontends.json_schema.items import UNREACHABLE
 from guiderail.frontends.json_schema.layout import Frame, holds
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ArrayCell, ObjectCell, Term
+from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, UNREACHABLE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.votes import Atoms, Ballot, Mix, Vote, all_of, regions, vote
 from guiderail.support.work import out_of_work, spend
 
@@ -64,7 +63,7 @@ def lower_tally(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     b = lowering.builder
     bounds = ArrayCell((), TRUE, low, lowering.max_items)
     formula = cell.formula if isinstance(cell, ArrayVote) else cell
-    tally = Tally(lowering.algebra, Mix("all", (formula, bounds)))
+    tally = Tally(lowering.emptiness, Mix("all", (formula, bounds)))
     places = []
     for place in range(tally.places):
         found = []
