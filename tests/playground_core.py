@@ -196,8 +196,16 @@ class RealLink:
             table, ordered, escapes = r.table(), bool(r.u()), r.u()
             cells = r.list(lambda: (r.us(), r.u(), r.i()))
             parts, effects, settled = r.list(r.part), r.list(r.us), r.list(lambda: (r.us(), r.u()))
+            wholes = r.list(lambda: r.list(lambda: (r.us(), r.u())))
             return of.vote(
-                *table, ordered=ordered, escapes=escapes, cells=cells, parts=parts, effects=effects, settled=settled
+                *table,
+                ordered=ordered,
+                escapes=escapes,
+                cells=cells,
+                parts=parts,
+                effects=effects,
+                settled=settled,
+                wholes=wholes,
             )
         if name == "tally":
             places, comma = r.list(lambda: r.list(lambda: (r.u(), r.us(), r.us()))), r.u()

@@ -127,11 +127,16 @@ std::vector<ops::Part> parts_of(const Parts& parts) {
 Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
              const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered, u32 escapes,
              const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells, const Parts& parts,
-             const std::vector<Numbers>& effects, const std::vector<std::pair<Numbers, Id>>& settled) {
+             const std::vector<Numbers>& effects, const std::vector<std::pair<Numbers, Id>>& settled,
+             const std::vector<std::vector<std::pair<Numbers, Id>>>& wholes) {
   ops::Vote vote{
-      table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts), effects, {}};
+      table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts), effects, {}, {}};
   for (const auto& [needed, min, max] : cells) vote.cells.push_back({needed, min, max});
   for (const auto& [set, start] : settled) vote.settled.push_back({set, start});
+  for (const auto& of : wholes) {
+    auto& to = vote.wholes.emplace_back();
+    for (const auto& [set, value] : of) to.push_back({set, value});
+  }
   return b.add_patiently(std::move(vote));
 }
 
@@ -311,7 +316,7 @@ void bind_expressions(nb::module_& m) {
            nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
       .def("vote", &make_vote, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
-           nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
+           nb::arg("parts"), nb::arg("effects"), nb::arg("settled"), nb::arg("wholes"))
       .def("item", added<ops::Item>(), nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
       .def("distinct", added<ops::Distinct>())
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),

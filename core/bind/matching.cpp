@@ -76,6 +76,7 @@ class Rows {
 
   Py_ssize_t count() const { return rows_; }
   u32* row(std::int64_t index, std::size_t words) const {
+    if (rows_ == 0) throw Error("bitmask-row", "the bitmask has no rows; allocate one for each text");
     if (index < 0 || index >= rows_)
       throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
     if (width_ < words)

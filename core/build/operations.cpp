@@ -180,6 +180,16 @@ Id Vote::make(Arena& arena) {
     if (const auto plain = Json::of(arena).plain_members(one.start))
       vote->settled.push_back({bits(one.cells, words, "vote: a set"), one.start, *plain});
   }
+  if (wholes.size() != made.names.size()) throw Error("bad-shape", "vote: there must be wholes for each name");
+  for (std::size_t name = 0; name < wholes.size(); ++name) {
+    auto& of = vote->wholes.emplace_back();
+    for (const Whole& one : wholes[name]) {
+      if (!std::is_sorted(one.values.begin(), one.values.end()) ||
+          (!one.values.empty() && one.values.back() >= made.values[name].size()))
+        throw Error("bad-shape", "vote: a whole has values of its name, in order");
+      of.push_back({one.values, one.value});
+    }
+  }
   made.vote = std::move(vote);
   return Json::of(arena).members(std::move(made));
 }

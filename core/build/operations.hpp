@@ -252,12 +252,18 @@ struct Vote {
     Id start;
     auto fields() { return std::tie(cells, start); }
   };
+  struct Whole {
+    Numbers values;
+    Id value;
+    auto fields() { return std::tie(values, value); }
+  };
   Table table;
   std::vector<Cell> cells;
   std::vector<Part> parts;
   std::vector<Numbers> effects;
   std::vector<Settled> settled;
-  auto fields() { return std::tie(table, cells, parts, effects, settled); }
+  std::vector<std::vector<Whole>> wholes;  // by name
+  auto fields() { return std::tie(table, cells, parts, effects, settled, wholes); }
   Id make(Arena& arena);
 };
 

@@ -126,6 +126,14 @@ void describe(const Vote& vote, Description& to) {
     bits(settled.cells);
     to.part(settled.start);
   }
+  for (const auto& wholes : vote.wholes) {
+    to.word(wholes.size());
+    for (const Vote::Whole& whole : wholes) {
+      to.word(whole.values.size());
+      for (u32 value : whole.values) to.word(value);
+      to.part(whole.value);
+    }
+  }
 }
 
 void Json::parts(Id e, std::vector<Id>& to) const {
@@ -134,8 +142,11 @@ void Json::parts(Id e, std::vector<Id>& to) const {
   for (const auto& list : table.values)
     for (const Alternative& a : list) to.push_back(a.value);
   for (const OtherKeys& o : table.others) to.push_back(o.value);
-  if (table.vote)
+  if (table.vote) {
     for (const Vote::Settled& settled : table.vote->settled) to.push_back(settled.start);
+    for (const auto& wholes : table.vote->wholes)
+      for (const Vote::Whole& whole : wholes) to.push_back(whole.value);
+  }
 }
 
 // -- text --
@@ -208,6 +219,10 @@ std::size_t bytes_of(const Vote& of) {
   for (const Vote::Part& part : of.parts) bytes += sizeof part + bytes_of(part.of);
   for (const Bits& effect : of.effects) bytes += sizeof effect + bytes_of(effect);
   for (const Vote::Settled& settled : of.settled) bytes += sizeof settled + bytes_of(settled.cells);
+  for (const auto& wholes : of.wholes) {
+    bytes += sizeof wholes;
+    for (const Vote::Whole& whole : wholes) bytes += sizeof whole + bytes_of(whole.values);
+  }
   return bytes;
 }
 

@@ -219,27 +219,39 @@ Id Json::close_key(const KeyState& key) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   Ids ways;
-  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values that lead to the same state
-  auto follow = [&](Id value, MemberState next) {
+  struct Same {  // of a vote: values that lead to the same state
+    MemberState next;
+    Ids values;
+    std::vector<u32> numbers;
+  };
+  std::vector<Same> same;
+  auto follow = [&](Id value, u32 number, MemberState next) {
     if (!feasible(next)) return;
     if (!table.vote) {
       ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
       return;
     }
-    auto known = std::find_if(same.begin(), same.end(), [&](const auto& other) { return other.first == next; });
-    if (known == same.end()) known = same.insert(same.end(), {std::move(next), {}});
-    known->second.push_back(value);
+    auto known = std::find_if(same.begin(), same.end(), [&](const Same& other) { return other.next == next; });
+    if (known == same.end()) known = same.insert(same.end(), {std::move(next), {}, {}});
+    known->values.push_back(value);
+    known->numbers.push_back(number);
   };
-  auto finish = [&] {
-    for (auto& [next, values] : same)
-      ways.push_back(concat(table.colon, concat(unite(std::move(values)), members_node(std::move(next)))));
+  auto finish = [&](const std::vector<Vote::Whole>& wholes) {
+    for (Same& of : same) {
+      const auto whole =
+          std::find_if(wholes.begin(), wholes.end(), [&](const Vote::Whole& one) { return one.values == of.numbers; });
+      const Id value = whole == wholes.end() ? unite(std::move(of.values)) : whole->value;
+      ways.push_back(concat(table.colon, concat(value, members_node(std::move(of.next)))));
+    }
     return unite(ways);
   };
   if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
     const u32 field = table.order[key.lo];
+    const auto& values = table.values[field];
     if (allowed_at(key.members, field))
-      for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
-    return finish();
+      for (u32 i = 0; i < values.size(); ++i)
+        follow(values[i].value, i, with_field(state, field, values[i].discharges));
+    return finish(table.vote ? table.vote->wholes[field] : std::vector<Vote::Whole>());
   }
   if (key.seen_lo < key.seen_hi && texts_.whole(sets_.at(state.seen, key.seen_lo)).size() == key.depth) return kEmpty;
   if (!others_allowed_at(key.members)) return kEmpty;
@@ -247,9 +259,9 @@ Id Json::close_key(const KeyState& key) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
     // Whether this key was already written is unknown: see canonical().
     if (state.some) return unknown();
-    follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
+    follow(table.others[r].value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
   }
-  return finish();
+  return finish({});
 }
 
 u32 Json::free_key(Id e) const {

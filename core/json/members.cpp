@@ -194,6 +194,8 @@ Id Json::members(MemberTable table) {
   if (table.vote) {
     for (OtherKeys& o : table.others) o.few = few_texts(o.key, table.names);
     for (const Vote::Settled& settled : table.vote->settled) take(settled.start);
+    for (const auto& wholes : table.vote->wholes)
+      for (const Vote::Whole& whole : wholes) take(whole.value);
   }
   table.dense = !table.others.empty();
   for (OtherKeys& o : table.others) {

@@ -47,7 +47,12 @@ struct Vote {
   std::vector<Part> parts;    // the last one is the whole formula
   std::vector<Bits> effects;  // cells that a member makes fail
   std::vector<Settled> settled;
-  u32 counted = 1;  // members are counted up to this number
+  struct Whole {
+    std::vector<u32> values;  // indices, ascending
+    Id value;                 // matches what these match together
+  };
+  std::vector<std::vector<Whole>> wholes;  // by name
+  u32 counted = 1;                         // members are counted up to this number
 };
 
 struct MemberTable {

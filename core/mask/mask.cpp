@@ -61,11 +61,15 @@ std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   return entry;
 }
 
+bool MaskBuilder::allows_all(const u32* mask, u32 size) {
+  const u32 rest = size & 31;
+  return (rest == 0 || mask[size >> 5] == (1u << rest) - 1) &&
+         std::all_of(mask, mask + (size >> 5), [](u32 w) { return w == ~0u; });
+}
+
 // Stores the differences in diff_, or the whole mask if they are many.
 void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const {
-  const u32 rest = vocabulary_.size() & 31;
-  entry.full = words.back() == (rest ? (1u << rest) - 1 : ~0u) &&
-               std::all_of(words.begin(), words.end() - 1, [](u32 w) { return w == ~0u; });
+  entry.full = allows_all(words.data(), vocabulary_.size());
   if (diff_.size() > words.size() / 3) {
     entry.base = std::make_shared<const Words>(words);
     entry.owns_base = true;

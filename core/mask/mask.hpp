@@ -28,6 +28,7 @@ class MaskBuilder {
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
   ~MaskBuilder();
   static void warm(Vocabulary& vocabulary);
+  static bool allows_all(const u32* mask, u32 size);  // all ids below `size`
 
   // requires, here and below: mutex of the arena held
   // The mask of a canonical form. Tokens that depend on what the form forgets stay open.

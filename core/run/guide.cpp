@@ -293,7 +293,8 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
       for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
     }
   }
-  return !entry->full;
+  return !entry->full &&
+         !MaskBuilder::allows_all(out, vocabulary_->size());  // a stop token may be all that the mask itself lacks
 }
 
 CompletionDistance& Guide::distance(Program& program) const {

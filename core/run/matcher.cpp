@@ -66,6 +66,7 @@ bool Matcher::accept_token(std::int64_t token) {
 
 bool Matcher::accept_within(std::int64_t token, std::int64_t budget) {
   if (budget < 1) throw Error("matcher-budget", "a token needs a budget of 1 or more, not " + std::to_string(budget));
+  check_running("accept_within");
   const Id before = at_.state;
   if (!accept_token(token)) return false;
   try {
@@ -102,7 +103,7 @@ std::size_t Matcher::validate(const std::vector<std::int64_t>& draft) const {
 
 std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
                                       const std::vector<u32*>& rows) const {
-  check_running("fill_next_token_bitmasks_for_draft");
+  check_running("fill_draft");
   const Vocabulary& vocabulary = guide_->vocabulary();
   for (std::size_t i = 0; i < parents.size(); ++i)
     if (parents[i] < -1 || parents[i] >= static_cast<std::int64_t>(i))

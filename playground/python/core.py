@@ -413,6 +413,7 @@ class Builder:
         parts: Sequence[tuple[int, Sequence[int]]],
         effects: Sequence[Sequence[int]],
         settled: Sequence[tuple[Sequence[int], int]],
+        wholes: Sequence[Sequence[tuple[Sequence[int], int]]],
     ) -> int:
         return self._make(
             "vote",
@@ -420,7 +421,8 @@ class Builder:
             + _list(cells, lambda cell: _us(cell[0]) + _u(cell[1]) + _i(cell[2]))
             + _list(parts, _part)
             + _list(effects, _us)
-            + _list(settled, lambda one: _us(one[0]) + _u(one[1])),
+            + _list(settled, lambda one: _us(one[0]) + _u(one[1]))
+            + _list(wholes, lambda of: _list(of, lambda one: _us(one[0]) + _u(one[1]))),
         )
 
     def item(self, e: int, /, infinite: bool = False, label: int = 0) -> int:

@@ -115,6 +115,7 @@ class Builder:
         parts: Sequence[tuple[int, Sequence[int]]],  # 0: a cell; of earlier parts, 1: all, 2: any, 3: one, 4: not
         effects: Sequence[Sequence[int]],  # cells that each makes fail
         settled: Sequence[tuple[Sequence[int], int]],  # if exactly these cells must hold, these members are equivalent
+        wholes: Sequence[Sequence[tuple[Sequence[int], int]]],  # by name: (some of its values, their union)
     ) -> int: ...
     def item(  # infinite: certainly infinitely many values; label: below 32, equal for items with the same values
         self, e: int, /, infinite: bool = False, label: int = 0

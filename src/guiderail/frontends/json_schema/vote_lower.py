@@ -121,10 +121,12 @@ class _Inside:
     def lower(self) -> int:
         lowering, algebra, cells, names = self.lowering, self.algebra, self.cells, self.names
         spend(30 * len(names) * len(cells))
-        values = [
-            [] if name in self.forbidden else self.written([algebra.named_term(one, name) for one in cells])
-            for name in names
-        ]
+        values: list[list[tuple[int, int]]] = []
+        wholes: list[list[tuple[list[int], int]]] = []
+        for name in names:
+            asked = [algebra.named_term(one, name) for one in cells]
+            values.append([] if name in self.forbidden else self.written(asked))
+            wholes.append([] if name in self.forbidden else self.wholes(asked, values[-1]))
         others: list[tuple[int, int, bool, int]] = []
         kinds = list(regions(algebra, cells))
         for keys, terms in kinds:
@@ -144,6 +146,7 @@ class _Inside:
             cells=limits,
             parts=parts,
             effects=[sorted(failed) for failed in self.effects],
+            wholes=wholes,
             settled=[(sorted(wanted), handle) for wanted, handle in settled.items() if handle != self.builder.EMPTY],
         )
 
@@ -151,13 +154,26 @@ class _Inside:
         """The atoms of a value, each with its expression and its effect."""
         b = self.builder
         found = []
-        for term, failed in self.atoms.of(terms):
+        for term, failed in self.atoms.of(terms).atoms:
             handle = self.lowering.term(term, self.level)
             if handle != b.EMPTY:
                 rest = [one for i, one in enumerate(terms) if i not in failed]
                 handle = b.union([handle, *_spellings(self.lowering, term, rest)])
                 found.append((handle, self.effects.setdefault(failed, len(self.effects))))
         return found
+
+    def wholes(self, terms: list[Term], written: list[tuple[int, int]]) -> list[tuple[list[int], int]]:
+        """Unions of atoms as one expression, which is simpler: for when these atoms lead to the same state.
+
+        Which spellings of a number an atom has depends on the other atoms. So numbers must not be told apart.
+        """
+        split = self.atoms.of(terms)
+        if not split.wholes or len(written) < len(split.atoms):  # not all atoms can be written
+            return []
+        if any(term.shape().numbers not in (Numbers.NONE, Numbers.ALL) for term in terms):
+            return []
+        found = ((atoms, self.lowering.term(term, self.level)) for term, atoms in split.wholes)
+        return [(atoms, handle) for atoms, handle in found if handle != self.builder.EMPTY]
 
     def limits(self) -> tuple[list[Any], list[Any]]:
         """What each cell requires of the number of members, and the formula over the cells."""

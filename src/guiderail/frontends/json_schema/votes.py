@@ -15,7 +15,7 @@ If alternatives require several objects under one key, an atom is a formula agai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from guiderail.frontends.json_schema.apart import plainly_disjoint
 from guiderail.frontends.json_schema.obligations import unmet
@@ -387,6 +387,18 @@ def _no_objects(shape: Shape) -> Shape:
     return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, ())
 
 
+class Split(NamedTuple):
+    """The values of a key, split by the cells that they fail.
+
+    Attributes:
+        atoms: disjoint sets of values, with the cells that each fails.
+        wholes: terms that are exactly the union of some atoms, with the indices of these.
+    """
+
+    atoms: list[tuple[Term, frozenset[int]]]
+    wholes: list[tuple[Term, list[int]]]
+
+
 class Atoms:
     """Splits the values of a key by the cells of a ballot that they fail."""
 
@@ -395,10 +407,10 @@ class Atoms:
     def __init__(self, algebra: Algebra, ballot: Ballot) -> None:
         self.algebra = algebra
         self.ballot = ballot
-        self.known: dict[tuple[Term, ...], list[tuple[Term, frozenset[int]]]] = {}
+        self.known: dict[tuple[Term, ...], Split] = {}
 
-    def of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
-        """Disjoint sets of values, with the cells that each fails.
+    def of(self, terms: list[Term]) -> Split:
+        """Splits the values of a key.
 
         Args:
             terms: what each cell requires of the value.
@@ -409,43 +421,71 @@ class Atoms:
             known = self.known[key] = self._of(terms)
         return known
 
-    def _of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
+    def _of(self, terms: list[Term]) -> Split:
         algebra, ballot = self.algebra, self.ballot
         asked: dict[Term, set[int]] = {}
         for i, term in enumerate(terms):
             asked.setdefault(term, set()).add(i)
         start = ballot.normal(frozenset(asked.pop(FALSE, ())))
         asked.pop(TRUE, None)
-        parts = [] if start is None else [(TRUE, start)]
+        none = frozenset[Term]()
+        parts = [] if start is None else [_Values(TRUE, start, none, none)]
+        lost: list[_Values] = []  # values that no object may have
         late = sum(map(_is_manifold, asked)) >= MANIFOLD
         for term, cells in asked.items():
-            split: list[tuple[Term, frozenset[int]]] = []
-            for values, failed in parts:
+            split: list[_Values] = []
+            for part in parts:
+                values, failed = part.values, part.failed
                 if cells <= failed:  # no longer needed
-                    split.append((values, failed))
+                    split.append(part)
                     continue
                 fails = ballot.normal(failed | cells)
+                to = lost if fails is None else split
+                inside, outside = part.inside | {term}, part.outside | {term}
                 if values is not TRUE:
                     if plainly_disjoint(values.shape(), term.shape()):
-                        if fails is not None:
-                            split.append((values, fails))
+                        to.append(_Values(values, fails or failed, part.inside, outside))
                         continue
                     if within(values, term):
-                        split.append((values, failed))
+                        split.append(_Values(values, failed, inside, part.outside))
                         continue
                 both = _part(algebra, values, term, True, late)
                 if not algebra.emptiness.term(both):
-                    split.append((both, failed))
-                if fails is not None:
-                    rest = _part(algebra, values, term, False, late)
-                    if not algebra.emptiness.term(rest):
-                        split.append((rest, fails))
+                    split.append(_Values(both, failed, inside, part.outside))
+                rest = values if fails is None else _part(algebra, values, term, False, late)
+                if fails is None or not algebra.emptiness.term(rest):
+                    to.append(_Values(rest, fails or failed, part.inside, outside))
             parts = split
             algebra._limit(len(parts))
-        same: dict[frozenset[int], list[Term]] = {}
-        for values, failed in parts:
-            same.setdefault(failed, []).append(values)
-        return [(algebra.or_terms(values), failed) for failed, values in same.items()]
+        same: dict[frozenset[int], list[_Values]] = {}
+        for part in parts:
+            same.setdefault(part.failed, []).append(part)
+        atoms = [(algebra.or_terms([part.values for part in of]), failed) for failed, of in same.items()]
+        return Split(atoms, self._wholes(list(asked), list(same.values()), lost))
+
+    def _wholes(
+        self, asked: list[Term], atoms: list[list[_Values]], lost: list[_Values]
+    ) -> list[tuple[Term, list[int]]]:
+        wholes: list[tuple[Term, list[int]]] = []
+        for term in asked if len(atoms) > 2 else ():
+            inside = [i for i, atom in enumerate(atoms) if all(term in part.inside for part in atom)]
+            outside = [i for i, atom in enumerate(atoms) if all(term in part.outside for part in atom)]
+            if len(inside) + len(outside) < len(atoms):
+                continue
+            if len(inside) > 1 and all(term in part.outside for part in lost):
+                wholes.append((term, inside))
+            if len(outside) > 1 and all(term in part.inside for part in lost):
+                wholes.append((self.algebra.not_term(term), outside))
+        return wholes
+
+
+class _Values(NamedTuple):
+    """Some values of a key, the cells that they fail, and the terms that all or none of them satisfy."""
+
+    values: Term
+    failed: frozenset[int]
+    inside: frozenset[Term]
+    outside: frozenset[Term]
 
 
 MANIFOLD = 4
