@@ -36,6 +36,7 @@ from guiderail.integrations._rows import RowState, as_guides, check_width, fill_
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.matcher import Matcher
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary._ids import stop_ids
 from guiderail.vocabulary.adapted import vocabulary_of
 
 __all__ = ["ConstrainedBatching", "constrain", "continuous_batching", "generate_batch"]
@@ -160,13 +161,13 @@ class ConstrainedBatching:
         prompt = [int(token) for token in input_ids]
         if not prompt:
             raise MatcherError("a prompt has at least one token", code="bad-prompt")
-        stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
+        stops = None if stop_token_ids is None else stop_ids(stop_token_ids)
         if constraint is not None:
             guides = as_guides(constraint, self.vocabulary)
             if len(guides) != 1:
                 raise MatcherError(f"a request has one constraint, not {len(guides)}", code="bad-batch")
             row = RowState(guides[0], stops)
-            stops = row.matcher.stop_token_ids()
+            stops = tuple(row.matcher.stop_token_ids())
             options[_KEY] = _Request(row, len(prompt))
         if stops is not None:
             options["eos_token_id"] = list(stops)

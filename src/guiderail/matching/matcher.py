@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.support.arguments import checked, checked_methods
+from guiderail.vocabulary._ids import stop_ids
 
 if TYPE_CHECKING:
     from guiderail.matching.guide import Guide
@@ -74,8 +75,8 @@ class Matcher(_core.Matcher):
 
     guide: Guide
 
-    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None:
-        super().__init__(guide.core, stop_token_ids)
+    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | int | None = None) -> None:
+        super().__init__(guide.core, None if stop_token_ids is None else stop_ids(stop_token_ids))
         self.guide = guide
 
     def fork(self) -> Matcher:
