@@ -88,6 +88,9 @@ class Matcher(_core.Matcher):
 
     __copy__ = fork
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Matcher:
+        return self.fork()
+
     def dump(self) -> str:
         """Returns the expression of the state as readable text."""
         return self.program.dump(self.state)
@@ -106,8 +109,8 @@ class Matcher(_core.Matcher):
     def find_jump_forward_string(self) -> str:
         """Returns the only text that can come next; empty if there is a choice.
 
-        It ends where the text may end, and never inside a character. After feeding it to a model as tokens, pass it to
-        :meth:`accept_string`.
+        It ends where the text may end, and never inside a character; it has at most 4,096 bytes. After feeding it to a
+        model as tokens, pass it to :meth:`accept_string`.
         """
         return self.forced_bytes(_FORCED_LIMIT).decode(errors="ignore")
 
