@@ -435,6 +435,60 @@ def test_a_call_cut_short_by_max_tokens_is_told_as_far_as_it_came():
             assert reason == "length" and '{"city": "Oslo"}'.startswith(text)
 
 
+def told_by_events(events):
+    """The items of a response as its events tell them: type, text, status."""
+    items = []
+    for event in events:
+        place = event.get("output_index")
+        if event["type"] == "response.output_item.added":
+            assert place == len(items)
+            items.append([event["item"]["type"], "", None])
+        elif event["type"].endswith(".delta"):
+            items[place][1] += event["delta"]
+        elif event["type"] == "response.output_item.done":
+            assert items[place][2] is None, "an item ends once"
+            items[place][2] = event["item"]["status"]
+    return items
+
+
+def items_of(response):
+    """The items of a response: type, text, status."""
+    found = []
+    for item in response["output"]:
+        text = item["content"][0]["text"] if "content" in item else item.get("arguments", item.get("input"))
+        found.append([item["type"], text, item["status"]])
+    return found
+
+
+@pytest.mark.parametrize("tools", [slice(1), slice(2)], ids=["the model's format", "tags"])
+@pytest.mark.parametrize("most", [16, 30, 48, 61, 62, 70, 100])
+def test_events_of_a_response_say_what_its_items_say(tools, most):
+    """Wherever the tokens run out: in a call, between calls, after the last one."""
+    with client_of(ToyModel(f"{CALL}\n{CALL}")) as client:
+        body = {"input": "x", "temperature": 0, "tools": FLAT[tools], "tool_choice": "required"}
+        body |= {"max_output_tokens": most, "guiderail": {"on_incomplete": "return"}}
+        events = client.chunks("/v1/responses", **body)
+        told = told_by_events(events)
+        assert told == items_of(events[-1]["response"])
+        assert told == items_of(client.post("/v1/responses", **body).json())
+        for kind, text, status in told:
+            if kind == "function_call" and status == "completed":
+                assert json.loads(text) == {"city": "Oslo"}
+
+
+def test_no_logprobs_are_lost_in_a_stream_with_calls():
+    with client_of(ToyModel(CALL + CALL)) as client:
+        body = {"tools": [WEATHER], "temperature": 0, "logprobs": True}
+        (choice,) = client.chat(**body)["choices"]
+        whole = [one["token"] for one in choice["logprobs"]["content"]]
+        told = [
+            one["token"]
+            for event in client.chunks(**body)
+            for one in (event["choices"][0]["logprobs"] or {"content": []})["content"]
+        ]
+        assert told == whole
+
+
 @pytest.mark.parametrize(
     ("tools", "param"),
     [

@@ -101,14 +101,14 @@ class ChatAnswer:
                     if event.tokens and self._request.logprobs:
                         content = [_logprob(self._service.vocabulary, info) for info in event.tokens]
                         logprobs = {"content": content, "refusal": None}
-                    if not parts and logprobs:
-                        parts = [Content("")]
                     for part in parts:
                         delta = _delta(part)
                         called[index] |= isinstance(part, CallStart)
                         if delta is not None:
                             yield chunk(index, delta, None, logprobs)
                             logprobs = None
+                    if logprobs:  # of a token that changes nothing that is shown
+                        yield chunk(index, {"content": ""}, None, logprobs)
                 else:
                     for part in [] if reader is None else reader.close():
                         delta = _delta(part)

@@ -129,7 +129,7 @@ class TaggedReader:
         else:
             if self._custom and rest:
                 parts.append(CallInput(self._number, rest, True))
-            parts.append(CallEnd(self._number))
+            parts.append(CallEnd(self._number, complete=False))
         return parts
 
     def _step(self, parts: list[Part]) -> bool:
