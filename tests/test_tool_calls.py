@@ -382,6 +382,17 @@ def test_a_tool_without_parameters_takes_an_object() -> None:
     assert calls.matches(text.format("stop", "{}")) and not calls.matches(text.format("stop", '{"a": 1}'))
 
 
+@pytest.mark.parametrize("draft", [None, "http://json-schema.org/draft-07/schema#"])
+@pytest.mark.parametrize("target", [{}, {"type": ["string", "object"]}, True], ids=repr)
+def test_a_reference_leads_to_an_object(draft: str | None, target: Any) -> None:
+    schema = {"$ref": "#/definitions/a", "definitions": {"a": target}, **({} if draft is None else {"$schema": draft})}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    calls = gr.tool_calls([tool], format="hermes", choice="required")
+    text = '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'
+    assert calls.parse(text.format('{"a": 1}')).calls[0].arguments == {"a": 1}
+    assert not any(calls.matches(text.format(value)) for value in ('"x"', "null", "[]"))
+
+
 def test_arguments_are_not_made_up() -> None:
     text = '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC", "more": 1}}\n</tool_call>'
     assert not gr.tool_calls([TIME], format="hermes").matches(text)

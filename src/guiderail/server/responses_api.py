@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.server.errors import ApiError
-from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
+from guiderail.server.parts import CallEnd, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Contents, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
