@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import pickle
 import random
 import warnings
@@ -15,6 +16,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
+from guiderail.support.numerals import integer
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -391,6 +393,34 @@ def test_a_reference_leads_to_an_object(draft: str | None, target: Any) -> None:
     text = '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'
     assert calls.parse(text.format('{"a": 1}')).calls[0].arguments == {"a": 1}
     assert not any(calls.matches(text.format(value)) for value in ('"x"', "null", "[]"))
+
+
+BEYOND: list[tuple[Any, str, Any, str]] = [  # the schema of an argument, its text between tags, its value, and as JSON
+    ({}, "NaN", "NaN", '"NaN"'),
+    ({}, " -Infinity ", " -Infinity ", '" -Infinity "'),
+    ({}, '{"b": NaN}', '{"b": NaN}', r'"{\"b\": NaN}"'),
+    ({"type": ["string", "number"]}, "Infinity", "Infinity", '"Infinity"'),
+    ({"type": "number"}, "1e999", math.inf, "1e999"),
+    ({}, "[-1E400, 5]", [-math.inf, 5], "[-1E400, 5]"),
+    ({}, '{"b": 1e99999999999}', {"b": math.inf}, '{"b": 1e99999999999}'),
+    ({"type": ["string", "array"]}, "1e99999999999", "1e99999999999", '"1e99999999999"'),
+    ({"type": "number", "exclusiveMaximum": 10}, "9.99999999999999999999", 10.0, "10.0"),
+    ({"type": "number", "exclusiveMinimum": 0}, "1e-999", 0.0, "0.0"),
+    ({"type": ["integer", "string"]}, "1.0", 1.0, "1.0"),
+    ({"type": ["integer", "string"]}, "1.5", "1.5", '"1.5"'),
+    ({"type": "integer"}, "7" * 5000, integer("7" * 5000), "7" * 5000),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "value", "written"), BEYOND, ids=[text[:25] for _, text, *_ in BEYOND])
+def test_numbers_that_floats_cannot_hold(schema: Any, text: str, value: Any, written: str) -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}
+    calls = gr.tool_calls([tool], format="glm-4.5", choice="required")
+    whole = f"<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>{text}</arg_value>\n</tool_call>"
+    assert calls.matches(whole)
+    (call,) = calls.parse(whole).calls
+    assert call.arguments == {"a": value}
+    assert call.text == f'{{"a": {written}}}'
 
 
 def test_arguments_are_not_made_up() -> None:

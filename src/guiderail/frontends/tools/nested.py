@@ -9,13 +9,12 @@ and ends:
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from guiderail.frontends.tools.parameters import ParameterStyle
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_json
 
 __all__ = ["NestedArguments"]
 
@@ -108,7 +107,7 @@ class NestedArguments:
             return tag.end()
         end = self._find(text, style.close, tag.end())
         inside = text[tag.end() : end]
-        self._add(key, inside if tag["kind"] == style.kind("string") else json.loads(inside, parse_int=integer))
+        self._add(key, inside if tag["kind"] == style.kind("string") else read_json(inside))
         return end + len(style.close)
 
     # -- in quotes -----------------------------------------------------------------------------------------------
@@ -146,5 +145,5 @@ class NestedArguments:
         ends = _SCALAR_END.search(text, at)
         if ends is None:
             raise _More
-        self._add(key, json.loads(text[at : ends.start()], parse_int=integer))
+        self._add(key, read_json(text[at : ends.start()]))
         return ends.start()

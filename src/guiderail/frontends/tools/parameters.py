@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, Object
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_json
 from guiderail.support.texts import has_surrogate, shown
 
 __all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
@@ -260,12 +260,13 @@ class Parameters(Constraint):
         if kind is not None and kind == strings:
             return text
         try:
-            value = json.loads(text, parse_int=integer)
+            value = read_json(text)
         except (ValueError, RecursionError):
             return text
         if kind is not None and kind != strings:
             return value
-        return value if not isinstance(value, str) and self._accepts(key, value) else text
+        # A float is not the number that the constraint has seen: 9.99999999999999999999 would be 10.
+        return value if not isinstance(value, str) and self._accepts(key, read_json(text, exact=True)) else text
 
     def is_text(self, key: str, kind: str | None) -> bool:
         """Whether an argument is a string, whatever its text."""
