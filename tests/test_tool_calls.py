@@ -395,6 +395,39 @@ def test_a_reference_leads_to_an_object(draft: str | None, target: Any) -> None:
     assert not any(calls.matches(text.format(value)) for value in ('"x"', "null", "[]"))
 
 
+@pytest.mark.parametrize(("text", "value"), [("True", True), ("false", False), ("None", None), ("null", None)])
+def test_literals_in_the_spelling_of_a_template(text: str, value: Any) -> None:
+    """Templates write arguments with Python's str, so their models write True and None."""
+    kind = {"type": "boolean"} if value is not None else {"type": ["integer", "null"]}
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": kind}, "required": ["a"]}}
+    calls = gr.tool_calls([tool], format="qwen3-coder", choice="required")
+    whole = f"<tool_call>\n<function=f>\n<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
+    assert calls.matches(whole) and calls.parse(whole).calls[0].arguments == {"a": value}
+    assert not calls.matches(whole.replace(text, "TRUE"))
+    texts = {**tool, "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    assert gr.tool_calls([texts], format="qwen3-coder").parse(whole).calls[0].arguments == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("literals", "message"), [(5, "literals"), ({"a b": True}, "words"), ({"Yes": 1}, "true, false")]
+)
+def test_literals_are_words(literals: Any, message: str) -> None:
+    parameters = {"open": "<${key}>", "close": "</>", "literals": literals}
+    with pytest.raises(gr.ToolError, match=message):
+        gr.tool_calls([TIME], format={"name": "x", "call": "<${name}>${arguments}", "parameters": parameters})
+
+
+def test_no_arguments_in_the_spelling_of_an_encoder() -> None:
+    calls = gr.tool_calls([{"name": "f"}, TIME], format="deepseek-v4", choice="required")
+    for inside in ("", "\n"):
+        whole = "<｜DSML｜tool_calls>\n" + f'<｜DSML｜invoke name="f">\n{inside}</｜DSML｜invoke>\n' * 2
+        whole += "</｜DSML｜tool_calls>"
+        assert calls.matches(whole)
+        assert [call.arguments for call in calls.parse(whole).calls] == [{}, {}]
+        needed = whole.replace('"f"', '"get_time"')
+        assert not calls.matches(needed)
+
+
 BEYOND: list[tuple[Any, str, Any, str]] = [  # the schema of an argument, its text between tags, its value, and as JSON
     ({}, "NaN", "NaN", '"NaN"'),
     ({}, " -Infinity ", " -Infinity ", '" -Infinity "'),

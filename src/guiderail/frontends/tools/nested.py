@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guiderail.frontends.tools.parameters import ParameterStyle
-from guiderail.support.numerals import read_json
 
 __all__ = ["NestedArguments"]
 
@@ -107,7 +106,7 @@ class NestedArguments:
             return tag.end()
         end = self._find(text, style.close, tag.end())
         inside = text[tag.end() : end]
-        self._add(key, inside if tag["kind"] == style.kind("string") else read_json(inside))
+        self._add(key, inside if tag["kind"] == style.kind("string") else style.scalar(inside))
         return end + len(style.close)
 
     # -- in quotes -----------------------------------------------------------------------------------------------
@@ -145,5 +144,5 @@ class NestedArguments:
         ends = _SCALAR_END.search(text, at)
         if ends is None:
             raise _More
-        self._add(key, read_json(text[at : ends.start()]))
+        self._add(key, style.scalar(text[at : ends.start()]))
         return ends.start()

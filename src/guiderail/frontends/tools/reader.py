@@ -440,9 +440,11 @@ class ToolCallReader:
                 return False
             if self._text.startswith(style.between + style.head, self._at):
                 self._at += len(style.between)
-        if self._waits(style.head):
+        if self._waits(style.head, *([] if state.members else [style.empty])):
             return False
         if not self._text.startswith(style.head, self._at):
+            if style.empty and not state.members and self._text.startswith(style.empty, self._at):
+                self._at += len(style.empty)
             text = "{}" if not state.members else "}"
             self._tell(text)
             state.call.arguments = dict(state.members)
