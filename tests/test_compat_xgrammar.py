@@ -323,6 +323,8 @@ MISUSED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
         ),
         RuntimeError,
     ),
+    "a tag that is a number": (lambda x: x.StructuralTag.from_json(5), ValueError),
+    "a tag that is no JSON": (lambda x: x.StructuralTag.from_json("x"), ValueError),
     "one token for two": (
         lambda x: x.BatchGrammarMatcher.batch_accept_token([made(x), made(x)], [1]),
         RuntimeError,
@@ -501,6 +503,15 @@ def test_a_logits_processor() -> None:
         scores = processor(ids, torch.zeros(2, len(TOKENS)))
         assert [TOKENS[i] for i in torch.isfinite(scores[1]).nonzero().flatten().tolist()] == expected
         ids = torch.cat([ids, torch.full((2, 1), TOKENS.index(expected[0]))], dim=1)
-    assert torch.isfinite(processor(ids, torch.zeros(2, len(TOKENS)))).all(), "rows that are over are left alone"
+    assert torch.isfinite(processor(ids, torch.zeros(2, len(TOKENS)))).sum(1).tolist() == [1, 1], "they may only stop"
     with pytest.raises(CompatError, match="rows"):
         processor(ids[:1], torch.zeros(1, len(TOKENS)))
+    with pytest.raises(AssertionError, match="2 grammars for 3 rows"):
+        LogitsProcessor([grammar, grammar])(torch.zeros(3, 1, dtype=torch.int64), torch.zeros(3, len(TOKENS)))
+    with pytest.raises(AssertionError, match="forbids"):
+        processor = LogitsProcessor(grammar)
+        for _ in range(2):
+            processor(torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, len(TOKENS)))
+    for bad in ([], "a", None, [grammar, "a"]):
+        with pytest.raises(CompatError, match="CompiledGrammar"):
+            LogitsProcessor(bad)
