@@ -598,6 +598,22 @@ def test_logprobs_of_completions(toy):
     assert told["text_offset"] == starts and all(len(top) == 2 for top in told["top_logprobs"])
 
 
+@pytest.mark.parametrize("stop", [None, "z"])
+def test_offsets_count_characters_of_the_text_however_it_is_told(stop):
+    with client_of(ToyModel("aé漢b😀cz")) as client:
+        body = {"prompt": "x", "logprobs": 1, "temperature": 0, "max_tokens": 40, "stop": stop}
+        (choice,) = client.post("/v1/completions", **body).json()["choices"]
+        told = [
+            place
+            for event in client.chunks("/v1/completions", **body)
+            for place in (event["choices"][0]["logprobs"] or {"text_offset": []})["text_offset"]
+        ]
+        assert told == choice["logprobs"]["text_offset"]
+        tokens = "aé漢b😀cz".encode()
+        starts = [len(tokens[:i].decode(errors="ignore")) for i in range(len(told))]
+        assert told == starts
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
