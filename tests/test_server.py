@@ -435,6 +435,18 @@ def test_a_call_cut_short_by_max_tokens_is_told_as_far_as_it_came():
             assert reason == "length" and '{"city": "Oslo"}'.startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("stop", "reason"), [("slo", "stop"), ("}}", "stop"), ("nope", "tool_calls"), (None, "tool_calls")]
+)
+def test_a_call_cut_by_a_stop_text_is_no_reason(stop, reason):
+    with client_of(ToyModel(CALL)) as client:
+        body = {"tools": [WEATHER], "temperature": 0, "stop": stop}
+        (choice,) = client.chat(**body)["choices"]
+        _, calls, told = streamed_calls(client.chunks(**body))
+        assert choice["finish_reason"] == told == reason
+        assert len(choice["message"]["tool_calls"]) == len(calls) == 1
+
+
 def told_by_events(events):
     """The items of a response as its events tell them: type, text, status."""
     items = []
