@@ -32,6 +32,7 @@ from transformers.generation.continuous_batching.cb_logits_processors import (
 )
 
 from guiderail.errors import MatcherError, ModelError
+from guiderail.frontends.given import are_texts
 from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.matcher import Matcher
@@ -291,7 +292,8 @@ def generate_batch(
     Args:
         model: a generative transformers model.
         prompts: token ids.
-        constraint: a constraint or guide for all prompts, or a list with one (or None) for each.
+        constraint: a constraint or guide for all prompts (a list of texts is a choice), or a list with one (or None)
+            for each.
         vocabulary: the model's tokenizer, its folder, or a Vocabulary; guides need none.
         stop_token_ids: as for :meth:`ConstrainedBatching.add_request`.
         max_new_tokens: by default the generation config's.
@@ -306,7 +308,8 @@ def generate_batch(
         MatcherError: ``bad-batch``: the numbers of constraints and prompts differ.
         ModelError: ``engine-failed``: a request failed.
     """
-    each = list(constraint) if isinstance(constraint, list | tuple) else [constraint] * len(prompts)
+    several = isinstance(constraint, list | tuple) and not are_texts(constraint)  # a list of texts is one choice
+    each = list(constraint) if several else [constraint] * len(prompts)
     if len(each) != len(prompts):
         raise MatcherError(
             f"{len(each)} constraints for {len(prompts)} prompts; give one, or one for each", code="bad-batch"
