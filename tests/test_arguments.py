@@ -190,9 +190,8 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         "Vocabulary.decode takes tokens: Iterable[int], not ndarray",
     ),
     "constructor": (
-        lambda: GUIDE.matcher(["a"]),  # type: ignore[list-item]
-        "Matcher takes (guide: guiderail._core.Guide, stop_token_ids: collections.abc.Sequence[int] | None = None) or "
-        "(arg: guiderail._core.Matcher), and was given (guiderail._core.Guide, list)",
+        lambda: gr.Matcher(5),  # type: ignore[arg-type]
+        "Matcher takes guide: Guide, not 5",
     ),
 }
 

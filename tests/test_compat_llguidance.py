@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -252,6 +255,114 @@ def test_bad_grammars_raise_nothing(theirs: Any, text: str) -> None:
             library.LLInterpreter(tokenizer, text)
     with pytest.raises(TypeError):
         ours.LLMatcher(3, text)  # type: ignore[arg-type]
+
+
+def made(library: Any, **options: Any) -> Any:
+    return library.LLMatcher(library.LLTokenizer("byte"), "start: /ab*/", log_level=0, **options)
+
+
+def asked(library: Any) -> Any:
+    interpreter = library.LLInterpreter(
+        library.LLTokenizer("byte"), '{"grammars": [{"lark_grammar": "start: /[ab]b*/"}]}', log_level=0
+    )
+    interpreter.start_without_prompt()
+    interpreter.compute_mask()
+    return interpreter
+
+
+def filled(library: Any, mask: Any, index: Any = 0) -> Any:
+    importlib.import_module(f"{library.__name__}.numpy").fill_next_token_bitmask(made(library), mask, index)
+
+
+MASK = np.zeros((1, 9), np.int32)
+
+# a call on either library, and what both raise
+MISUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "a token that is a text": (lambda x: made(x).consume_token("1"), TypeError),
+    "a token that is a fraction": (lambda x: made(x).consume_token(1.5), TypeError),
+    "tokens that are a text": (lambda x: made(x).consume_tokens("ab"), TypeError),
+    "tokens that are None": (lambda x: made(x).validate_tokens(None), TypeError),
+    "tokens that are a number": (lambda x: made(x).try_consume_tokens(5), TypeError),
+    "steps that are None": (lambda x: made(x).rollback(None), TypeError),
+    "limits that are a number": (lambda x: made(x, limits=5), TypeError),
+    "a limit that is a text": (lambda x: x.LLParserLimits(max_items_in_row="a"), TypeError),
+    "a matcher of a text": (lambda x: x.LLMatcher("byte", "start: /a/"), TypeError),
+    "no end token": (lambda x: x.LLTokenizer("byte", None, []), ValueError),
+    "an end token that is a text": (lambda x: x.LLTokenizer("byte", None, "5"), ValueError),
+    "a tokenizer that is None": (lambda x: x.LLTokenizer(None), ValueError),
+    "slices that are a number": (lambda x: x.LLTokenizer("byte", None, None, 5), TypeError),
+    "bytes that are a text": (lambda x: x.LLTokenizer("byte").tokenize_bytes("a"), TypeError),
+    "a text that is bytes": (lambda x: x.LLTokenizer("byte").greedy_tokenize(b"a"), TypeError),
+    "threads that are a text": (lambda x: x.LLExecutor("a"), TypeError),
+    "a format that is none": (lambda x: x.grammar_from("nope", "a"), ValueError),
+    "a grammar that is None": (lambda x: x.grammar_from("lark", None), TypeError),
+    "options for no object": (lambda x: x.LLMatcher.grammar_from_json_schema(5, {"lenient": True}), ValueError),
+    "a schema that is bytes": (lambda x: x.LLMatcher.grammar_from_json_schema(b"{}"), ValueError),
+    "a schema that is no JSON": (lambda x: x.LLMatcher.grammar_from_json_schema("x", {"lenient": True}), ValueError),
+    "a compiler of None": (lambda x: x.JsonCompiler().compile(None), TypeError),
+    "separators as a text": (lambda x: x.JsonCompiler(separators=",:"), TypeError),
+    "a tag without a trigger": (lambda x: x.StructTag(trigger="", begin="", grammar={}, end=""), AssertionError),
+    "no tags": (lambda x: x.StructTag.to_grammar([]), AssertionError),
+    "a row too many": (lambda x: filled(x, MASK, 1), IndexError),
+    "a mask that is short": (lambda x: filled(x, MASK[:, :2].copy()), ValueError),
+    "a prompt that is a text": (lambda x: asked(x).process_prompt("ab"), (TypeError, ValueError)),
+    "a token that the grammar forbids": (lambda x: asked(x).commit_token(5), ValueError),
+    "no token after a mask": (lambda x: asked(x).commit_token(None), ValueError),
+    "a target of the wrong type": (lambda x: asked(x).compute_mask_into(bytes(262)), TypeError),
+}
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_misuse_is_caught_by_the_same_clauses(theirs: Any, name: str) -> None:
+    call, kind = MISUSED[name]
+    with pytest.raises(kind):
+        call(theirs)
+    with pytest.raises(kind) as told:
+        call(ours)
+    assert isinstance(told.value, gr.GuiderailError)
+
+
+@pytest.mark.parametrize("tokens", [[97], (97,), b"a", np.array([97]), range(97, 98), []], ids=repr)
+def test_lists_of_tokens_in_any_form(theirs: Any, tokens: Any) -> None:
+    for library in (ours, theirs):
+        assert made(library).consume_tokens(tokens)
+        assert made(library).validate_tokens(tokens) == made(library).try_consume_tokens(tokens) == len(tokens)
+
+
+def test_nothing_is_read_after_the_end(theirs: Any) -> None:
+    for library in (ours, theirs):
+        matcher = made(library)
+        assert matcher.consume_tokens([97, EOS]) and matcher.try_consume_tokens([EOS]) == 0
+        assert not matcher.is_error()
+        assert not matcher.consume_token(97) and matcher.is_error()
+        assert matcher.consume_token(EOS) and not matcher.consume_tokens([])
+        tokenizer = library.LLTokenizer("byte")
+        assert tokenizer.dbg_tokens([97, 999]) == "⟦a‧≺OOB[999]≻⟧"
+        assert tokenizer.test_trace_tokens([97, EOS]) == "a‧≺EOS≻"
+
+
+def test_masks_that_cannot_be_written() -> None:
+    read_only = np.broadcast_to(np.zeros(9, np.int32), (1, 9))
+    with pytest.raises(ValueError, match="read-only"):
+        filled(ours, read_only)
+    assert not read_only.any()
+    with pytest.raises(TypeError, match="row"):
+        filled(ours, MASK.copy(), None)
+    with pytest.raises(ValueError, match="0 or more"):
+        made(ours).rollback(-1)
+
+
+def test_options_of_other_types_are_faults_of_the_grammar(theirs: Any) -> None:
+    for own in (5, "a", {"whitespace_flexible": "a"}, {"lenient": 1}, {"item_separator": 5}):
+        text = json.dumps({"grammars": [{"json_schema": {"x-guidance": own}}]})
+        for library in (ours, theirs):
+            assert library.LLMatcher(library.LLTokenizer("byte"), text, log_level=0).is_error()
+
+
+def test_copies_are_independent() -> None:
+    matcher = made(ours)
+    for twin in (copy.copy(matcher), copy.deepcopy(matcher)):
+        assert twin.consume_token(97) and not matcher.is_accepting()
 
 
 def test_what_cannot_be_kept_to_is_refused() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -270,6 +272,92 @@ def test_errors_are_caught_by_the_same_clauses(
             compiled(library, (how, args, kwargs, []))
 
 
+def made(library: Any, **options: Any) -> Any:
+    compiler = library.GrammarCompiler(library.TokenizerInfo(TOKENS, stop_token_ids=STOP))
+    return library.GrammarMatcher(compiler.compile_regex("ab*"), **options)
+
+
+def logits(library: Any, *shape: int, **options: Any) -> None:
+    import torch
+
+    mask = library.allocate_token_bitmask(2, 32)
+    library.apply_token_bitmask_inplace(torch.zeros(*shape), mask, **options)
+
+
+# a call on either library, and what both raise
+MISUSED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
+    "a token that is a text": (lambda x: made(x).accept_token("1"), TypeError),
+    "a token that is a fraction": (lambda x: made(x).accept_token(1.5), TypeError),
+    "a token that is None": (lambda x: made(x).accept_token(None), TypeError),
+    "a fraction of a step": (lambda x: made(x).rollback(1.5), TypeError),
+    "too many steps": (lambda x: made(x).rollback(1), RuntimeError),
+    "no stop tokens": (lambda x: made(x, override_stop_tokens=[]), RuntimeError),
+    "a negative temperature": (lambda x: made(x, default_temperature=-1.0), RuntimeError),
+    "a temperature that is a text": (lambda x: made(x, default_temperature="a"), ValueError),
+    "a row that is None": (
+        lambda x: made(x).fill_next_token_bitmask(x.allocate_token_bitmask(1, 200), None),
+        TypeError,
+    ),
+    "a row too many": (lambda x: made(x).fill_next_token_bitmask(x.allocate_token_bitmask(1, 200), 1), RuntimeError),
+    "a mask that is None": (lambda x: made(x).fill_next_token_bitmask(None), TypeError),
+    "a negative batch": (lambda x: x.allocate_token_bitmask(-1, 32), RuntimeError),
+    "half a batch": (lambda x: x.allocate_token_bitmask(1.5, 32), TypeError),
+    "fewer rows than masks": (lambda x: logits(x, 1, 32), RuntimeError),
+    "a row of logits too many": (lambda x: logits(x, 2, 32, indices=[2]), RuntimeError),
+    "more tokens than bits": (lambda x: logits(x, 2, 64, vocab_size=40), RuntimeError),
+    "no such backend": (lambda x: logits(x, 2, 32, backend="abacus"), ValueError),
+    "a vocabulary that is a number": (lambda x: x.TokenizerInfo(5), TypeError),
+    "a vocabulary that is a dict": (lambda x: x.TokenizerInfo({"a": 0}), TypeError),
+    "a token without text": (lambda x: x.TokenizerInfo(["a", None]), RuntimeError),
+    "a width that is a text": (lambda x: x.TokenizerInfo(["a"], vocab_size="2"), TypeError),
+    "a compiler of a text": (lambda x: x.GrammarCompiler("a"), ValueError),
+    "a matcher of a text": (lambda x: x.GrammarMatcher("a"), ValueError),
+    "threads as a text": (lambda x: x.GrammarCompiler(x.TokenizerInfo(["a"]), max_threads="2"), TypeError),
+    "a limit that is None": (lambda x: x.GrammarCompiler(x.TokenizerInfo(["a"]), cache_limit_bytes=None), TypeError),
+    "separators as a text": (lambda x: x.Grammar.from_json_schema("{}", separators=",:"), TypeError),
+    "separators as numbers": (lambda x: x.Grammar.from_json_schema("{}", separators=(1, 2)), TypeError),
+    "a switch that is None": (lambda x: x.Grammar.from_json_schema("{}", any_whitespace=None), TypeError),
+    "one index for two": (
+        lambda x: x.BatchGrammarMatcher().batch_fill_next_token_bitmask(
+            [made(x), made(x)], x.allocate_token_bitmask(2, 200), [0]
+        ),
+        RuntimeError,
+    ),
+    "a tag that is a number": (lambda x: x.StructuralTag.from_json(5), ValueError),
+    "a tag that is no JSON": (lambda x: x.StructuralTag.from_json("x"), ValueError),
+    "one token for two": (
+        lambda x: x.BatchGrammarMatcher.batch_accept_token([made(x), made(x)], [1]),
+        RuntimeError,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_misuse_is_caught_by_the_same_clauses(theirs: Any, name: str) -> None:
+    call, kind = MISUSED[name]
+    with pytest.raises(kind):
+        call(theirs)
+    with pytest.raises(kind) as told:
+        call(ours)
+    assert isinstance(told.value, gr.GuiderailError)
+
+
+def test_a_refused_batch_changes_no_matcher() -> None:
+    one, other = made(ours), made(ours)
+    with pytest.raises(TypeError):
+        ours.BatchGrammarMatcher.batch_accept_token([one, other], [TOKENS.index("a"), "b"])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        ours.BatchGrammarMatcher.batch_accept_string([one, other], ["a", 5])  # type: ignore[list-item]
+    assert one.matcher.step_count == other.matcher.step_count == 0
+
+
+def test_copies_are_independent() -> None:
+    matcher = made(ours)
+    for twin in (copy.copy(matcher), copy.deepcopy(matcher)):
+        assert twin.accept_string(bytearray(b"ab"))
+        assert matcher.matcher.step_count == 0
+
+
 def test_errors_are_guiderails_too() -> None:
     with pytest.raises(gr.GuiderailError) as told:
         ours.Grammar.from_json_schema({"properties": {"a": {"type": "nope"}}})
@@ -415,6 +503,15 @@ def test_a_logits_processor() -> None:
         scores = processor(ids, torch.zeros(2, len(TOKENS)))
         assert [TOKENS[i] for i in torch.isfinite(scores[1]).nonzero().flatten().tolist()] == expected
         ids = torch.cat([ids, torch.full((2, 1), TOKENS.index(expected[0]))], dim=1)
-    assert torch.isfinite(processor(ids, torch.zeros(2, len(TOKENS)))).all(), "rows that are over are left alone"
+    assert torch.isfinite(processor(ids, torch.zeros(2, len(TOKENS)))).sum(1).tolist() == [1, 1], "they may only stop"
     with pytest.raises(CompatError, match="rows"):
         processor(ids[:1], torch.zeros(1, len(TOKENS)))
+    with pytest.raises(AssertionError, match="2 grammars for 3 rows"):
+        LogitsProcessor([grammar, grammar])(torch.zeros(3, 1, dtype=torch.int64), torch.zeros(3, len(TOKENS)))
+    with pytest.raises(AssertionError, match="forbids"):
+        processor = LogitsProcessor(grammar)
+        for _ in range(2):
+            processor(torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, len(TOKENS)))
+    for bad in ([], "a", None, [grammar, "a"]):
+        with pytest.raises(CompatError, match="CompiledGrammar"):
+            LogitsProcessor(bad)

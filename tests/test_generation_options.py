@@ -160,12 +160,26 @@ def test_the_budget_does_not_change_logprobs():
         ({"frequency_penalty": float("nan")}, "frequency_penalty"),
         ({"repetition_penalty": 0}, "repetition_penalty must be above 0"),
         ({"repetition_penalty": "1"}, "repetition_penalty"),
+        ({"chat": "no"}, "chat must be True or False, not 'no'"),
+        ({"describe": 1}, "describe must be"),
+        ({"jump_forward": None}, "jump_forward must be"),
+        ({"canonical": None}, "canonical must be"),
+        ({"heal": 0}, "heal must be"),
+        ({"system": 5}, "system must be a text"),
+        ({"system": "\ud800"}, "surrogates"),
     ],
 )
 def test_refusals(options, says):
     with pytest.raises(gr.ModelError, match=says) as caught:
         gr.generate(Toy(), "x", gr.literal("a"), **options)
     assert caught.value.code == "bad-option"
+
+
+@pytest.mark.parametrize("prompt", ["a\ud800", ["b", "a\ud800"], [{"role": "user", "content": "a\ud800"}]], ids=ascii)
+def test_prompts_that_are_no_text(prompt):
+    with pytest.raises(gr.ModelError, match=r"lone surrogate U\+D800") as caught:
+        gr.generate(Toy(), prompt, gr.literal("a"))
+    assert caught.value.code == "bad-prompt" and caught.value.span == (1, 2)
 
 
 def test_a_stream_is_one_text():

@@ -6,9 +6,12 @@ import copy
 import dataclasses
 import datetime
 import enum
+import gc
 import importlib.util
 import json
 import pickle
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -72,6 +75,14 @@ class Scribe:
 
     def close(self):
         raise AssertionError("a model that the caller owns is not closed")
+
+
+class Slow(Scribe):
+    def new_session(self, batch, length):
+        session = super().new_session(batch, length)
+        feed = session.feed
+        session.feed = lambda rows: time.sleep(0.01) or feed(rows)
+        return session
 
 
 PERSON = {
@@ -223,6 +234,35 @@ def test_a_stream_that_runs_out_of_tokens():
     run = gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9, on_incomplete="error")
     with pytest.raises(IncompleteError):
         list(run)
+
+
+def test_a_stream_that_is_never_read_frees_its_session():
+    model = Scribe("[1]")
+    stream = gr.stream(model, "0", list[int])
+    assert model.open == 1
+    del stream
+    gc.collect()
+    assert model.open == 0
+
+
+def test_a_stream_and_other_threads():
+    """Items are taken on one thread; any thread may close it."""
+    model = Slow("[" + "7, " * 60 + "7]")
+    stream = gr.stream(model, "0", list[int], max_tokens=300)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.extend(stream))
+    thread.start()
+    while len(taken) < 3:
+        time.sleep(0.001)
+    with pytest.raises(gr.MatcherError, match="one thread") as told:
+        for _ in range(1000):
+            next(stream)
+    assert told.value.code == "stream-shared"
+    stream.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert model.open == 0 and len(taken) < 100 and not taken[-1].done
+    assert list(stream) == []
 
 
 def test_a_stream_of_values_can_be_closed_early():

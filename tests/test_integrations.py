@@ -61,6 +61,71 @@ def make(*patterns: str) -> StateTracker:
     return StateTracker([gr.compile(regex(p), VOCABULARY) for p in patterns])
 
 
+# -- arguments ---------------------------------------------------------------------------------------------------
+ONE_ROW = np.array([FIRST, FIRST])
+STOPS = [STOP, np.int64(STOP), np.array(STOP), np.array([STOP]), [STOP], (STOP,), {STOP}, [STOP, STOP]]
+
+
+@pytest.mark.parametrize("stops", STOPS, ids=repr)
+def test_stop_tokens_are_taken_in_any_form(stops):
+    guide = gr.compile(regex("a*"), VOCABULARY)
+    assert guide.matcher(stops).stop_token_ids() == [STOP]
+    assert RowState(guide, stops).matcher.stop_token_ids() == [STOP]
+    assert GuiderailLogitsProcessor(guide, stop_token_ids=stops).tracker.stop_token_ids == [STOP]
+    assert logits_processor(guide, stop_token_ids=stops).tracker.stop_token_ids == [STOP]
+
+
+@pytest.mark.parametrize("stops", [True, [True], -1, 1.0, [1.0], "1", b"1", ["1"], object(), 2**70, 999], ids=repr)
+def test_stop_tokens_that_are_none(stops):
+    guide = gr.compile(regex("a*"), VOCABULARY)
+    for make in (guide.matcher, lambda s: logits_processor(guide, stop_token_ids=s)):
+        with pytest.raises(gr.GuiderailError, match="stop") as told:
+            make(stops)
+        assert told.value.code in ("bad-token-id", "matcher-token", "argument")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "logits"),
+    [
+        (None, np.zeros(WIDTH, np.single)),
+        ("ab", np.zeros(WIDTH, np.single)),
+        (np.array(2), np.zeros(WIDTH, np.single)),
+        (ONE_ROW[None], np.zeros((1, WIDTH), np.single)),
+        (ONE_ROW + 0.5, np.zeros(WIDTH, np.single)),
+        (ONE_ROW, np.zeros((1, WIDTH), np.single)),
+        (ONE_ROW, None),
+    ],
+    ids=lambda given: type(given).__name__ if not isinstance(given, np.ndarray) else f"{given.dtype}{given.shape}",
+)
+def test_arrays_that_are_no_text_and_its_logits(tokens, logits):
+    with pytest.raises(gr.BitmaskError, match="one dimension"):
+        logits_processor(gr.compile(regex("a*"), VOCABULARY))(tokens, logits)
+
+
+def test_tensors_that_do_not_fit():
+    torch = pytest.importorskip("torch")
+    processor = GuiderailLogitsProcessor(gr.compile(regex("a*"), VOCABULARY))
+    ids, scores = torch.tensor([[FIRST], [FIRST]]), torch.zeros(2, WIDTH)
+    for tokens, given, message in [
+        (ids.numpy(), scores, "input_ids must be a torch tensor, not ndarray"),
+        (ids, scores.numpy(), "scores must be a torch tensor, not ndarray"),
+        (None, scores, "not NoneType"),
+        (ids.float(), scores, "integers"),
+        (ids.bool(), scores, "integers"),
+        (ids[0], scores, "two dimensions"),
+        (ids, scores[0], "two dimensions"),
+        (ids, scores[:1], "as many rows"),
+        (ids, scores.long(), "float32"),
+        (ids, scores.to_sparse(), "dense"),
+    ]:
+        with pytest.raises(gr.BitmaskError, match=message):
+            processor(tokens, given)
+    for kind in (torch.float16, torch.bfloat16, torch.float64):
+        masked = processor(ids, torch.zeros(WIDTH, 2, dtype=kind).t())  # not contiguous
+        assert masked.dtype is kind
+        assert masked.isfinite().sum(1).tolist() == [2, 2]  # a, and the end
+
+
 # -- the tracker -------------------------------------------------------------------------------------------------
 def test_rows_may_be_reordered_and_go_back():
     tracker = make("[a-f]{2}x[a-f]*")

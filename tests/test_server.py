@@ -436,6 +436,72 @@ def test_a_call_cut_short_by_max_tokens_is_told_as_far_as_it_came():
 
 
 @pytest.mark.parametrize(
+    ("stop", "reason"), [("slo", "stop"), ("}}", "stop"), ("nope", "tool_calls"), (None, "tool_calls")]
+)
+def test_a_call_cut_by_a_stop_text_is_no_reason(stop, reason):
+    with client_of(ToyModel(CALL)) as client:
+        body = {"tools": [WEATHER], "temperature": 0, "stop": stop}
+        (choice,) = client.chat(**body)["choices"]
+        _, calls, told = streamed_calls(client.chunks(**body))
+        assert choice["finish_reason"] == told == reason
+        assert len(choice["message"]["tool_calls"]) == len(calls) == 1
+
+
+def told_by_events(events):
+    """The items of a response as its events tell them: type, text, status."""
+    items = []
+    for event in events:
+        place = event.get("output_index")
+        if event["type"] == "response.output_item.added":
+            assert place == len(items)
+            items.append([event["item"]["type"], "", None])
+        elif event["type"].endswith(".delta"):
+            items[place][1] += event["delta"]
+        elif event["type"] == "response.output_item.done":
+            assert items[place][2] is None, "an item ends once"
+            items[place][2] = event["item"]["status"]
+    return items
+
+
+def items_of(response):
+    """The items of a response: type, text, status."""
+    found = []
+    for item in response["output"]:
+        text = item["content"][0]["text"] if "content" in item else item.get("arguments", item.get("input"))
+        found.append([item["type"], text, item["status"]])
+    return found
+
+
+@pytest.mark.parametrize("tools", [slice(1), slice(2)], ids=["the model's format", "tags"])
+@pytest.mark.parametrize("most", [16, 30, 48, 61, 62, 70, 100])
+def test_events_of_a_response_say_what_its_items_say(tools, most):
+    """Wherever the tokens run out: in a call, between calls, after the last one."""
+    with client_of(ToyModel(f"{CALL}\n{CALL}")) as client:
+        body = {"input": "x", "temperature": 0, "tools": FLAT[tools], "tool_choice": "required"}
+        body |= {"max_output_tokens": most, "guiderail": {"on_incomplete": "return"}}
+        events = client.chunks("/v1/responses", **body)
+        told = told_by_events(events)
+        assert told == items_of(events[-1]["response"])
+        assert told == items_of(client.post("/v1/responses", **body).json())
+        for kind, text, status in told:
+            if kind == "function_call" and status == "completed":
+                assert json.loads(text) == {"city": "Oslo"}
+
+
+def test_no_logprobs_are_lost_in_a_stream_with_calls():
+    with client_of(ToyModel(CALL + CALL)) as client:
+        body = {"tools": [WEATHER], "temperature": 0, "logprobs": True}
+        (choice,) = client.chat(**body)["choices"]
+        whole = [one["token"] for one in choice["logprobs"]["content"]]
+        told = [
+            one["token"]
+            for event in client.chunks(**body)
+            for one in (event["choices"][0]["logprobs"] or {"content": []})["content"]
+        ]
+        assert told == whole
+
+
+@pytest.mark.parametrize(
     ("tools", "param"),
     [
         ([{"type": "function"}], "tools.0"),
@@ -542,6 +608,22 @@ def test_logprobs_of_completions(toy):
     assert "".join(told["tokens"]) == choice["text"] and all(value <= 0 for value in told["token_logprobs"])
     starts = [sum(map(len, told["tokens"][:i])) for i in range(len(told["tokens"]))]
     assert told["text_offset"] == starts and all(len(top) == 2 for top in told["top_logprobs"])
+
+
+@pytest.mark.parametrize("stop", [None, "z"])
+def test_offsets_count_characters_of_the_text_however_it_is_told(stop):
+    with client_of(ToyModel("aé漢b😀cz")) as client:
+        body = {"prompt": "x", "logprobs": 1, "temperature": 0, "max_tokens": 40, "stop": stop}
+        (choice,) = client.post("/v1/completions", **body).json()["choices"]
+        told = [
+            place
+            for event in client.chunks("/v1/completions", **body)
+            for place in (event["choices"][0]["logprobs"] or {"text_offset": []})["text_offset"]
+        ]
+        assert told == choice["logprobs"]["text_offset"]
+        tokens = "aé漢b😀cz".encode()
+        starts = [len(tokens[:i].decode(errors="ignore")) for i in range(len(told))]
+        assert told == starts
 
 
 @pytest.mark.parametrize(

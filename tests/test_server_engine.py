@@ -18,10 +18,10 @@ from guiderail.server import ServerOptions
 from guiderail.server.compiling import Compiler, interruptible
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
-from guiderail.server.parts import CallInput, CallStart, Content
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content
 from guiderail.server.portions import shared_out
 from guiderail.server.rows import Delta, Failed, Finished, Job
-from guiderail.server.tagged import TaggedReader
+from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
 
 ANY = gr.compile(gr.any_text(), VOCABULARY)
@@ -466,6 +466,44 @@ def test_stop_texts_cut_the_same_however_the_text_comes(text, stops, data):
         assert shown == text and cut.found is None
 
 
+QUOTED = 'start: item+\nitem: "[" item* "]" | /"[^"]*"/'  # recursive
+HEAD, END = '<custom_tool_call name="c">\n', "\n</custom_tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition", "inputs", "refused"),
+    [
+        ("regex", "(?s:.*)", ["", "a", "a<b", "\n</custom_tool_call"], [f"a{END}", f"a{END}b"]),
+        ("lark", QUOTED, ['["a"]', f'"a{END}b"["{END}"]'], ["", f'"a{END}']),
+    ],
+    ids=["pattern", "grammar"],
+)
+def test_inputs_with_the_end_of_the_tag_are_read_as_they_are_written(syntax, definition, inputs, refused):
+    format = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
+    customs = custom_inputs([{"name": "c", "format": format}])
+    constraint = tagged_constraint([], customs, required=True, parallel=True)
+    for text in inputs:
+        assert constraint.matches(f"{HEAD}{text}{END}")
+        for size in (1, 5, 1000):
+            whole = f"{HEAD}{text}{END}"
+            reader = TaggedReader([], customs)
+            parts = [part for i in range(0, len(whole), size) for part in reader.feed(whole[i : i + size])]
+            assert "".join(part.text for part in parts if isinstance(part, CallInput)) == text
+            assert isinstance(parts[-1], CallEnd) and parts[-1].complete and not reader.close()
+    for text in refused:
+        assert not constraint.matches(f"{HEAD}{text}{END}")
+
+
+@pytest.mark.parametrize("schema", [{}, True, {"type": ["object", "null"]}, {"enum": ["}", {"a": 1}]}], ids=repr)
+def test_arguments_between_tags_are_objects(schema):
+    constraint = tagged_constraint([{"name": "f", "parameters": schema}], {}, required=True, parallel=True)
+    call = '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'
+    assert constraint.matches(call.format('{"a": 1}'))
+    assert not any(constraint.matches(call.format(value)) for value in ("null", '"}"', "1", "[]"))
+    with pytest.raises(gr.ToolError, match="'f'"):
+        tagged_constraint([{"name": "f", "parameters": {"type": "string"}}], {}, required=True, parallel=True)
+
+
 TAGGED = [
     ("plain text", [("", "plain text")]),
     ('<tool_call>\n{"name": "f", "arguments": {"a": "}\\"{"}}\n</tool_call>', [("f", '{"a": "}\\"{"}')]),
@@ -482,7 +520,7 @@ TAGGED = [
 @pytest.mark.parametrize(("text", "expected"), TAGGED, ids=[text[:20] for text, _ in TAGGED])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 def test_tagged_calls_are_read_the_same_however_the_text_comes(text, expected, size):
-    reader = TaggedReader(["f"], ["c"])
+    reader = TaggedReader(["f"], custom_inputs([{"name": "c"}]))
     parts = [part for i in range(0, len(text), size) for part in reader.feed(text[i : i + size])] + reader.close()
     found = []
     for part in parts:

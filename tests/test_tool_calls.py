@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import pickle
 import random
 import warnings
@@ -15,6 +16,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
+from guiderail.support.numerals import integer
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -380,6 +382,78 @@ def test_a_tool_without_parameters_takes_an_object() -> None:
     text = '<tool_call>\n{{"name": "{}", "arguments": {}}}\n</tool_call>'
     assert calls.matches(text.format("ping", "{}")) and calls.matches(text.format("ping", '{"a": 1}'))
     assert calls.matches(text.format("stop", "{}")) and not calls.matches(text.format("stop", '{"a": 1}'))
+
+
+@pytest.mark.parametrize("draft", [None, "http://json-schema.org/draft-07/schema#"])
+@pytest.mark.parametrize("target", [{}, {"type": ["string", "object"]}, True], ids=repr)
+def test_a_reference_leads_to_an_object(draft: str | None, target: Any) -> None:
+    schema = {"$ref": "#/definitions/a", "definitions": {"a": target}, **({} if draft is None else {"$schema": draft})}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    calls = gr.tool_calls([tool], format="hermes", choice="required")
+    text = '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'
+    assert calls.parse(text.format('{"a": 1}')).calls[0].arguments == {"a": 1}
+    assert not any(calls.matches(text.format(value)) for value in ('"x"', "null", "[]"))
+
+
+@pytest.mark.parametrize(("text", "value"), [("True", True), ("false", False), ("None", None), ("null", None)])
+def test_literals_in_the_spelling_of_a_template(text: str, value: Any) -> None:
+    """Templates write arguments with Python's str, so their models write True and None."""
+    kind = {"type": "boolean"} if value is not None else {"type": ["integer", "null"]}
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": kind}, "required": ["a"]}}
+    calls = gr.tool_calls([tool], format="qwen3-coder", choice="required")
+    whole = f"<tool_call>\n<function=f>\n<parameter=a>\n{text}\n</parameter>\n</function>\n</tool_call>"
+    assert calls.matches(whole) and calls.parse(whole).calls[0].arguments == {"a": value}
+    assert not calls.matches(whole.replace(text, "TRUE"))
+    texts = {**tool, "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    assert gr.tool_calls([texts], format="qwen3-coder").parse(whole).calls[0].arguments == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("literals", "message"), [(5, "literals"), ({"a b": True}, "words"), ({"Yes": 1}, "true, false")]
+)
+def test_literals_are_words(literals: Any, message: str) -> None:
+    parameters = {"open": "<${key}>", "close": "</>", "literals": literals}
+    with pytest.raises(gr.ToolError, match=message):
+        gr.tool_calls([TIME], format={"name": "x", "call": "<${name}>${arguments}", "parameters": parameters})
+
+
+def test_no_arguments_in_the_spelling_of_an_encoder() -> None:
+    calls = gr.tool_calls([{"name": "f"}, TIME], format="deepseek-v4", choice="required")
+    for inside in ("", "\n"):
+        whole = "<｜DSML｜tool_calls>\n" + f'<｜DSML｜invoke name="f">\n{inside}</｜DSML｜invoke>\n' * 2
+        whole += "</｜DSML｜tool_calls>"
+        assert calls.matches(whole)
+        assert [call.arguments for call in calls.parse(whole).calls] == [{}, {}]
+        needed = whole.replace('"f"', '"get_time"')
+        assert not calls.matches(needed)
+
+
+BEYOND: list[tuple[Any, str, Any, str]] = [  # the schema of an argument, its text between tags, its value, and as JSON
+    ({}, "NaN", "NaN", '"NaN"'),
+    ({}, " -Infinity ", " -Infinity ", '" -Infinity "'),
+    ({}, '{"b": NaN}', '{"b": NaN}', r'"{\"b\": NaN}"'),
+    ({"type": ["string", "number"]}, "Infinity", "Infinity", '"Infinity"'),
+    ({"type": "number"}, "1e999", math.inf, "1e999"),
+    ({}, "[-1E400, 5]", [-math.inf, 5], "[-1E400, 5]"),
+    ({}, '{"b": 1e99999999999}', {"b": math.inf}, '{"b": 1e99999999999}'),
+    ({"type": ["string", "array"]}, "1e99999999999", "1e99999999999", '"1e99999999999"'),
+    ({"type": "number", "exclusiveMaximum": 10}, "9.99999999999999999999", 10.0, "10.0"),
+    ({"type": "number", "exclusiveMinimum": 0}, "1e-999", 0.0, "0.0"),
+    ({"type": ["integer", "string"]}, "1.0", 1.0, "1.0"),
+    ({"type": ["integer", "string"]}, "1.5", "1.5", '"1.5"'),
+    ({"type": "integer"}, "7" * 5000, integer("7" * 5000), "7" * 5000),
+]
+
+
+@pytest.mark.parametrize(("schema", "text", "value", "written"), BEYOND, ids=[text[:25] for _, text, *_ in BEYOND])
+def test_numbers_that_floats_cannot_hold(schema: Any, text: str, value: Any, written: str) -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}
+    calls = gr.tool_calls([tool], format="glm-4.5", choice="required")
+    whole = f"<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>{text}</arg_value>\n</tool_call>"
+    assert calls.matches(whole)
+    (call,) = calls.parse(whole).calls
+    assert call.arguments == {"a": value}
+    assert call.text == f'{{"a": {written}}}'
 
 
 def test_arguments_are_not_made_up() -> None:

@@ -108,6 +108,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_weather", {"city": "Paris", "days": 3}),
     ("search", {"query": 'a "b" <c> & {d}', "tags": ["x", "y z"], "near": {"x": 1.5, "here": True}}),
     ("get_time", {"zone": "UTC"}),
+    ("set", {"note": None, "on": True}),
+    ("ping", {}),
 ]
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": "What it does.", "parameters": parameters}}
@@ -115,6 +117,14 @@ TOOLS = [
         ("get_weather", {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}),
         ("search", SEARCH),
         ("get_time", {"type": "object", "properties": {"zone": {"type": "string"}}}),
+        (
+            "set",
+            {
+                "type": "object",
+                "properties": {"note": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "on": {"type": "boolean"}},
+            },
+        ),
+        ("ping", {"type": "object", "properties": {}}),
     )
 ]
 

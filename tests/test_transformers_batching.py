@@ -175,6 +175,14 @@ def test_requests_that_are_evicted_begin_again_where_they_were(model: Any, monke
     assert all(long.matches(text_of(output)) for output in outputs)
 
 
+def test_a_list_of_texts_is_a_choice(model: Any) -> None:
+    outputs = generate_batch(
+        model, [ids("abc"), ids("z"), ids("q")], ["abba", "zz"], VOCABULARY, generation_config=how(),
+        continuous_batching_config=settings(),
+    )  # fmt: skip
+    assert len(outputs) == 3 and {text_of(output) for output in outputs} <= {"abba", "zz"}
+
+
 def test_other_stop_tokens(model: Any) -> None:
     (output,) = generate_batch(
         model, [ids("abc")], gr.literal("ab"), VOCABULARY, stop_token_ids=ids("q"), generation_config=how(),

@@ -1,13 +1,23 @@
-"""Errors that users of the other library catch, and that are guiderail's errors at the same time."""
+"""Errors that users of the other library catch, and that are guiderail's errors at the same time.
+
+The other libraries raise ``RuntimeError`` from their cores, but ``ValueError``, ``TypeError`` and others from their
+Python code. Each class here is both.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from guiderail.errors import GuiderailError
+from guiderail.errors import ArgumentError, BitmaskError, GuiderailError
+from guiderail.support.texts import shown
 
-__all__ = ["CompatError", "raised_as"]
+__all__ = [
+    "CompatAssertionError", "CompatError", "CompatIndexError", "CompatTypeError", "CompatValueError", "integer",
+    "integers", "raised_as",
+]  # fmt: skip
 
 
 class CompatError(GuiderailError, RuntimeError):
@@ -17,12 +27,68 @@ class CompatError(GuiderailError, RuntimeError):
     """
 
 
+class CompatValueError(CompatError, ValueError):
+    """A wrong value, for which the other library raises ``ValueError``."""
+
+    code = "compat-option"
+
+
+class CompatTypeError(CompatError, TypeError):
+    """An argument of a wrong type, for which the other library raises ``TypeError``."""
+
+    code = "argument"
+
+
+class CompatIndexError(CompatError, IndexError):
+    """A row that does not exist, for which the other library raises ``IndexError``."""
+
+    code = "bitmask-row"
+
+
+class CompatAssertionError(CompatError, AssertionError):
+    """A wrong value, for which the other library raises ``AssertionError``."""
+
+    code = "compat-option"
+
+
+_KINDS: tuple[tuple[type[GuiderailError], type[CompatError]], ...] = (
+    (ArgumentError, CompatTypeError),
+    (BitmaskError, CompatValueError),
+)
+
+
 @contextmanager
 def raised_as(kind: type[CompatError] = CompatError) -> Iterator[None]:
-    """Turns guiderail's errors into errors of ``kind``."""
+    """Turns guiderail's errors into errors of ``kind``; if that is ``CompatError``, into the class that fits best."""
     try:
         yield
     except CompatError:
         raise
     except GuiderailError as error:
+        if kind is CompatError:
+            kind = next((ours for one, ours in _KINDS if isinstance(error, one)), kind)
         raise kind(error.message, code=error.code, source=error.source, span=error.span) from error
+
+
+def integer(what: str, value: Any) -> int:
+    """An integer, also of NumPy or torch, as a Python number.
+
+    Raises:
+        CompatTypeError: it is something else.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise CompatTypeError(f"{what} must be an integer, not {shown(value)}") from None
+
+
+def integers(what: str, values: Any) -> list[int]:
+    """Integers from a list, an array or a tensor, as Python numbers.
+
+    Raises:
+        CompatTypeError: they are something else.
+    """
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(listed, str) or not hasattr(listed, "__iter__"):
+        raise CompatTypeError(f"{what} must be a list of integers, not {shown(values)}")
+    return [integer(what, one) for one in listed]

@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from guiderail.errors import ModelError
+from guiderail.errors import ModelError, PatternError
 from guiderail.generation.models import Model
-from guiderail.support.texts import shown
+from guiderail.support.texts import shown, utf8
 
 if TYPE_CHECKING:
     from guiderail.generation.chat_template import ChatTemplate
@@ -55,6 +55,7 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
 
 def _checked(given: Any) -> Prompt:
     if isinstance(given, str):
+        _check_text(given, "the prompt")
         return given
     if not is_conversation(given):
         raise ModelError(
@@ -71,6 +72,7 @@ def _checked(given: Any) -> Prompt:
             )
         if not isinstance(content, str) and not (role == "assistant" and content is None):
             raise ModelError(f"message {i}: its content must be a string, not {shown(content)}", code="bad-prompt")
+        _check_text(content or "", f"message {i}")
     if messages[-1]["role"] == "assistant":
         raise ModelError(
             "the last message is the assistant's, so there is nothing to answer; end with a message of the user or a "
@@ -78,6 +80,13 @@ def _checked(given: Any) -> Prompt:
             code="bad-prompt",
         )
     return messages
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        utf8(text)
+    except PatternError as error:
+        raise ModelError(f"{what}: {error.message}", code="bad-prompt", source=error.source, span=error.span) from None
 
 
 def with_words(prompt: Prompt, words: str) -> Prompt:

@@ -13,7 +13,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
-from guiderail.support.texts import shown
+from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict
@@ -102,10 +102,16 @@ class Options:
             raise ModelError(
                 f"max_tokens must be a whole number, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
             )
+        for name in ("chat", "describe", "jump_forward", "canonical", "heal", "log_weight"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise ModelError(f"{name} must be True or False, not {shown(value)}", code="bad-option")
+        if self.system is not None and (not isinstance(self.system, str) or has_surrogate(self.system)):
+            raise ModelError(
+                f"system must be a text without lone surrogates, or None, not {shown(self.system)}", code="bad-option"
+            )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
-        if not isinstance(self.log_weight, bool):
-            raise ModelError(f"log_weight must be True or False, not {shown(self.log_weight)}", code="bad-option")
         if self.heal and self.chat:
             raise ModelError(
                 "heal=True continues the last word of a prompt, but a chat template ends between words; "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
 from guiderail.constraints.reading import Reading
+from guiderail.errors import MatcherError
 from guiderail.generation.decoding import Batch
 from guiderail.generation.models import Model
 from guiderail.generation.options import Options
@@ -70,20 +72,26 @@ class Drawn:
 class _Run(Generic[Item]):
     """A generation of one prompt, step by step. A context manager: leaving it stops the generation.
 
-    ``for`` and ``async for`` both iterate over it; ``with`` and ``async with`` both close it.
+    ``for`` and ``async for`` both iterate over it; ``with`` and ``async with`` both close it. One thread at a time may
+    take items; any thread may close it.
     """
 
     def __init__(self, batch: Batch | Drawn, options: Options, close: bool) -> None:
         self._batch, self._options, self._close = batch, options, close
+        self._stopped = False
         self._items = self._run()
         self._thread: ThreadPoolExecutor | None = None
 
     def _pieces(self) -> Generator[str, None, None]:
+        steps = self._batch.steps()
         try:
-            for _, piece in self._batch.steps():
+            for _, piece in steps:
+                if self._stopped:
+                    return
                 if piece:
                     yield piece
         finally:
+            steps.close()
             if self._close:
                 self._batch.model.close()
         check_ends([self.result], self._options.on_incomplete, self._options.on_shortened)
@@ -92,7 +100,15 @@ class _Run(Generic[Item]):
         raise NotImplementedError
 
     def __next__(self) -> Item:
-        return next(self._items)
+        try:
+            return next(self._items)
+        except ValueError as error:
+            if str(error) != "generator already executing":
+                raise
+        raise MatcherError(
+            "another thread is taking the next item of this stream: take items on one thread at a time",
+            code="stream-shared",
+        )
 
     async def __anext__(self) -> Item:
         """The next item, made on a thread; a task that is cancelled stops the model after its current pass."""
@@ -134,12 +150,25 @@ class _Run(Generic[Item]):
         return self._batch.generation(0)
 
     def close(self) -> None:
-        """Stops early and frees the session."""
+        """Stops early and frees the session.
+
+        If another thread is taking an item, the stream ends there, after the model's current pass.
+        """
+        self._stopped = True
+        if inspect.getgeneratorstate(self._items) == inspect.GEN_RUNNING:
+            if isinstance(self._batch, Drawn):
+                self._batch.close()
+            return
         self._items.close()
         self._batch.session.close()
         if self._close:
             self._batch.model.close()
         self._end_thread()
+
+    def __del__(self) -> None:
+        items = getattr(self, "_items", None)
+        if items is not None and inspect.getgeneratorstate(items) == inspect.GEN_CREATED:  # nothing was taken from it
+            self.close()
 
     def _end_thread(self) -> None:
         if self._thread is not None:
@@ -229,7 +258,7 @@ class ValueStream(_Run[Snapshot[T]]):
             parts.append(piece)
             yield Snapshot(partial.snapshot(), piece, tuple(partial.finished), partial.path, False, parts)
         result = self.result
-        if result.matched:
+        if result.matched and not self._stopped:
             finished = () if partial.is_complete else ("",)  # a bare number ends with the text
             yield Snapshot(result.value, "", finished, None, True, parts)
 

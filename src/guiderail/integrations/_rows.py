@@ -33,7 +33,7 @@ class RowState:
 
     __slots__ = ("_tokens", "matcher")
 
-    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None:
+    def __init__(self, guide: Guide, stop_token_ids: int | Sequence[int] | None = None) -> None:
         self.matcher: Matcher = guide.matcher(stop_token_ids)
         self._tokens: list[int] = []
 

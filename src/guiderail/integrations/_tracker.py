@@ -56,7 +56,7 @@ class StateTracker:
         stop_token_ids: the tokens that end a text; by default those of the vocabularies.
     """
 
-    def __init__(self, guides: Sequence[Guide], stop_token_ids: Sequence[int] | None = None) -> None:
+    def __init__(self, guides: Sequence[Guide], stop_token_ids: int | Sequence[int] | None = None) -> None:
         self.guides = list(guides)
         self.vocabulary = self.guides[0].vocabulary
         self.stop_token_ids: list[int] = self.guides[0].matcher(stop_token_ids).stop_token_ids()
@@ -168,7 +168,7 @@ class StateTracker:
         return state
 
 
-def single_tracker(constraint: Any, vocabulary: Any, stop_token_ids: Sequence[int] | None) -> StateTracker:
+def single_tracker(constraint: Any, vocabulary: Any, stop_token_ids: int | Sequence[int] | None) -> StateTracker:
     """A tracker for engines that show one row per call.
 
     Raises:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.errors import MatcherError
+from guiderail.errors import BitmaskError, MatcherError
 from guiderail.integrations._rows import RowState, check_width, fill_rows
 from guiderail.integrations._tracker import StateTracker, single_tracker
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -61,17 +61,26 @@ class LlamaCppLogitsProcessor:
             A new array: ``scores`` with -inf where a token is forbidden.
 
         Raises:
+            BitmaskError: ``bitmask-shape``: the arguments are no such arrays.
             VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
+        given, logits = np.asarray(input_ids), np.asarray(scores)
+        numbers = (given.dtype.kind in "iu" or given.size == 0) and logits.dtype.kind in "fiu"
+        if given.ndim != 1 or logits.ndim != 1 or not numbers:
+            raise BitmaskError(
+                "expected the tokens of one text and its logits, two arrays of one dimension, not "
+                f"{given.dtype} of shape {given.shape} and {logits.dtype} of shape {logits.shape}",
+                code="bitmask-shape",
+            )
         vocabulary = self.tracker.vocabulary
-        check_width(vocabulary, len(scores))
+        check_width(vocabulary, len(logits))
         bitmask = allocate_token_bitmask(1, vocabulary.size)
-        ids = np.asarray(input_ids, np.int64)
+        ids = given.astype(np.int64)
         if self._drafts:
             fill_rows([self._row_after(ids).matcher], bitmask)
         else:
             self.tracker.fill(ids[None, :], bitmask)
-        masked = np.array(scores, np.single)
+        masked = np.array(logits, np.single)
         apply_token_bitmask_inplace(masked, bitmask[0], vocab_size=min(vocabulary.size, len(masked)))
         return masked
 
@@ -91,7 +100,7 @@ class LlamaCppLogitsProcessor:
 
 
 def logits_processor(
-    constraint: Any, llama: Any = None, *, stop_token_ids: Sequence[int] | None = None
+    constraint: Any, llama: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
 ) -> LlamaCppLogitsProcessor:
     """Makes a logits processor for one ``llama_cpp.Llama``.
 
@@ -99,7 +108,7 @@ def logits_processor(
         constraint: a guide or a constraint.
         llama: the ``Llama`` object, the path of its GGUF file, or a Vocabulary. A constraint needs one of them; with a
             draft model it must be the object itself.
-        stop_token_ids: the tokens that end a text; by default the vocabulary's.
+        stop_token_ids: the token, or tokens, that end a text; by default the vocabulary's.
 
     Raises:
         CompileError: see :func:`guiderail.compile`; ``no-vocabulary``: ``llama`` is missing; ``other-vocabulary``: a

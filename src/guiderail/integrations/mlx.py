@@ -84,7 +84,7 @@ def logits_processor(
             a guide is for another one.
         MatcherError: ``bad-batch``: several constraints; give each text of a batch its own processor.
     """
-    stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
+    stops = stop_token_ids
     if type(tokenizer).__name__ == "TokenizerWrapper":
         stops = sorted(tokenizer.eos_token_ids) if stops is None else stops
         tokenizer = tokenizer._tokenizer

@@ -41,7 +41,7 @@ class OnnxGenaiLogitsProcessor:
     """
 
     def __init__(
-        self, guides: Sequence[Guide], generator: Any, rows: int, stop_token_ids: Sequence[int] | None = None
+        self, guides: Sequence[Guide], generator: Any, rows: int, stop_token_ids: int | Sequence[int] | None = None
     ) -> None:
         if rows % len(guides):
             raise MatcherError(
@@ -134,10 +134,10 @@ def logits_processor(
             "constrained; set num_beams to 1, and do_sample for different texts",
             code="bad-option",
         )
-    stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
+    stops = stop_token_ids
     if stops is None and isinstance(vocabulary, str | os.PathLike):
         settings = Path(vocabulary) / "genai_config.json"
         if settings.exists():
             ends = json.loads(settings.read_text(encoding="utf-8")).get("model", {}).get("eos_token_id")
-            stops = [ends] if isinstance(ends, int) else ends
+            stops = ends
     return OnnxGenaiLogitsProcessor(as_guides(constraint, vocabulary), generator, rows, stops)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from guiderail.errors import BitmaskError
 from guiderail.integrations._rows import as_guides, check_width
 from guiderail.integrations._tracker import StateTracker
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -33,8 +34,8 @@ class GuiderailLogitsProcessor:
     Args:
         constraint: a guide or a constraint for all prompts, or a list with one for each prompt of the batch.
         vocabulary: a tokenizer or a Vocabulary; needed for constraints, not for guides.
-        stop_token_ids: the tokens that end a text; by default the vocabulary's. Pass ``generation_config.eos_token_id``
-            if the model is told to stop at others.
+        stop_token_ids: the token, or tokens, that end a text; by default the vocabulary's. Pass
+            ``generation_config.eos_token_id`` if the model is told to stop at others.
 
     Raises:
         CompileError: see :func:`guiderail.compile`; ``no-vocabulary``: the vocabulary is missing.
@@ -43,8 +44,7 @@ class GuiderailLogitsProcessor:
     def __init__(
         self, constraint: Any, vocabulary: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
     ) -> None:
-        stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
-        self.tracker = StateTracker(as_guides(constraint, vocabulary), stops)
+        self.tracker = StateTracker(as_guides(constraint, vocabulary), stop_token_ids)
 
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
@@ -61,11 +61,13 @@ class GuiderailLogitsProcessor:
             A new tensor: ``scores`` with -inf where a token is forbidden.
 
         Raises:
+            BitmaskError: ``bitmask-dtype``, ``bitmask-shape``: the arguments are no such tensors.
             MatcherError: ``bad-batch``: the rows cannot be divided among the constraints.
             VocabularyError: ``vocabulary-mismatch``: the model has fewer tokens than the constraint's vocabulary.
         """
         import torch
 
+        _check(input_ids, scores)
         size = self.tracker.vocabulary.size
         check_width(self.tracker.vocabulary, scores.shape[-1])
         bitmask = allocate_token_bitmask(len(input_ids), size)
@@ -74,3 +76,21 @@ class GuiderailLogitsProcessor:
         width = min(size, masked.shape[-1])
         apply_token_bitmask_inplace(masked, torch.from_numpy(bitmask).to(scores.device), vocab_size=width)
         return masked
+
+
+def _check(input_ids: Any, scores: Any) -> None:
+    """Raises an error unless the tokens and their scores fit together."""
+    import torch
+
+    for name, given in (("input_ids", input_ids), ("scores", scores)):
+        if not isinstance(given, torch.Tensor):
+            raise BitmaskError(f"{name} must be a torch tensor, not {type(given).__name__}", code="bitmask-dtype")
+    kind = input_ids.dtype
+    if kind.is_floating_point or kind.is_complex or kind is torch.bool:
+        raise BitmaskError(f"input_ids must be integers, not {kind}", code="bitmask-dtype")
+    if input_ids.ndim != 2 or scores.ndim != 2 or len(input_ids) != len(scores):
+        raise BitmaskError(
+            f"input_ids of shape {tuple(input_ids.shape)} and scores of shape {tuple(scores.shape)} must both have two "
+            "dimensions and as many rows",
+            code="bitmask-shape",
+        )

@@ -32,10 +32,12 @@ from transformers.generation.continuous_batching.cb_logits_processors import (
 )
 
 from guiderail.errors import MatcherError, ModelError
+from guiderail.frontends.given import are_texts
 from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.matcher import Matcher
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary._ids import stop_ids
 from guiderail.vocabulary.adapted import vocabulary_of
 
 __all__ = ["ConstrainedBatching", "constrain", "continuous_batching", "generate_batch"]
@@ -160,13 +162,13 @@ class ConstrainedBatching:
         prompt = [int(token) for token in input_ids]
         if not prompt:
             raise MatcherError("a prompt has at least one token", code="bad-prompt")
-        stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
+        stops = None if stop_token_ids is None else stop_ids(stop_token_ids)
         if constraint is not None:
             guides = as_guides(constraint, self.vocabulary)
             if len(guides) != 1:
                 raise MatcherError(f"a request has one constraint, not {len(guides)}", code="bad-batch")
             row = RowState(guides[0], stops)
-            stops = row.matcher.stop_token_ids()
+            stops = tuple(row.matcher.stop_token_ids())
             options[_KEY] = _Request(row, len(prompt))
         if stops is not None:
             options["eos_token_id"] = list(stops)
@@ -290,7 +292,8 @@ def generate_batch(
     Args:
         model: a generative transformers model.
         prompts: token ids.
-        constraint: a constraint or guide for all prompts, or a list with one (or None) for each.
+        constraint: a constraint or guide for all prompts (a list of texts is a choice), or a list with one (or None)
+            for each.
         vocabulary: the model's tokenizer, its folder, or a Vocabulary; guides need none.
         stop_token_ids: as for :meth:`ConstrainedBatching.add_request`.
         max_new_tokens: by default the generation config's.
@@ -305,7 +308,8 @@ def generate_batch(
         MatcherError: ``bad-batch``: the numbers of constraints and prompts differ.
         ModelError: ``engine-failed``: a request failed.
     """
-    each = list(constraint) if isinstance(constraint, list | tuple) else [constraint] * len(prompts)
+    several = isinstance(constraint, list | tuple) and not are_texts(constraint)  # a list of texts is one choice
+    each = list(constraint) if several else [constraint] * len(prompts)
     if len(each) != len(prompts):
         raise MatcherError(
             f"{len(each)} constraints for {len(prompts)} prompts; give one, or one for each", code="bad-batch"

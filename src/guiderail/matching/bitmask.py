@@ -267,6 +267,8 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
         raise BitmaskError(
             f"logits must be float16, bfloat16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
         )
+    if logits.layout is not _strided():
+        raise BitmaskError(f"logits must be a dense tensor, not {logits.layout}; use to_dense()", code="bitmask-dtype")
     rows, columns, limit = _agree(logits, bitmask, indices, vocab_size)
     if _is_torch(bitmask) and bitmask.device != logits.device and bitmask.device.type != "cpu":
         raise BitmaskError(
@@ -305,6 +307,13 @@ def _tensor_kinds() -> dict[Any, tuple[Any, int]]:
         torch.float32: (torch.int32, _INFINITY["float32"]),
         torch.float64: (torch.int64, _INFINITY["float64"]),
     }
+
+
+@lru_cache(maxsize=1)
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
 
 
 def _apply_generic(logits: torch.Tensor, bitmask: torch.Tensor, rows: Sequence[int], covered: int) -> None:

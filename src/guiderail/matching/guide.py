@@ -110,11 +110,16 @@ class Guide:
         """Whether only canonical spellings are allowed; see ``canonical`` of :func:`compile`."""
         return self._options.canonical
 
-    def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
+    def matcher(self, stop_token_ids: Sequence[int] | int | None = None) -> Matcher:
         """Returns a new matcher at the start of the constraint.
 
         Args:
-            stop_token_ids: tokens that end the text wherever it may end; by default the vocabulary's.
+            stop_token_ids: the token, or tokens, that end the text wherever it may end; by default the vocabulary's.
+                An empty list: no token ends it, and the matcher never terminates.
+
+        Raises:
+            VocabularyError: ``bad-token-id``: they are not token ids.
+            MatcherError: ``matcher-token``: the vocabulary has no such token.
         """
         return Matcher(self, stop_token_ids)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.support.arguments import checked, checked_methods
+from guiderail.vocabulary._ids import stop_ids
 
 if TYPE_CHECKING:
     from guiderail.matching.guide import Guide
@@ -74,8 +75,8 @@ class Matcher(_core.Matcher):
 
     guide: Guide
 
-    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None:
-        super().__init__(guide.core, stop_token_ids)
+    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | int | None = None) -> None:
+        super().__init__(guide.core, None if stop_token_ids is None else stop_ids(stop_token_ids))
         self.guide = guide
 
     def fork(self) -> Matcher:
@@ -86,6 +87,9 @@ class Matcher(_core.Matcher):
         return twin
 
     __copy__ = fork
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Matcher:
+        return self.fork()
 
     def dump(self) -> str:
         """Returns the expression of the state as readable text."""
@@ -105,8 +109,8 @@ class Matcher(_core.Matcher):
     def find_jump_forward_string(self) -> str:
         """Returns the only text that can come next; empty if there is a choice.
 
-        It ends where the text may end, and never inside a character. After feeding it to a model as tokens, pass it to
-        :meth:`accept_string`.
+        It ends where the text may end, and never inside a character; it has at most 4,096 bytes. After feeding it to a
+        model as tokens, pass it to :meth:`accept_string`.
         """
         return self.forced_bytes(_FORCED_LIMIT).decode(errors="ignore")
 

@@ -59,7 +59,7 @@ class ChatAnswer:
                 message["reasoning_content"] = thought
             if calls:
                 message["tool_calls"] = calls
-                reason = "tool_calls" if reason == "stop" else reason
+                reason = _reason(reason, parts)
         logprobs: dict[str, Any] | None = None
         if self._request.logprobs:
             content_logprobs = [_logprob(self._service.vocabulary, info) for info in text.tokens]
@@ -74,7 +74,7 @@ class ChatAnswer:
         options = self._request.stream_options
         with_usage = bool(options and options.include_usage)
         readers: list[Reader | None] = [None if self._plan is None else self._plan.reader() for _ in range(self._count)]
-        called = [False] * self._count
+        told: list[list[Part]] = [[] for _ in range(self._count)]  # where calls begin and end
 
         def chunk(
             index: int,
@@ -101,22 +101,21 @@ class ChatAnswer:
                     if event.tokens and self._request.logprobs:
                         content = [_logprob(self._service.vocabulary, info) for info in event.tokens]
                         logprobs = {"content": content, "refusal": None}
-                    if not parts and logprobs:
-                        parts = [Content("")]
+                    told[index] += [part for part in parts if isinstance(part, CallStart | CallEnd)]
                     for part in parts:
                         delta = _delta(part)
-                        called[index] |= isinstance(part, CallStart)
                         if delta is not None:
                             yield chunk(index, delta, None, logprobs)
                             logprobs = None
+                    if logprobs:  # of a token that changes nothing that is shown
+                        yield chunk(index, {"content": ""}, None, logprobs)
                 else:
                     for part in [] if reader is None else reader.close():
                         delta = _delta(part)
-                        called[index] |= isinstance(part, CallStart)
+                        told[index] += [part] if isinstance(part, CallStart | CallEnd) else []
                         if delta is not None:
                             yield chunk(index, delta)
-                    reason = "tool_calls" if called[index] and event.reason == "stop" else event.reason
-                    yield chunk(index, {}, reason, None, event.more)
+                    yield chunk(index, {}, _reason(event.reason, told[index]), None, event.more)
             if with_usage:
                 yield sse({**self._head("chat.completion.chunk"), "choices": [], "usage": self.run.usage()})
             yield sse("[DONE]")
@@ -125,6 +124,13 @@ class ChatAnswer:
             yield sse(error.body())
         finally:
             self.run.cancel()
+
+
+def _reason(reason: str, parts: list[Part]) -> str:
+    """Why a text ended: ``tool_calls`` if it has calls, and a stop text cut none of them."""
+    begun = sum(isinstance(part, CallStart) for part in parts)
+    complete = sum(isinstance(part, CallEnd) and part.complete for part in parts)
+    return "tool_calls" if reason == "stop" and begun and begun == complete else reason
 
 
 def _delta(part: Part) -> dict[str, Any] | None:

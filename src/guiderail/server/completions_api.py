@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
-from guiderail.server.rows import Delta, token_text
+from guiderail.server.rows import Delta, finite, token_bytes, token_text
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
 from guiderail.server.written import sse
@@ -41,7 +42,7 @@ class CompletionAnswer:
         choices = []
         for i, text in enumerate(await self.run.texts(self._count)):
             assert text.end is not None
-            logprobs = None if self._request.logprobs is None else self._logprobs(text.tokens, 0)
+            logprobs = None if self._request.logprobs is None else self._logprobs(text.tokens, _Places())
             logprobs = self._with_chances(logprobs, i)
             choices.append(_choice(i, text.text, logprobs, text.end.reason, text.end.more))
         return {**self._body(choices), "usage": self.run.usage()}
@@ -50,7 +51,7 @@ class CompletionAnswer:
         """The answer as server-sent events."""
         options = self._request.stream_options
         with_usage = bool(options and options.include_usage)
-        offsets = [0] * self._count
+        places = [_Places() for _ in range(self._count)]
         began = [False] * self._count
 
         def chunk(
@@ -62,8 +63,7 @@ class CompletionAnswer:
         try:
             async for event in self.run.events():
                 if isinstance(event, Delta):
-                    content = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
-                    offsets[event.index] += len(event.text)
+                    content = self._logprobs(list(event.tokens), places[event.index]) if event.tokens else None
                     if not began[event.index]:
                         began[event.index] = True
                         content = self._with_chances(content, event.index)
@@ -85,18 +85,30 @@ class CompletionAnswer:
             return logprobs
         return {**(logprobs or {}), "choices": self._chances[index // (self._request.n or 1)]}
 
-    def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
-        """Log-probabilities in the older form: parallel lists. ``text_offset`` counts characters."""
+    def _logprobs(self, tokens: list[TokenLogprob], places: _Places) -> dict[str, Any]:
+        """Log-probabilities in the older form: parallel lists. ``text_offset`` counts characters of the text."""
         vocabulary = self._service.vocabulary
         logprobs: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for info in tokens:
-            text = token_text(vocabulary, info.token)["token"]
-            logprobs["tokens"].append(text)
-            logprobs["token_logprobs"].append(info.logprob)
-            logprobs["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
-            logprobs["text_offset"].append(offset)
-            offset += len(text)
+            top = {token_text(vocabulary, token)["token"]: finite(value) for token, value in info.top}
+            logprobs["tokens"].append(token_text(vocabulary, info.token)["token"])
+            logprobs["token_logprobs"].append(finite(info.logprob))
+            logprobs["top_logprobs"].append(top)
+            logprobs["text_offset"].append(places.next(token_bytes(vocabulary, info.token)))
         return logprobs
+
+
+class _Places:
+    """The positions of tokens in a text, in characters; a token inside a character is at that character."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._at = 0
+
+    def next(self, token: bytes) -> int:
+        at = self._at
+        self._at += len(self._decoder.decode(token))
+        return at
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict[str, Any] | None) -> dict[str, Any]:

@@ -44,9 +44,10 @@ class CallInput:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """Call ``number`` is complete, or the text ended inside it."""
+    """Call ``number`` has ended. ``complete``: False if the text ended inside it."""
 
     number: int
+    complete: bool = True
 
 
 Part = Content | Reasoning | CallStart | CallInput | CallEnd

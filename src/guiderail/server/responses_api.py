@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.server.errors import ApiError
-from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
+from guiderail.server.parts import CallEnd, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Contents, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
@@ -23,6 +23,11 @@ __all__ = ["ResponseAnswer", "start_response"]
 
 def _id(kind: str) -> str:
     return f"{kind}_{secrets.token_hex(16)}"
+
+
+def _input_of(item: dict[str, Any]) -> tuple[str, str]:
+    """The member of a call that holds its input, and the name of the events about it."""
+    return ("input", "custom_tool_call_input") if "input" in item else ("arguments", "function_call_arguments")
 
 
 class _Output:
@@ -48,15 +53,18 @@ class _Output:
         if isinstance(part, CallStart):
             return self._close_text("completed") + self._start(part)
         item = self._calls[part.number]
-        name, event = ("input", "custom_tool_call_input") if "input" in item else (
-            "arguments", "function_call_arguments",
-        )  # fmt: skip
+        if isinstance(part, CallEnd):
+            return self._end(item, "completed" if part.complete else "incomplete")
+        name, event = _input_of(item)
+        item[name] += part.text
         where = {"item_id": item["id"], "output_index": self._place(item)}
-        if isinstance(part, CallInput):
-            item[name] += part.text
-            return [{"type": f"response.{event}.delta", **where, "delta": part.text}]
-        assert isinstance(part, CallEnd)
-        item["status"] = "completed"
+        return [{"type": f"response.{event}.delta", **where, "delta": part.text}]
+
+    def _end(self, item: dict[str, Any], status: str) -> list[dict[str, Any]]:
+        """Ends a call."""
+        name, event = _input_of(item)
+        where = {"item_id": item["id"], "output_index": self._place(item)}
+        item["status"] = status
         done = {"type": f"response.{event}.done", **where, name: item[name]}
         if name == "arguments":
             done["name"] = item["name"]
@@ -119,13 +127,12 @@ class _Output:
         ]
 
     def close(self, status: str) -> list[dict[str, Any]]:
-        """Ends the open item; a response always has at least one."""
+        """Ends the open item; a response always has at least one. A call that is open was cut, whatever the status."""
         events = [] if self.items else self._write("message", "")
         events += self._close_text(status)
-        if status != "completed":
-            for item in self._calls.values():
-                if item is self.items[-1]:
-                    item["status"] = status
+        for item in self._calls.values():
+            if item["status"] == "in_progress":
+                events += self._end(item, "incomplete")
         return events
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "OnIncomplete",
     "Row",
     "finite",
+    "token_bytes",
     "token_text",
 ]
 

@@ -19,18 +19,20 @@ from typing import Any
 
 from guiderail.constraints.constraint import AnyOf, Constraint, separated_by, sequence, text_until
 from guiderail.constraints.program import build_program
-from guiderail.errors import GuiderailError
-from guiderail.frontends.json_schema import json_schema
+from guiderail.errors import CompileError, GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Dispatch, Marker
+from guiderail.frontends.tools.tool import read_tool
 from guiderail.server.constraints import grammar_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, call_id
 
-__all__ = ["TaggedReader", "tagged_constraint"]
+__all__ = ["TaggedReader", "custom_inputs", "tagged_constraint"]
 
+_ANY = {"type": "object", "properties": {}}
 _CALL, _CUSTOM = "<tool_call>", "<custom_tool_call"
 _CALL_END, _CUSTOM_END = "}\n</tool_call>", "\n</custom_tool_call>"
+_WITHOUT_END = text_until(_CUSTOM_END, include_stop=False)
 
 
 def _function_head(name: str) -> str:
@@ -43,7 +45,7 @@ def _custom_head(name: str) -> str:
 
 def tagged_constraint(
     functions: Sequence[Mapping[str, Any]],
-    customs: Sequence[Mapping[str, Any]],
+    customs: Mapping[str, Constraint],
     *,
     required: bool,
     parallel: bool,
@@ -52,25 +54,22 @@ def tagged_constraint(
 
     Args:
         functions: tools with ``name`` and ``parameters``.
-        customs: tools with ``name`` and optionally ``format``, as in OpenAI's API.
+        customs: the inputs of tools by name; see :func:`custom_inputs`.
         required: calls only; otherwise text, and calls if the model wants.
         parallel: allow more than one call.
 
     Raises:
-        ToolError: a schema, pattern or grammar cannot be used; the message names the tool.
+        ToolError: a schema cannot be used; the message names the tool.
     """
     rules: list[tuple[str, Constraint]] = []
     for function in functions:
         with _named(function["name"]):
-            schema = function.get("parameters") or {"type": "object", "properties": {}}
-            arguments = json_schema(schema).as_written()
+            tool = {key: value for key, value in function.items() if key in ("name", "parameters")}
+            arguments = read_tool({"parameters": _ANY, **tool}, None, {}, extra=True).arguments.as_written()
             build_program(arguments)  # so that its errors name the tool
         rules.append((_function_head(function["name"]), sequence(arguments, Marker(_CALL_END))))
-    for custom in customs:
-        with _named(custom["name"]):
-            text = _input(custom)
-            build_program(text)
-        rules.append((_custom_head(custom["name"]), sequence(text, Marker(_CUSTOM_END))))
+    for name, text in customs.items():
+        rules.append((_custom_head(name), sequence(text, Marker(_CUSTOM_END))))
     if required:
         calls = AnyOf(tuple(sequence(Marker(head), rest) for head, rest in rules))
         made = separated_by(calls, "\n", 1, None if parallel else 1)
@@ -78,6 +77,34 @@ def tagged_constraint(
         triggers = tuple(t for t, some in ((_CALL, functions), (_CUSTOM, customs)) if some)
         made = Dispatch(tuple(rules), triggers, loop=parallel)
     return made
+
+
+def custom_inputs(customs: Sequence[Mapping[str, Any]]) -> dict[str, Constraint]:
+    """The inputs of custom tools by name, without the end of the tag in them.
+
+    Only a text of a grammar may contain it: a grammar cannot be intersected. :class:`TaggedReader` then takes the first
+    end at which the grammar is satisfied.
+
+    Args:
+        customs: tools with ``name`` and optionally ``format``, as in OpenAI's API.
+
+    Raises:
+        ToolError: a pattern or grammar cannot be used; the message names the tool.
+    """
+    found = {}
+    for custom in customs:
+        with _named(custom["name"]):
+            text = _input(custom)
+            build_program(text)
+            try:
+                without = text & _WITHOUT_END
+                build_program(without)
+                text = without
+            except CompileError as error:
+                if error.code != "not-regular":
+                    raise
+        found[custom["name"]] = text
+    return found
 
 
 @contextmanager
@@ -92,7 +119,7 @@ def _named(name: str) -> Iterator[None]:
 def _input(custom: Mapping[str, Any]) -> Constraint:
     format = custom.get("format") or {"type": "text"}
     if format["type"] == "text":
-        return text_until(_CUSTOM_END, include_stop=False)
+        return _WITHOUT_END
     given = format["grammar"]
     if given["syntax"] == "regex":
         return regex(given["definition"])
@@ -100,9 +127,17 @@ def _input(custom: Mapping[str, Any]) -> Constraint:
 
 
 class TaggedReader:
-    """Reads text with calls in it, in pieces."""
+    """Reads text with calls in it, in pieces.
 
-    def __init__(self, functions: Sequence[str], customs: Sequence[str]) -> None:
+    Args:
+        functions: the names of the functions.
+        customs: the inputs of custom tools by name; see :func:`custom_inputs`.
+    """
+
+    def __init__(self, functions: Sequence[str], customs: Mapping[str, Constraint]) -> None:
+        self._inputs = customs
+        self._input: list[str] = []  # of the custom tool that is open
+        self._name = ""
         self._heads = [(_function_head(name), name, False) for name in functions]
         self._heads += [(_custom_head(name), name, True) for name in customs]
         self._text = ""
@@ -129,7 +164,7 @@ class TaggedReader:
         else:
             if self._custom and rest:
                 parts.append(CallInput(self._number, rest, True))
-            parts.append(CallEnd(self._number))
+            parts.append(CallEnd(self._number, complete=False))
         return parts
 
     def _step(self, parts: list[Part]) -> bool:
@@ -153,6 +188,7 @@ class TaggedReader:
         self._text = self._text[len(head) :]
         self._number += 1
         self._custom, self._depth, self._quoted, self._escaped, self._valued = custom, 0, False, False, False
+        self._input, self._name = [], name
         parts.append(CallStart(self._number, call_id(), name, custom))
         return True
 
@@ -163,9 +199,12 @@ class TaggedReader:
 
     def _in_custom(self, parts: list[Part]) -> bool:
         at = self._text.find(_CUSTOM_END)
+        while at >= 0 and not self._inputs[self._name].matches("".join(self._input) + self._text[:at]):
+            at = self._text.find(_CUSTOM_END, at + 1)  # inside a string of the input
         end = at if at >= 0 else len(self._text) - _overlap(self._text, _CUSTOM_END)
         if end:
             parts.append(CallInput(self._number, self._text[:end], True))
+            self._input.append(self._text[:end])
         self._text = self._text[end:]
         return self._ended(parts, _CUSTOM_END) if at >= 0 else False
 

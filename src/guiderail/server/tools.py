@@ -15,7 +15,7 @@ from guiderail.frontends.tools.recognized import recognized_format
 from guiderail.generation.rendering import Plain, Renderer
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
-from guiderail.server.tagged import TaggedReader, tagged_constraint
+from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
@@ -139,10 +139,10 @@ class ToolPlan:
             named = [one for one in named if one["name"] == tools.only]
             customs = [one for one in customs if one["name"] == tools.only]
         self._functions = [one["name"] for one in named]
-        self._customs = [one["name"] for one in customs]
+        self._customs = custom_inputs(customs)
         calls = tagged_constraint(
             named,
-            customs,
+            self._customs,
             required=must or text is not None,
             parallel=tools.parallel and tools.only is None,
         )

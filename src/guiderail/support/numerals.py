@@ -1,13 +1,18 @@
-"""Integers of any length as text. Python's ``int`` and ``str`` stop at 4,300 digits (`sys.set_int_max_str_digits`)."""
+"""Numbers of any size as text.
+
+Python's ``int`` and ``str`` stop at 4,300 digits (`sys.set_int_max_str_digits`), and its floats at 1.8e308.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["amount", "clamped", "digits", "integer", "is_digit_limit", "json_text"]
+__all__ = ["Beyond", "amount", "clamped", "digits", "integer", "is_digit_limit", "json_text", "read_json"]
 
+_FAR = 5_000  # exponents from here on are as good as this one, for a comparison with bounds
 _SHORT = 600  # digits that `int` always reads: the limit cannot be set lower than 640
 
 
@@ -20,6 +25,44 @@ def integer(text: str) -> int:
     half = len(text) // 2
     power: int = 10 ** (len(text) - half)
     return integer(text[:half]) * power + integer(text[half:])
+
+
+class Beyond(float):
+    """A number that no float can hold: infinite, as `json.loads` reads it, but written as it was read."""
+
+    text: str
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isfinite(value):
+        return value
+    made = Beyond(value)
+    made.text = text
+    return made
+
+
+def _decimal(text: str) -> Decimal:
+    mantissa, _, exponent = text.lower().partition("e")
+    return Decimal(f"{mantissa}e{clamped(exponent or '0', _FAR)}")
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def read_json(text: str, exact: bool = False) -> Any:
+    """A value from its JSON text.
+
+    Args:
+        text: JSON; unlike for `json.loads`, ``NaN`` and ``Infinity`` are not.
+        exact: numbers with a point or an exponent are decimals, as long as their exponent is moderate, not floats.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, parse_int=integer, parse_float=_decimal if exact else _float, parse_constant=_no_number)
 
 
 def clamped(text: str, most: int) -> int:
@@ -43,18 +86,21 @@ def amount(value: int) -> str:
 
 
 def json_text(value: Any, ascii_only: bool = False) -> str:
-    """A JSON value as ``json.dumps`` writes it."""
+    """A JSON value as ``json.dumps`` writes it; a number that no float can hold as it was read."""
     try:
-        return json.dumps(value, ensure_ascii=ascii_only)
+        return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False)
     except ValueError as error:
-        if not is_digit_limit(error):
+        if not is_digit_limit(error) and not str(error).startswith("Out of range float"):
             raise
     if isinstance(value, dict):
-        pairs = [f"{json_text(name, ascii_only)}: {json_text(one, ascii_only)}" for name, one in value.items()]
+        names = [json.dumps({name: None}, ensure_ascii=ascii_only)[1:-7] for name in value]
+        pairs = [f"{name}: {json_text(one, ascii_only)}" for name, one in zip(names, value.values(), strict=True)]
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join([json_text(one, ascii_only) for one in value]) + "]"
-    return digits(value)
+    if isinstance(value, float):
+        return value.text if isinstance(value, Beyond) else json.dumps(value)
+    return digits(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=ascii_only)
 
 
 def is_digit_limit(error: object) -> bool:

@@ -10,7 +10,7 @@ from guiderail.errors import VocabularyError
 from guiderail.support.texts import shown
 from guiderail.vocabulary._table import TokenTable
 
-__all__ = ["is_integer", "logits_width", "name_of", "token_id"]
+__all__ = ["is_integer", "logits_width", "name_of", "stop_ids", "token_id"]
 
 
 def is_integer(value: object) -> bool:
@@ -22,12 +22,33 @@ def is_integer(value: object) -> bool:
 
 
 def token_id(what: str, value: Any) -> int:
-    if not is_integer(value):
-        raise VocabularyError(f"{what}: a token id must be an integer, not {shown(value)}", code="bad-token-id")
-    index = operator.index(value)
+    index = _integer(what, value)
     if not 0 <= index < 2**31 - 64:
         raise VocabularyError(f"{what}: {index} is not a token id; token ids start at 0", code="bad-token-id")
     return index
+
+
+def _integer(what: str, value: Any) -> int:
+    if not is_integer(value):
+        raise VocabularyError(f"{what}: a token id must be an integer, not {shown(value)}", code="bad-token-id")
+    return operator.index(value)
+
+
+def stop_ids(given: Any) -> tuple[int, ...]:
+    """Stop tokens, each once: from one id, or several in a list, a set, an array or a tensor of one dimension.
+
+    They may be out of range.
+
+    Raises:
+        VocabularyError: ``bad-token-id``: they are something else.
+    """
+    try:
+        several = (given,) if is_integer(given) else tuple(given)
+    except TypeError:
+        raise VocabularyError(
+            f"stop_token_ids must be a token id or a list of them, not {shown(given)}", code="bad-token-id"
+        ) from None
+    return tuple(dict.fromkeys(_integer("stop_token_ids", token) for token in several))
 
 
 def logits_width(size: Any) -> int:

@@ -28,7 +28,7 @@ import numpy as np
 from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
-from guiderail.vocabulary._ids import is_integer, logits_width, name_of, token_id
+from guiderail.vocabulary._ids import logits_width, name_of, stop_ids, token_id
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 
@@ -149,20 +149,19 @@ class Vocabulary:
         bos_token_id: int | None,
         name: str | None,
     ) -> None:
-        stops = (stop_token_ids,) if is_integer(stop_token_ids) else stop_token_ids
-        stop_ids = tuple(dict.fromkeys(token_id("stop_token_ids", token) for token in stops))  # type: ignore[union-attr]
+        stops = tuple(token_id("stop_token_ids", token) for token in stop_ids(stop_token_ids))
         if isinstance(special_tokens, Mapping):
             named = {text: token_id(f"special token {text!r}", i) for text, i in special_tokens.items()}
         else:
             named = {}
             for token in dict.fromkeys(token_id("special_tokens", i) for i in special_tokens):
                 named[name_of(table, token, named)] = token
-        for token in stop_ids:
+        for token in stops:
             if token not in named.values():
                 named[name_of(table, token, named)] = token
         bos = None if bos_token_id is None else token_id("bos_token_id", bos_token_id)
 
-        needed = max([table.count - 1, *stop_ids, *named.values(), -1 if bos is None else bos]) + 1
+        needed = max([table.count - 1, *stops, *named.values(), -1 if bos is None else bos]) + 1
         width = needed if size is None else logits_width(size)
         if table.count == 0:
             raise VocabularyError("a vocabulary needs at least one token", code="empty-vocabulary")
@@ -185,7 +184,7 @@ class Vocabulary:
         table.offsets.setflags(write=False)
         self._table = table
         self._special_tokens = MappingProxyType(named)
-        self._stop_token_ids = stop_ids
+        self._stop_token_ids = stops
         self._size = width
         self._encode = encode
         self._decode = decode

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
-from guiderail.compat.llguidance._matcher import LLMatcher, check_place, fill_draft, target
+from guiderail.compat._errors import CompatTypeError, CompatValueError, integer, integers
+from guiderail.compat.llguidance._matcher import LLMatcher, check_matcher, check_place, fill_draft, target
 from guiderail.errors import LimitError
 from guiderail.matching.matcher import fill_next_token_bitmasks
+from guiderail.support.texts import shown
 
 __all__ = ["LLExecutor"]
 
@@ -16,10 +19,12 @@ class LLExecutor:
     """Fills the masks of many matchers on several threads.
 
     Args:
-        num_threads: maximum number of threads; None: four fifths of the cores, at most 32.
+        num_threads: maximum number of threads; None or 0: four fifths of the cores, at most 32.
     """
 
     def __init__(self, num_threads: int | None = None) -> None:
+        if num_threads is not None and integer("num_threads", num_threads) < 0:
+            raise CompatValueError(f"num_threads must be 0 or more, not {shown(num_threads)}")
         self._threads = num_threads or max(1, min(32, (os.cpu_count() or 1) * 4 // 5))
 
     def unsafe_compute_mask_ptr(
@@ -37,6 +42,7 @@ class LLExecutor:
             ValueError: an index is out of range, or a mask is too small.
         """
         whole = target(trg_pointer, one_mask_bytes, trg_batch_size)
+        interpreters = _tuples(interpreters, 2)
         for matcher, place in interpreters:
             check_place(matcher, place, trg_batch_size, one_mask_bytes)
         running, rows, left = [], [], []
@@ -70,13 +76,36 @@ class LLExecutor:
         Raises:
             ValueError: an index is out of range, or a mask is too small.
         """
-        for matcher, place, draft in interpreters:
+        asked = [(one, place, integers("a draft", draft)) for one, place, draft in _tuples(interpreters, 3)]
+        for matcher, place, draft in asked:
+            check_place(matcher, place, trg_batch_size, one_mask_bytes)
             check_place(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
-        for matcher, place, draft in interpreters:
+        for matcher, place, draft in asked:
             fill_draft(matcher, place, draft, trg_pointer, one_mask_bytes, trg_batch_size)
 
     def consume_token_par(self, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
         """Reads one token with each ``(matcher, token)`` and returns which were allowed. The others are in an error
         state.
         """
-        return [matcher.consume_token(token) for matcher, token in matchers]
+        asked = _tuples(matchers, 2)
+        tokens = integers("tokens", [token for _, token in asked])  # before any of them is read
+        for matcher, _ in asked:
+            check_matcher(matcher)
+        return [matcher.consume_token(token) for (matcher, _), token in zip(asked, tokens, strict=True)]
+
+
+def _tuples(given: Any, length: int) -> list[Any]:
+    """The items of a list, each a tuple of this length.
+
+    Raises:
+        CompatTypeError, CompatValueError: it is something else.
+    """
+    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        raise CompatTypeError(f"expected a list of tuples, not {shown(given)}")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, tuple | list):
+            raise CompatTypeError(f"expected a tuple that begins with an LLMatcher, not {shown(one)}")
+        if len(one) != length:
+            raise CompatValueError(f"expected tuples of {length}, not of {len(one)}", code="compat-batch")
+    return found

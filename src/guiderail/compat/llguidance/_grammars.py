@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from guiderail.compat._errors import CompatError
+from guiderail.compat._errors import CompatError, CompatValueError
 from guiderail.compat._schema import spelled_schema
 from guiderail.constraints.constraint import Constraint, sequence
 from guiderail.support.numerals import integer, json_text
@@ -23,6 +23,7 @@ OPTIONS = (
     "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",
     "json_allowed_escapes", "json_allow_general_unicode_escapes",
 )  # fmt: skip
+_SWITCHES = ("whitespace_flexible", "coerce_one_of", "lenient", "json_allow_general_unicode_escapes")
 _REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
 _ANY_SPACE = r"[ \t\r\n]*"
 
@@ -37,17 +38,40 @@ def grammar_from_json_schema(
     Options come from ``defaults``, then the schema's ``x-guidance``, then ``overrides``; later ones win.
 
     Raises:
-        ValueError: the schema or the options are not JSON.
+        CompatValueError: the schema or the options are not JSON, or the options are no object.
     """
+    for name, given in (("defaults", defaults), ("overrides", overrides)):
+        if given is not None and not isinstance(given, Mapping):
+            raise CompatValueError(f"{name} must be an object of options, not {shown(given)}")
     if isinstance(schema, str):
         if not defaults and not overrides:
             return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
-        schema = json.loads(schema, parse_int=integer)
+        try:
+            schema = json.loads(schema, parse_int=integer)
+        except (ValueError, RecursionError) as error:
+            raise CompatValueError(f"the schema is not JSON: {error}", code="compat-json") from None
     if defaults or overrides:
-        own = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+        if not isinstance(schema, Mapping | bool):
+            raise CompatValueError(f"only a schema that is an object takes options, not {shown(schema)}")
+        own = _own_options(schema)
         plain = dict(schema) if isinstance(schema, Mapping) else {} if schema else {"not": {}}
         schema = {**plain, "x-guidance": {**(defaults or {}), **own, **(overrides or {})}}
-    return json_text({"grammars": [{"name": "json_schema", "json_schema": schema}]}, ascii_only=True)
+    try:
+        return json_text({"grammars": [{"name": "json_schema", "json_schema": schema}]}, ascii_only=True)
+    except (TypeError, ValueError) as error:
+        raise CompatValueError(f"the schema is not JSON: {error}", code="compat-json") from None
+
+
+def _own_options(schema: Any) -> dict[str, Any]:
+    """The ``x-guidance`` of a schema.
+
+    Raises:
+        CompatValueError: it is no object.
+    """
+    given = schema.get("x-guidance") if isinstance(schema, Mapping) else None
+    if given is not None and not isinstance(given, Mapping):
+        raise CompatValueError(f"x-guidance must be an object of options, not {shown(given)}")
+    return dict(given or {})
 
 
 def grammar_from_lark(lark: str) -> str:
@@ -144,14 +168,17 @@ def _lark(text: str, named: dict[str, Constraint]) -> Constraint:
 
 def _schema(schema: Any, messages: list[str]) -> Constraint:
     """A JSON Schema with its ``x-guidance``."""
-    options = dict(schema.get("x-guidance") or {}) if isinstance(schema, Mapping) else {}
+    options = _own_options(schema)
     if isinstance(schema, Mapping) and "x-guidance" in schema:
         schema = {key: value for key, value in schema.items() if key != "x-guidance"}
-    for name in options:
+    for name, given in options.items():
         if name not in OPTIONS:
             raise CompatError(
                 f"unknown field {name!r} in x-guidance, expected one of {', '.join(OPTIONS)}", code="compat-option"
             )
+        if given is not None and not isinstance(given, bool if name in _SWITCHES else str):
+            wanted = "true or false" if name in _SWITCHES else "a string"
+            raise CompatError(f"{name} in x-guidance must be {wanted}, not {shown(given)}", code="compat-option")
     if options.get("coerce_one_of"):
         schema = _any_of(schema)
     lenient = bool(options.get("lenient"))

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from guiderail.compat._errors import CompatTypeError, CompatValueError, integer, integers
 from guiderail.compat.llguidance._matcher import LLMatcher, LLParserLimits
 from guiderail.compat.llguidance._tokenizer import LLTokenizer
+from guiderail.support.arguments import checked_methods
 
 __all__ = ["LLInterpreter"]
 
 
+@checked_methods
 class LLInterpreter:
     """Computes a mask, takes a token, and returns what is forced after it.
 
@@ -37,7 +40,7 @@ class LLInterpreter:
         limits: LLParserLimits | None = None,
     ) -> None:
         if enable_backtrack and not enable_ff_tokens:
-            raise ValueError("backtrack requires ff_tokens")
+            raise CompatValueError("backtrack requires ff_tokens")
         self.log_level = log_level
         self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
         self._good()
@@ -49,7 +52,7 @@ class LLInterpreter:
 
     def _good(self) -> None:
         if self._matcher.is_error():
-            raise ValueError(self._matcher.get_error())
+            raise CompatValueError(self._matcher.get_error())
 
     def deep_copy(self) -> LLInterpreter:
         """Returns an independent copy in the same state."""
@@ -64,10 +67,11 @@ class LLInterpreter:
         Raises:
             ValueError: it has already started.
         """
+        given = integers("the prompt", prompt)
         self.start_without_prompt()
         forced = self._force(True)
         self._new, self._generated = forced, False
-        return [*prompt, *forced]
+        return [*given, *forced]
 
     def start_without_prompt(self) -> None:
         """Starts without a prompt.
@@ -76,7 +80,7 @@ class LLInterpreter:
             ValueError: it has already started.
         """
         if self._started:
-            raise ValueError("the interpreter has already started; make another one")
+            raise CompatValueError("the interpreter has already started; make another one")
         self._started = True
 
     def _force(self, always: bool = False) -> list[int]:
@@ -122,8 +126,12 @@ class LLInterpreter:
             ValueError: the buffer has another size; or the previous call said stop.
         """
         size = self._tokenizer.vocab_size
+        if not isinstance(trg, bytearray):
+            raise CompatTypeError(f"the target must be a bytearray, not {type(trg).__name__}")
         if len(trg) not in (size, 4 * self._matcher._words()):
-            raise ValueError(f"the target has {len(trg)} bytes; a mask has {size}, or {4 * self._matcher._words()}")
+            raise CompatValueError(
+                f"the target has {len(trg)} bytes; a mask has {size}, or {4 * self._matcher._words()}"
+            )
         report = self._say()
         if not self._matcher.is_stopped():
             trg[:] = self._matcher.compute_logit_bias() if len(trg) == size else self._matcher.compute_bitmask()
@@ -141,7 +149,7 @@ class LLInterpreter:
 
     def _say(self) -> str:
         if self._told:
-            raise ValueError("compute_mask() called after stop")
+            raise CompatValueError("compute_mask() called after stop")
         if not self._started:
             self._started = True
         progress: list[dict[str, Any]] = []
@@ -166,13 +174,17 @@ class LLInterpreter:
         after it.
 
         Raises:
-            ValueError: the token is None although a mask was computed.
+            ValueError: the token is None although a mask was computed; or the grammar does not allow it, and the
+                interpreter is in an error state.
         """
+        self._good()
         if self._matcher.is_stopped():
             return 0, []
         if sampled_token is None:
-            raise ValueError("sampled_token is required when mask was present")
+            raise CompatValueError("sampled_token is required when mask was present")
+        sampled_token = integer("sampled_token", sampled_token)
         self._matcher.consume_token(sampled_token)
+        self._good()
         self._text.append(sampled_token)
         ended = sampled_token in self._tokenizer.eos_tokens
         self._new, self._generated = [sampled_token, *self._force()], True

@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.compat._captures import captures_of
+from guiderail.compat._errors import CompatTypeError, CompatValueError, integer, integers
 from guiderail.compat.llguidance import _grammars
 from guiderail.compat.llguidance._tokenizer import LLTokenizer
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.matching.guide import compile
 from guiderail.matching.matcher import Matcher
+from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import shown
 
 __all__ = ["LLMatcher", "LLParserLimits"]
 
 logger = logging.getLogger("guiderail.compat.llguidance")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LLParserLimits:
     """llguidance's limits, accepted without effect.
 
@@ -43,8 +46,11 @@ class LLParserLimits:
 
     def __post_init__(self) -> None:
         for name, value in _LIMITS.items():
-            if getattr(self, name) is None:
+            given = getattr(self, name)
+            if given is None:
                 object.__setattr__(self, name, value)
+            elif not isinstance(given, type(value)):
+                raise CompatTypeError(f"{name} must be {_KINDS[type(value)]}, not {shown(given)}", code="compat-option")
         other = [name for name, value in _LIMITS.items() if getattr(self, name) != value]
         other = [name for name in other if name not in ("precompute_large_lexemes", "verbose_errors")]
         if other:
@@ -55,6 +61,7 @@ class LLParserLimits:
             )
 
 
+_KINDS = {int: "a number", bool: "True or False"}
 _LIMITS: dict[str, Any] = {
     "max_items_in_row": 2000,
     "initial_lexer_fuel": 1_000_000,
@@ -67,6 +74,7 @@ _LIMITS: dict[str, Any] = {
 }
 
 
+@checked_methods
 class LLMatcher:
     """Follows one text. ``matcher`` is guiderail's own object, or None if the grammar cannot be used.
 
@@ -76,11 +84,11 @@ class LLMatcher:
     Args:
         tokenizer: the tokenizer.
         grammar: a Lark text, or the result of ``grammar_from_…``.
-        log_level: 0: log nothing; 1 or 2: log problems as warnings.
+        log_level: 0: log nothing; 1, 2 or None: log problems as warnings.
         limits: see :class:`LLParserLimits`.
 
     Raises:
-        TypeError: ``tokenizer`` is not an LLTokenizer.
+        CompatTypeError: ``tokenizer`` is not an LLTokenizer, or another argument has a wrong type.
     """
 
     def __init__(
@@ -88,12 +96,14 @@ class LLMatcher:
         tokenizer: LLTokenizer,
         grammar: str | Mapping[str, Any],
         *,
-        log_level: int = 1,
+        log_level: int | None = 1,
         limits: LLParserLimits | None = None,
     ) -> None:
-        if not isinstance(tokenizer, LLTokenizer):
-            raise TypeError(f"{type(tokenizer).__name__!r} object is not an instance of 'LLTokenizer'")
-        self._tokenizer, self._log_level = tokenizer, log_level
+        for wanted, given in ((LLTokenizer, tokenizer), (LLParserLimits, limits)):
+            if not isinstance(given, wanted) and (wanted is LLTokenizer or given is not None):
+                raise CompatTypeError(f"{type(given).__name__!r} object is not an instance of {wanted.__name__!r}")
+        self._tokenizer = tokenizer
+        self._log_level = 1 if log_level is None else integer("log_level", log_level)
         self._error, self._limit_met = "", False
         self._warnings: list[str] = []
         self.matcher: Matcher | None = None
@@ -192,6 +202,8 @@ class LLMatcher:
 
     def rollback(self, num_tokens: int) -> bool:
         """Undoes the last tokens and returns whether that worked. To undo more than were read is an error."""
+        if integer("num_tokens", num_tokens) < 0:
+            raise CompatValueError(f"num_tokens must be 0 or more, not {shown(num_tokens)}")
         if self.matcher is None or self._error:
             return False
         if num_tokens > self.matcher.step_count:
@@ -232,13 +244,13 @@ class LLMatcher:
 
         In an error state, only stop tokens are accepted, without effect.
         """
+        sampled_tokens = integers("tokens", sampled_tokens)
+        if self.matcher is None or self._error:
+            ends = self._tokenizer.eos_tokens
+            return bool(sampled_tokens) and all(token in ends for token in sampled_tokens)
         for token in sampled_tokens:
-            if self.matcher is None or self._error:
-                if token in self._tokenizer.eos_tokens:
-                    continue
-                return False
             try:
-                if self._read(int(token)):
+                if self._read(token):
                     continue
                 shown = self._tokenizer.dbg_tokens([token]) if 0 <= token < self._tokenizer.vocab_size else token
                 self._fail(f"token {shown} doesn't satisfy the grammar: it cannot come after {self._where()}")
@@ -255,11 +267,12 @@ class LLMatcher:
     def try_consume_tokens(self, tokens: Sequence[int]) -> int:
         """Reads tokens up to the first that is not allowed, and returns how many. This is never an error."""
         read = 0
+        tokens = integers("tokens", tokens)
         if self.matcher is None or self._error:
             return 0
         try:
             for token in tokens:
-                if not self._read(int(token)):
+                if self.is_stopped() or not self._read(token):
                     break
                 read += 1
         except GuiderailError as error:
@@ -268,6 +281,7 @@ class LLMatcher:
 
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         """Returns how many of the tokens could be accepted in sequence. Reads nothing."""
+        tokens = integers("tokens", tokens)
         if self.matcher is None or self._error or self.matcher.is_terminated():
             return 0
         twin = self.matcher.fork()
@@ -275,7 +289,7 @@ class LLMatcher:
         try:
             for token in tokens:
                 fits = 0 <= token < self._tokenizer.vocab_size and not twin.is_terminated()
-                if not (fits and twin.accept_token(int(token))):
+                if not (fits and twin.accept_token(token)):
                     break
                 good += 1
         except LimitError:  # reported when the token itself is read
@@ -346,7 +360,7 @@ class LLMatcher:
         self, trg_pointer: int, one_mask_bytes: int, trg_batch_size: int, draft_tokens: Sequence[int]
     ) -> None:
         """Writes the mask, followed by those after each token of a draft, as the executor does."""
-        fill_draft(self, 0, draft_tokens, trg_pointer, one_mask_bytes, trg_batch_size)
+        fill_draft(self, 0, integers("a draft", draft_tokens), trg_pointer, one_mask_bytes, trg_batch_size)
 
     # -- captures ------------------------------------------------------------------------------------------------
     def get_capture(self, name: str) -> bytes | None:
@@ -367,6 +381,11 @@ class LLMatcher:
             return []
         return captures_of(self.matcher.guide.constraint, self.matcher)
 
+    __copy__ = deep_copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LLMatcher:
+        return self.deep_copy()
+
     def __repr__(self) -> str:
         return f"<LLMatcher {self._error or self.matcher!r}>"
 
@@ -378,7 +397,7 @@ def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
         ValueError: the memory is smaller than ``words``, or not a whole number of words.
     """
     if size % 4 or size < 4 * words or not pointer:
-        raise ValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")
+        raise CompatValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")
     found: NDArray[np.int32] = np.ctypeslib.as_array((ctypes.c_int32 * (size // 4)).from_address(pointer))
     return found
 
@@ -407,10 +426,14 @@ def target(pointer: int, one_mask_bytes: int, batch: int) -> NDArray[np.int32]:
     return memory(pointer, one_mask_bytes * batch, 0).reshape(batch, one_mask_bytes // 4)
 
 
-def check_place(matcher: LLMatcher, place: int, batch: int, one_mask_bytes: int) -> None:
+def check_matcher(matcher: LLMatcher) -> None:
     if not isinstance(matcher, LLMatcher):
-        raise TypeError(f"{type(matcher).__name__!r} object is not an instance of 'LLMatcher'")
-    if not 0 <= place < batch:
-        raise ValueError(f"mask {place} is out of range: there is room for {batch}")
+        raise CompatTypeError(f"{type(matcher).__name__!r} object is not an instance of 'LLMatcher'")
+
+
+def check_place(matcher: LLMatcher, place: int, batch: int, one_mask_bytes: int) -> None:
+    check_matcher(matcher)
+    if not 0 <= integer("the index of a mask", place) < batch:
+        raise CompatValueError(f"mask {place} is out of range: there is room for {batch}")
     if one_mask_bytes % 4 or one_mask_bytes < 4 * matcher._words():
-        raise ValueError(f"a mask has {4 * matcher._words()} bytes, in words of 4, not {one_mask_bytes}")
+        raise CompatValueError(f"a mask has {4 * matcher._words()} bytes, in words of 4, not {one_mask_bytes}")

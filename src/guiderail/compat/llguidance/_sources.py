@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from guiderail.compat._errors import CompatAssertionError, CompatTypeError, CompatValueError
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
-from guiderail.support.numerals import json_text
+from guiderail.support.arguments import checked
+from guiderail.support.numerals import integer, json_text
+from guiderail.support.texts import shown
 
 __all__ = [
     "GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "StructTag", "get_version", "grammar_from",
@@ -31,20 +34,29 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         text: the text.
 
     Raises:
-        ValueError: there is no such format, or the text is malformed.
+        CompatTypeError: the text is none.
+        CompatValueError: there is no such format, or the text is malformed.
     """
+    kinds = str | Mapping if format in ("json_schema", "json") else str | list | tuple if format == "choice" else str
+    if not isinstance(text, kinds):
+        raise CompatTypeError(f"text must be a text, not {type(text).__name__}")
     if format in ("gbnf", "ebnf", "cfg", "grammar"):
         return _gbnf(text)
     if format in ("json_schema", "json"):
         return grammar_from_json_schema(text)
     if format == "choice":
-        options = json.loads(text) if isinstance(text, str) else text
+        try:
+            options = json.loads(text, parse_int=integer) if isinstance(text, str) else text
+        except (ValueError, RecursionError) as error:
+            raise CompatValueError(f"the choices are not JSON: {error}", code="compat-json") from None
+        if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
+            raise CompatValueError(f"choices must be a list of texts, not {shown(options)}")
         return "start: " + " | ".join(json.dumps(option) for option in options)
     if format == "regex":
         return grammar_from_regex(text)
     if format in ("lark", "llguidance"):
         return text
-    raise ValueError(f"Unknown grammar type: {format}")
+    raise CompatValueError(f"Unknown grammar type: {format}")
 
 
 def _gbnf(text: str) -> str:
@@ -61,7 +73,7 @@ def _gbnf(text: str) -> str:
     try:
         grammar(text, syntax="gbnf")
     except GuiderailError as error:
-        raise ValueError(f"Failed to convert the grammar from GBNF: {error}") from error
+        raise CompatValueError(f"Failed to convert the grammar from GBNF: {error}") from error
     return json.dumps({"grammars": [{"name": "gbnf", "gbnf": text}]})
 
 
@@ -83,9 +95,9 @@ class StructTag:
 
     def __post_init__(self) -> None:
         if not self.trigger:
-            raise AssertionError("trigger must not be empty")
+            raise CompatAssertionError("trigger must not be empty")
         if not self.begin.startswith(self.trigger):
-            raise AssertionError("begin must start with trigger")
+            raise CompatAssertionError("begin must start with trigger")
 
     @staticmethod
     def to_grammar(tags: Sequence[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
@@ -100,7 +112,7 @@ class StructTag:
             AssertionError: there are no tags, or ``text_regex`` contains a ``/``, as in llguidance.
         """
         if not tags or "/" in text_regex:
-            raise AssertionError("tags must not be empty" if not tags else "text_regex must not contain /")
+            raise CompatAssertionError("tags must not be empty" if not tags else "text_regex must not contain /")
         names = [f"tag_{i}" for i in range(len(tags))]
         lines = ["%llguidance {}", f"start: ({' | '.join(names)})* tag_end", "tag_end: TAG_TEXT"]
         lines.append(f"TAG_TEXT: /{text_regex}/")
@@ -137,6 +149,9 @@ class JsonCompiler:
         json_allowed_escapes: str | None = None,
         json_allow_general_unicode_escapes: bool = False,
     ) -> None:
+        pair = separators is None or (isinstance(separators, tuple | list) and len(separators) == 2)
+        if not pair:
+            raise CompatTypeError(f"separators must be a tuple of two patterns, not {shown(separators)}")
         comma, colon = separators or ((",", ":") if whitespace_flexible or whitespace_pattern else (", ", ": "))
         self._options = {
             "item_separator": comma,
@@ -155,7 +170,7 @@ class JsonCompiler:
         Raises:
             ValueError: the schema cannot be used.
         """
-        return _checked(grammar_from_json_schema(schema, overrides=self._options), check)
+        return _checked(grammar_from_json_schema(_text(schema), overrides=self._options), check)
 
 
 class LarkCompiler:
@@ -167,7 +182,7 @@ class LarkCompiler:
         Raises:
             ValueError: the text cannot be used.
         """
-        return _checked(json.dumps({"grammars": [{"name": "lark_grammar", "lark_grammar": lark}]}), check)
+        return _checked(json.dumps({"grammars": [{"name": "lark_grammar", "lark_grammar": _text(lark)}]}), check)
 
 
 class RegexCompiler:
@@ -179,20 +194,27 @@ class RegexCompiler:
         Raises:
             ValueError: the expression cannot be used.
         """
-        return _checked(grammar_from_regex(regex), check)
+        return _checked(grammar_from_regex(_text(regex)), check)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise CompatTypeError(f"the source of a grammar must be a text, not {type(given).__name__}")
+    return given
 
 
 def _checked(grammar: str, check: bool) -> str:
     if check:
         wrong, messages = LLMatcher.validate_grammar_with_warnings(grammar)
         if wrong:
-            raise ValueError(messages[0])
+            raise CompatValueError(messages[0])
     return grammar
 
 
 _CLASSES = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
 
 
+@checked
 def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
     r"""Returns a regular expression as written between ``/`` in Lark.
 

@@ -6,8 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat._errors import CompatTypeError, CompatValueError, raised_as
+from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary._ids import stop_ids
 
 __all__ = ["LLTokenizer", "TokenizerWrapper"]
 
@@ -40,6 +43,7 @@ class TokenizerWrapper:
         return list(self._gtokenizer(text.encode() if self._accepts_bytes else text))
 
 
+@checked_methods
 class LLTokenizer:
     """The tokens of a model. ``vocabulary`` is guiderail's own object.
 
@@ -52,7 +56,7 @@ class LLTokenizer:
         slices: parts of the vocabulary that llguidance prepares. They have no effect here: guiderail needs none.
 
     Raises:
-        ValueError: the tokenizer cannot be read.
+        CompatValueError: the tokenizer cannot be read, or has no end token.
     """
 
     def __init__(
@@ -62,12 +66,15 @@ class LLTokenizer:
         eos_token: int | Sequence[int] | None = None,
         slices: Sequence[str] | None = None,
     ) -> None:
-        stops = None if eos_token is None else [eos_token] if isinstance(eos_token, int) else list(eos_token)
-        try:
-            with raised_as():
-                self.vocabulary = _vocabulary(tokenizer, n_vocab, stops)
-        except CompatError as error:
-            raise ValueError(str(error)) from error
+        with raised_as(CompatValueError):
+            stops = None if eos_token is None else list(stop_ids(eos_token))
+            if stops == []:
+                raise CompatValueError("the list of end tokens, eos_token, must not be empty")
+            self.vocabulary = _vocabulary(tokenizer, n_vocab, stops)
+        if not self.vocabulary.stop_token_ids:
+            raise CompatValueError("the tokenizer names no end token; pass eos_token")
+        if slices is not None and (isinstance(slices, str) or not all(isinstance(one, str) for one in slices)):
+            raise CompatTypeError(f"slices must be a list of texts, not {shown(slices)}")
         self._slices = self.general_slices() if slices is None else list(slices)
 
     @classmethod
@@ -147,7 +154,7 @@ class LLTokenizer:
                 if whole:
                     best, length = min(whole), end - at
             if best < 0:
-                raise ValueError(f"no token begins with the byte {data[at]:#04x} at {at}")
+                raise CompatValueError(f"no token begins with the byte {data[at]:#04x} at {at}")
             found.append(best)
             at += length
         return found
@@ -235,11 +242,13 @@ class LLTokenizer:
 
     def test_trace_tokens(self, tokens: Sequence[int]) -> str:
         """Returns tokens as readable text: ``a‧b``."""
-        return "‧".join(self.decode_str([token]) for token in tokens)
+        return "‧".join("≺EOS≻" if token == self.eos_token else self.decode_str([token]) for token in tokens)
 
     def _shown(self, token: int) -> str:
         if token == self.eos_token:
             return "≺EOS≻"
+        if not 0 <= token < self.vocab_size:
+            return f"≺OOB[{token}]≻"
         try:
             text = self._bytes(token).decode()
         except UnicodeDecodeError:
@@ -277,7 +286,7 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
             made = tokenizers.Tokenizer
             tokenizer = made.from_str(tokenizer) if tokenizer.startswith("{") else made.from_pretrained(tokenizer)
         except Exception as error:  # the library raises Exception itself
-            raise CompatError(f"the tokenizer cannot be loaded: {error}", code="unsupported-tokenizer") from error
+            raise CompatValueError(f"the tokenizer cannot be loaded: {error}", code="unsupported-tokenizer") from error
     return _adapted(tokenizer, size, stops)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from guiderail.compat._errors import CompatIndexError, CompatValueError, integer
 from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.matching import bitmask as native
@@ -34,7 +35,9 @@ def apply_token_bitmask_inplace(logits: NDArray[Any], mask: NDArray[np.int32]) -
     Raises:
         BitmaskError: the arrays do not fit.
     """
-    native.apply_token_bitmask_inplace(*(one.reshape(1, -1) if one.ndim == 1 else one for one in (logits, mask)))
+    native.apply_token_bitmask_inplace(
+        *(one.reshape(1, -1) if getattr(one, "ndim", 0) == 1 else one for one in (logits, mask))
+    )
 
 
 apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
@@ -44,9 +47,13 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index
     """Writes the mask into row ``index`` of an int32 array ``(batch, words)``.
 
     Raises:
-        ValueError: the array has another shape or dtype.
+        CompatValueError: the array has another shape or dtype, or is read-only.
+        CompatIndexError: there is no such row.
     """
-    row = _checked(bitmask)[index, :]
+    rows = len(_checked(bitmask))
+    if not -rows <= integer("the row", index) < rows:
+        raise CompatIndexError(f"row {index} is out of range: the mask has {rows}")
+    row = bitmask[index]
     interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
 
 
@@ -81,8 +88,13 @@ def consume_token_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, 
 
 
 def _checked(bitmask: NDArray[np.int32]) -> NDArray[np.int32]:
+    if not isinstance(bitmask, np.ndarray):
+        raise CompatValueError(f"a mask must be an array, not {type(bitmask).__name__}", code="bitmask-array")
     if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags["C_CONTIGUOUS"]:
-        raise ValueError(
-            f"a mask is a contiguous array of int32, (batch, words), not {bitmask.dtype} of shape {bitmask.shape}"
+        raise CompatValueError(
+            f"a mask is a contiguous array of int32, (batch, words), not {bitmask.dtype} of shape {bitmask.shape}",
+            code="bitmask-shape",
         )
+    if not bitmask.flags.writeable:
+        raise CompatValueError("the mask is read-only; copy it first", code="bitmask-readonly")
     return bitmask

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from guiderail.compat._errors import CompatValueError
 from guiderail.compat.llguidance import numpy as arrays
 from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
@@ -21,7 +22,7 @@ __all__ = [
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> Any:
     """Returns an int32 tensor on the CPU, pinned if there is a GPU, that allows all tokens."""
-    shape = get_bitmask_shape(batch_size, vocab_size)
+    shape = native.allocate_token_bitmask(batch_size, vocab_size).shape  # checks both
     return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
 
@@ -31,15 +32,19 @@ def apply_token_bitmask_inplace(logits: Any, mask: Any) -> None:
     Raises:
         BitmaskError: the tensors do not fit.
     """
-    native.apply_token_bitmask_inplace(*(one.reshape(1, -1) if one.dim() == 1 else one for one in (logits, mask)))
+    native.apply_token_bitmask_inplace(
+        *(one.reshape(1, -1) if getattr(one, "ndim", 0) == 1 else one for one in (logits, mask))
+    )
 
 
 apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
 
 
 def _array(bitmask: Any) -> Any:
+    if not isinstance(bitmask, torch.Tensor):
+        raise CompatValueError(f"a mask must be a tensor, not {type(bitmask).__name__}", code="bitmask-array")
     if not bitmask.is_cpu:
-        raise ValueError(f"the mask is on {bitmask.device}; it is filled on the CPU")
+        raise CompatValueError(f"the mask is on {bitmask.device}; it is filled on the CPU", code="bitmask-device")
     return bitmask.numpy()
 
 

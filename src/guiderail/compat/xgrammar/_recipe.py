@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
 from guiderail.support.numerals import integer
 from guiderail.support.texts import shown
@@ -167,15 +167,21 @@ def schema_recipe(
     """The recipe of a JSON Schema with the options of ``compile_json_schema``, checked.
 
     Raises:
-        CompatError: ``compat-option``: an option is out of range.
+        CompatError: ``compat-option``: an option is out of range, or of another type.
     """
+    switches = {"any_whitespace": any_whitespace, "strict_mode": strict_mode, "any_order": any_order}
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise CompatTypeError(f"{name} must be True or False, not {shown(switch)}", code="compat-option")
+    if separators is not None:
+        pair = list(separators) if isinstance(separators, list | tuple) else ()
+        if len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+            raise CompatTypeError(f"separators must be two texts, not {shown(separators)}", code="compat-option")
     given = {
-        "any_whitespace": any_whitespace,
+        **switches,
         "indent": indent,
         "separators": None if separators is None else tuple(separators),
-        "strict_mode": strict_mode,
         "max_whitespace_cnt": max_whitespace_cnt,
-        "any_order": any_order,
     }
     for name, value, least in (("max_whitespace_cnt", max_whitespace_cnt, 1), ("indent", indent, 0)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):

@@ -27,7 +27,7 @@ def read_serialized(kind: str, text: str) -> dict[str, Any]:
     """
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJSONError(f"the serialized text is not JSON: {error}") from None
     version = data.get("__VERSION__") if isinstance(data, dict) else None
     if version != VERSION:

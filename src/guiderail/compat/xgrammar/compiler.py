@@ -7,13 +7,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat._errors import CompatError, CompatValueError, integer, raised_as
 from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidStructuralTagError
 from guiderail.compat.xgrammar.grammar import Grammar, ebnf_recipe, lark_recipe, recipe_of, schema_text, tag_recipe
 from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guiderail.matching.guide import Guide, compile
+from guiderail.support.arguments import checked_methods
 from guiderail.support.texts import shown
 
 __all__ = ["CompiledGrammar", "GrammarCompiler"]
@@ -21,6 +22,7 @@ __all__ = ["CompiledGrammar", "GrammarCompiler"]
 _OTHERS = 4  # sets of stop tokens for which a grammar keeps the guide
 
 
+@checked_methods
 class CompiledGrammar:
     """A grammar compiled for a tokenizer. Made by :class:`GrammarCompiler`; ``guide`` is guiderail's own object."""
 
@@ -93,6 +95,7 @@ def _compiled(recipe: Recipe, info: TokenizerInfo, grammar: Grammar | None = Non
         return CompiledGrammar(grammar, info, compile(grammar.constraint, info.vocabulary, cache=False))
 
 
+@checked_methods
 class GrammarCompiler:
     """Compiles grammars for a tokenizer and caches them. Safe to use from many threads at once.
 
@@ -117,10 +120,12 @@ class GrammarCompiler:
         cache_limit_bytes: int = -1,
     ) -> None:
         if not isinstance(tokenizer_info, TokenizerInfo):
-            raise ValueError("Please convert the tokenizer to TokenizerInfo before passing it to GrammarCompiler.")
-        if max_threads < 1:
+            raise CompatValueError(
+                "Please convert the tokenizer to TokenizerInfo before passing it to GrammarCompiler.", code="argument"
+            )
+        if integer("max_threads", max_threads) < 1:
             raise CompatError(f"max_threads must be 1 or more, not {shown(max_threads)}", code="compat-option")
-        if cache_limit_bytes < -1:
+        if integer("cache_limit_bytes", cache_limit_bytes) < -1:
             raise CompatError(
                 f"cache_limit_bytes must be -1 for no limit, or a number of bytes, not {shown(cache_limit_bytes)}",
                 code="compat-option",
@@ -234,7 +239,7 @@ class GrammarCompiler:
         if isinstance(grammar, Grammar):
             tokens = grammar._recipe.kind in ("structural_tag", "concat", "union")  # they may name tokens of this one
             return self._compile(grammar._recipe, None if tokens else grammar)
-        raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
+        raise CompatValueError("Invalid grammar type. Please pass a string or a Grammar object.", code="argument")
 
     def clear_cache(self) -> None:
         """Drops all cached grammars."""

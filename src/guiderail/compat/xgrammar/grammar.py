@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from guiderail.compat._errors import CompatError
+from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError
 from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
+from guiderail.support.arguments import checked_methods
 from guiderail.support.numerals import integer, json_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Grammar"]
 
 
+@checked_methods
 class Grammar:
     """A set of allowed texts. Made by its class methods, which raise an error if the source cannot be read.
 
@@ -113,12 +115,12 @@ class Grammar:
     @classmethod
     def concat(cls, *grammars: Grammar) -> Grammar:
         """Concatenates grammars."""
-        return cls(Recipe("concat", parts=tuple(grammar._recipe for grammar in grammars)))
+        return cls(Recipe("concat", parts=_recipes(grammars)))
 
     @classmethod
     def union(cls, *grammars: Grammar) -> Grammar:
         """Makes the union of grammars."""
-        return cls(Recipe("union", parts=tuple(grammar._recipe for grammar in grammars)))
+        return cls(Recipe("union", parts=_recipes(grammars)))
 
     def serialize_json(self) -> str:
         """Returns its source as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
@@ -139,6 +141,13 @@ class Grammar:
 
     def __repr__(self) -> str:
         return f"<Grammar of {self._constraint!r}>"
+
+
+def _recipes(grammars: Sequence[Grammar]) -> tuple[Recipe, ...]:
+    for one in grammars:
+        if not isinstance(one, Grammar):
+            raise CompatTypeError(f"a grammar must be a Grammar, not {type(one).__name__}")
+    return tuple(one._recipe for one in grammars)
 
 
 def _whole(grammar: Grammar) -> Grammar:
@@ -171,7 +180,9 @@ def schema_text(schema: Any) -> str:
         return schema
     if isinstance(schema, Mapping):
         return json_text(dict(schema), ascii_only=True)
-    raise ValueError(f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.")
+    raise CompatValueError(
+        f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.", code="argument"
+    )
 
 
 def ebnf_recipe(text: str, root: str) -> Recipe:
@@ -183,17 +194,17 @@ def lark_recipe(text: str, named: Mapping[str, Grammar | str] | None) -> Recipe:
     """The recipe of a Lark grammar and the grammars that it names."""
     named = {} if named is None else named
     if not isinstance(named, Mapping):
-        raise TypeError("named_grammars must be a dictionary")
+        raise CompatTypeError("named_grammars must be a dictionary")
     parts = []
     for name, grammar in named.items():
         if not isinstance(name, str):
-            raise TypeError("named grammar names must be strings")
+            raise CompatTypeError("named grammar names must be strings")
         if isinstance(grammar, str):
             parts.append(Recipe("lark", grammar, (("names", ()),)))
         elif isinstance(grammar, Grammar):
             parts.append(grammar._recipe)
         else:
-            raise TypeError("named grammar values must be Grammar instances or Lark strings")
+            raise CompatTypeError("named grammar values must be Grammar instances or Lark strings")
     return Recipe("lark", text, (("names", tuple(named)),), tuple(parts))
 
 
@@ -208,7 +219,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
     elif not args and set(kwargs) == {"tags", "triggers"}:
         given = _legacy(kwargs["tags"], kwargs["triggers"])
     else:
-        raise TypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
+        raise CompatTypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
     if isinstance(given, str):
         try:
             json.loads(given, parse_int=integer)
@@ -218,7 +229,9 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
     if hasattr(given, "model_dump"):
         given = given.model_dump(by_alias=True)
     if not isinstance(given, Mapping):
-        raise TypeError(f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}")
+        raise CompatTypeError(
+            f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}"
+        )
     return Recipe("structural_tag", json_text(dict(given), ascii_only=True))
 
 

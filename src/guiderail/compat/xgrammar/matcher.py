@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from guiderail.compat._captures import captures_of, has_captures
-from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, integer, integers, raised_as
 from guiderail.compat.xgrammar.compiler import CompiledGrammar
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.support.arguments import checked_methods
 from guiderail.support.texts import shown
+from guiderail.vocabulary._ids import stop_ids
 
 __all__ = ["BatchGrammarMatcher", "GrammarMatcher"]
 
 
+@checked_methods
 class GrammarMatcher:
     """Follows one text. ``matcher`` is guiderail's own object.
 
@@ -42,7 +46,9 @@ class GrammarMatcher:
         default_temperature: float | None = None,
     ) -> None:
         if not isinstance(compiled_grammar, CompiledGrammar):
-            raise ValueError("The grammar should be compiled before passing it to GrammarMatcher.")
+            raise CompatValueError(
+                "The grammar should be compiled before passing it to GrammarMatcher.", code="argument"
+            )
         if max_rollback_tokens != -1:
             warnings.warn(
                 "max_rollback_tokens is deprecated: any number of tokens can be rolled back.",
@@ -51,15 +57,20 @@ class GrammarMatcher:
             )
         guide, stops = compiled_grammar.guide, None
         if override_stop_tokens is not None:
-            given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else override_stop_tokens
-            stops = tuple(int(token) for token in given)
+            with raised_as():
+                stops = stop_ids(override_stop_tokens)
+            if not stops:
+                raise CompatError(
+                    "override_stop_tokens must not be empty; leave it out for those of the tokenizer",
+                    code="compat-option",
+                )
             guide = compiled_grammar.guide_of(stops)
         with raised_as():
             self.matcher: Matcher = guide.matcher(stops)
         self._grammar = compiled_grammar
         self._strings: dict[int, bytes] = {}  # step → the text that was accepted as a string
         self._open_end = bool(terminate_without_stop_token)
-        self._default_temperature = None if default_temperature is None else float(default_temperature)
+        self._default_temperature = None if default_temperature is None else _temperature(default_temperature)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Reads a token. Returns False, and changes nothing, if it is not allowed or the text has ended.
@@ -69,9 +80,10 @@ class GrammarMatcher:
             debug_print: print the state after it.
 
         Raises:
+            CompatTypeError: the token is not an integer.
             CompatError: ``work`` and other limits.
         """
-        token = int(token_id)
+        token = integer("token_id", token_id)
         matcher = self.matcher
         if not 0 <= token < matcher.guide.vocabulary.size or matcher.is_terminated():
             return False
@@ -87,14 +99,17 @@ class GrammarMatcher:
         """Reads text as one step, however it is split into tokens.
 
         Returns False, and changes nothing, if no match continues with it.
+
+        Raises:
+            CompatTypeError: it is neither text nor bytes.
         """
         if self.matcher.is_terminated():
             return False
+        text = bytes(input_str) if isinstance(input_str, bytearray | memoryview) else input_str
         with raised_as():
-            taken = self.matcher.accept_string(input_str)
+            taken = self.matcher.accept_string(text)
         if taken:
-            step = self.matcher.step_count - 1
-            self._strings[step] = input_str.encode() if isinstance(input_str, str) else bytes(input_str)
+            self._strings[self.matcher.step_count - 1] = text.encode() if isinstance(text, str) else text
         if debug_print:
             print(f"{input_str!r} {'is read' if taken else 'cannot come'}; the state:\n{self.matcher.dump()}")
         return taken
@@ -141,7 +156,10 @@ class GrammarMatcher:
         Raises:
             CompatError: the arrays do not fit.
         """
-        children, siblings, tokens = (_numbers(a) for a in (retrieve_next_token, retrieve_next_sibling, draft_tokens))
+        children, siblings, tokens = (
+            integers("the arrays of a draft tree", a)
+            for a in (retrieve_next_token, retrieve_next_sibling, draft_tokens)
+        )
         if not len(children) == len(siblings) == len(tokens) or not tokens:
             raise CompatError(
                 "the arrays of a draft tree must have one element for each node, and at least one node",
@@ -195,7 +213,7 @@ class GrammarMatcher:
         Raises:
             CompatError: there are fewer steps.
         """
-        if num_tokens > 0:
+        if integer("num_tokens", num_tokens) > 0:
             with raised_as():
                 self.matcher.rollback(num_tokens)
 
@@ -240,6 +258,11 @@ class GrammarMatcher:
         twin._default_temperature, twin._strings = self._default_temperature, dict(self._strings)
         return twin
 
+    __copy__ = fork
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GrammarMatcher:
+        return self.fork()
+
     @property
     def max_rollback_tokens(self) -> int:
         """-1: any number."""
@@ -262,10 +285,13 @@ class GrammarMatcher:
         return f"<GrammarMatcher of {self.matcher!r}>"
 
 
-def _numbers(array: Any) -> list[int]:
-    return [int(one) for one in (array.tolist() if hasattr(array, "tolist") else array)]
+def _temperature(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise CompatValueError(f"a temperature must be a finite number, 0 or more, not {shown(value)}")
+    return float(value)
 
 
+@checked_methods
 class BatchGrammarMatcher:
     """Fills masks and reads tokens for many matchers, in one native call.
 
@@ -301,7 +327,7 @@ class BatchGrammarMatcher:
         Raises:
             CompatError: the bitmask has another shape or dtype, or a text has ended.
         """
-        rows = None if indices is None else [int(row) for row in indices]
+        rows = None if indices is None else integers("indices", indices)
         if rows is not None and len(rows) != len(matchers):
             raise CompatError(f"there are {len(rows)} indices for {len(matchers)} matchers", code="compat-batch")
         with raised_as():
@@ -324,7 +350,7 @@ class BatchGrammarMatcher:
         Raises:
             CompatError: the lengths differ, or an index is out of range.
         """
-        places = range(len(matchers)) if indices is None else indices
+        places = range(len(matchers)) if indices is None else integers("indices", indices)
         if len(places) != len(matchers):
             raise CompatError(f"there are {len(places)} indices for {len(matchers)} matchers", code="compat-batch")
         if not all(0 <= place < len(temperatures) for place in places):
@@ -343,6 +369,7 @@ class BatchGrammarMatcher:
         Raises:
             CompatError: the numbers of tokens and matchers differ.
         """
+        tokens = integers("tokens", tokens)  # before any of them is read
         _as_many(matchers, tokens, "tokens")
         return [one.accept_token(token, debug_print=debug_print) for one, token in zip(matchers, tokens, strict=True)]
 
@@ -356,6 +383,9 @@ class BatchGrammarMatcher:
             CompatError: the numbers of texts and matchers differ.
         """
         _as_many(matchers, strings, "strings")
+        for text in strings:  # before any of them is read
+            if not isinstance(text, str | bytes | bytearray | memoryview):
+                raise CompatTypeError(f"strings must be texts or bytes, not {shown(text)}")
         return [one.accept_string(text, debug_print=debug_print) for one, text in zip(matchers, strings, strict=True)]
 
     @staticmethod
@@ -365,7 +395,7 @@ class BatchGrammarMatcher:
         Raises:
             CompatError: the lengths differ, or a number is too large.
         """
-        counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else list(num_tokens)
+        counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else integers("num_tokens", num_tokens)
         _as_many(matchers, counts, "numbers of tokens")
         for one, count in zip(matchers, counts, strict=True):
             if count > one.matcher.step_count:  # before any of them has changed

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from guiderail.compat._errors import CompatValueError
 from guiderail.support.numerals import integer
 
 __all__ = [
@@ -254,10 +255,20 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
-        """Makes a tag of JSON text, or of parsed JSON."""
-        made: StructuralTag = StructuralTag.model_validate(
-            json.loads(json_str, parse_int=integer) if isinstance(json_str, str) else json_str
-        )
+        """Makes a tag of JSON text, or of parsed JSON.
+
+        Raises:
+            CompatValueError: it is neither text nor an object, or no JSON.
+            pydantic.ValidationError: it is no tag.
+        """
+        if not isinstance(json_str, str | dict):
+            raise CompatValueError("Invalid JSON string or dictionary", code="compat-json")
+        if isinstance(json_str, str):
+            try:
+                json_str = json.loads(json_str, parse_int=integer)
+            except (ValueError, RecursionError) as error:
+                raise CompatValueError(f"the structural tag is not JSON: {error}", code="compat-json") from None
+        made: StructuralTag = StructuralTag.model_validate(json_str)
         return made
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, integer, raised_as
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
+from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary._ids import stop_ids
 
 __all__ = ["TokenizerInfo", "VocabType"]
 
@@ -35,6 +38,7 @@ class VocabType(Enum):
     BYTE_LEVEL = 2
 
 
+@checked_methods
 class TokenizerInfo:
     """The tokens of a model.
 
@@ -49,7 +53,8 @@ class TokenizerInfo:
         add_prefix_space: stored and reported, without effect: constraints are about text that continues a prompt.
 
     Raises:
-        CompatError: ``bad-size``, ``bad-token``, ``bad-token-id``.
+        CompatError: ``bad-size``, ``bad-token``, ``bad-token-id``; CompatTypeError, CompatValueError: an argument has
+            another type.
     """
 
     def __init__(
@@ -61,13 +66,19 @@ class TokenizerInfo:
         stop_token_ids: Sequence[int] | int | None = None,
         add_prefix_space: bool = False,
     ) -> None:
-        kind = VocabType(vocab_type)
+        try:
+            kind = VocabType(vocab_type)
+        except ValueError:
+            raise CompatValueError(f"vocab_type must be a VocabType, not {shown(vocab_type)}") from None
+        if isinstance(encoded_vocab, str | bytes | Mapping):
+            raise CompatTypeError(f"encoded_vocab must be a list of tokens, not {type(encoded_vocab).__name__}")
         tokens = [_decoded(token, kind) for token in encoded_vocab]
         if stop_token_ids is None:
             stops = [i for i, token in enumerate(tokens) if token in _STOPS]
         else:
-            stops = [stop_token_ids] if isinstance(stop_token_ids, int) else [int(token) for token in stop_token_ids]
-        if vocab_size is not None and vocab_size < len(tokens):
+            with raised_as():
+                stops = list(stop_ids(stop_token_ids))
+        if vocab_size is not None and integer("vocab_size", vocab_size) < len(tokens):
             raise CompatError(f"vocab_size={vocab_size} is less than the {len(tokens)} tokens", code="bad-size")
         size = len(tokens) if vocab_size is None else vocab_size
         if stops and not all(0 <= token < size for token in stops):
@@ -114,15 +125,16 @@ class TokenizerInfo:
             stop_token_ids: the tokens that end the text; None: the tokenizer's ``eos_token_id``, or what its files say.
 
         Raises:
-            ValueError: ``stop_token_ids`` is empty.
+            CompatValueError: ``stop_token_ids`` is empty.
             CompatError: the bytes of its tokens are unknown.
         """
         from guiderail.vocabulary.adapted import vocabulary_of
 
-        if isinstance(stop_token_ids, int):
-            stop_token_ids = [stop_token_ids]
-        if stop_token_ids is not None and len(stop_token_ids) == 0:
-            raise ValueError("stop_token_ids cannot be empty; leave it out for those of the tokenizer")
+        if stop_token_ids is not None:
+            with raised_as():
+                stop_token_ids = stop_ids(stop_token_ids)
+            if not stop_token_ids:
+                raise CompatValueError("stop_token_ids cannot be empty; leave it out for those of the tokenizer")
         eos = getattr(tokenizer, "eos_token_id", None)
         with raised_as():
             known = vocabulary_of(tokenizer)
@@ -280,6 +292,8 @@ class TokenizerInfo:
 
 def _decoded(token: bytes | str, kind: VocabType) -> bytes:
     """The bytes that a token stands for."""
+    if not isinstance(token, str | bytes):
+        raise CompatTypeError(f"a token must be a text or bytes, not {shown(token)}")
     if isinstance(token, bytes):
         if kind is VocabType.RAW:
             return token

@@ -9,13 +9,11 @@ and ends:
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from guiderail.frontends.tools.parameters import ParameterStyle
-from guiderail.support.numerals import integer
 
 __all__ = ["NestedArguments"]
 
@@ -108,7 +106,7 @@ class NestedArguments:
             return tag.end()
         end = self._find(text, style.close, tag.end())
         inside = text[tag.end() : end]
-        self._add(key, inside if tag["kind"] == style.kind("string") else json.loads(inside, parse_int=integer))
+        self._add(key, inside if tag["kind"] == style.kind("string") else style.scalar(inside))
         return end + len(style.close)
 
     # -- in quotes -----------------------------------------------------------------------------------------------
@@ -146,5 +144,5 @@ class NestedArguments:
         ends = _SCALAR_END.search(text, at)
         if ends is None:
             raise _More
-        self._add(key, json.loads(text[at : ends.start()], parse_int=integer))
+        self._add(key, style.scalar(text[at : ends.start()]))
         return ends.start()

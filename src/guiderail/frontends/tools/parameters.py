@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, Object
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_json
 from guiderail.support.texts import has_surrogate, shown
 
 __all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
@@ -66,6 +66,8 @@ class ParameterStyle:
         reserved: what strings must not contain, if it is not ``close``.
         padded: whether white space may surround values that are not strings, and stand alone.
         escapes: how characters of names are written.
+        literals: further spellings of ``true``, ``false`` and ``null``, with what they stand for.
+        empty: what may stand where there are no arguments, instead of nothing.
     """
 
     open: str
@@ -80,6 +82,8 @@ class ParameterStyle:
     escapes: tuple[tuple[str, str], ...] = ()
     quote: str = ""
     sorted: bool = False
+    literals: tuple[tuple[str, bool | None], ...] = ()
+    empty: str = ""
 
     @classmethod
     def of(cls, data: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
@@ -89,12 +93,14 @@ class ParameterStyle:
             builtin: one of the styles that are only written, with settings that no reader knows.
         """
         more = {"item_close", "reserved", "padded"} if builtin else set()
-        known = {"open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted"}
+        known = {
+            "open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted", "literals", "empty",
+        }  # fmt: skip
         unknown = sorted(set(data) - known - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
         kinds = data.get("kinds", {})
-        texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote")]
+        texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote", "empty")]
         if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):
             raise ToolError(
                 "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
@@ -113,6 +119,13 @@ class ParameterStyle:
         if ("${kind}" in data["open"]) != bool(kinds):
             raise ToolError(
                 "${kind} in 'open' needs kinds, and kinds need ${kind} in 'open'", code="tool-format", pointer=where
+            )
+        literals = data.get("literals", {})
+        if not isinstance(literals, Mapping) or not all(
+            _BARE.fullmatch(text) and (value is None or isinstance(value, bool)) for text, value in literals.items()
+        ):
+            raise ToolError(
+                "literals must map words to true, false or null", code="tool-format", pointer=f"{where}/literals"
             )
         if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
             raise ToolError(
@@ -133,7 +146,22 @@ class ParameterStyle:
             tuple(data.get("escapes", {}).items()),
             data.get("quote", ""),
             bool(data.get("sorted")),
+            tuple(literals.items()),
+            data.get("empty", ""),
         )
+
+    def scalar(self, text: str, exact: bool = False) -> Any:
+        """The value of a text that is JSON, or one of the further spellings.
+
+        Raises:
+            ValueError: it is neither.
+            RecursionError: it is nested too deeply.
+        """
+        bare = text.strip(" \n\r\t")
+        for spelling, value in self.literals:
+            if bare == spelling:
+                return value
+        return read_json(text, exact)
 
     def kind(self, name: str) -> str | None:
         """What ``${kind}`` is for a JSON type; None: values of it cannot be written."""
@@ -260,12 +288,13 @@ class Parameters(Constraint):
         if kind is not None and kind == strings:
             return text
         try:
-            value = json.loads(text, parse_int=integer)
+            value = self.style.scalar(text)
         except (ValueError, RecursionError):
             return text
         if kind is not None and kind != strings:
             return value
-        return value if not isinstance(value, str) and self._accepts(key, value) else text
+        # A float is not the number that the constraint has seen: 9.99999999999999999999 would be 10.
+        return value if not isinstance(value, str) and self._accepts(key, self.style.scalar(text, True)) else text
 
     def is_text(self, key: str, kind: str | None) -> bool:
         """Whether an argument is a string, whatever its text."""
@@ -328,6 +357,8 @@ class _Writer:
     def shape(self, shape: Shape) -> int:
         b = self.b
         found = [self.cell(cell) for cell in shape.objects]
+        if self.style.empty and any(not cell.required and not cell.min for cell in shape.objects):
+            found.append(Marker(self.style.empty)._lower(b))
         return b.union([e for e in found if e != b.EMPTY])
 
     def cell(self, cell: ObjectCell) -> int:
@@ -560,6 +591,9 @@ class _Writer:
             found += [("array", self.framed(b"[", e, b"]")) for e in map(self.items, shape.arrays) if e != b.EMPTY]
         for name, part in apart.items():
             handle = self.json.shape(part, 0)
+            more = [text.encode() for text, value in self.style.literals if part.accepts(value)]
+            if more and name in ("null", "boolean"):
+                handle = b.union([handle, b.choice(more)])
             if handle != b.EMPTY:
                 found.append((name, b.concat([self.pad, handle, self.pad])))
         strings = shape.strings if self.json.max_string is None else shape.strings & self.json.max_string

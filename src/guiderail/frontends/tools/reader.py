@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.nested import NestedArguments
 from guiderail.frontends.tools.parameters import Parameters
+from guiderail.support.numerals import json_text
 from guiderail.support.partial_json import PartialJson
 
 if TYPE_CHECKING:
@@ -416,7 +417,7 @@ class ToolCallReader:
         except ValueError as error:
             raise self._wrong(str(error)) from None
         for key, value in state.nested.found:
-            name, text = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
+            name, text = json.dumps(key, ensure_ascii=False), json_text(value)
             self._tell(f"{', ' if state.written else '{'}{name}: {text}")
         state.nested.found.clear()
         if not state.nested.done:
@@ -439,9 +440,11 @@ class ToolCallReader:
                 return False
             if self._text.startswith(style.between + style.head, self._at):
                 self._at += len(style.between)
-        if self._waits(style.head):
+        if self._waits(style.head, *([] if state.members else [style.empty])):
             return False
         if not self._text.startswith(style.head, self._at):
+            if style.empty and not state.members and self._text.startswith(style.empty, self._at):
+                self._at += len(style.empty)
             text = "{}" if not state.members else "}"
             self._tell(text)
             state.call.arguments = dict(state.members)
@@ -487,7 +490,7 @@ class ToolCallReader:
             state.members[state.key] = text
         else:
             value = arguments.value(state.key, text, state.kind)
-            member = f"{json.dumps(state.key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+            member = f"{json.dumps(state.key, ensure_ascii=False)}: {json_text(value)}"
             self._tell((", " if state.members else "{") + member)
             state.members[state.key] = value
         self._step = self._parameter

@@ -23,6 +23,7 @@ __all__ = ["Tool", "check", "name_of", "read_tool"]
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 _ABOUT = {"name", "description", "strict", "title", "annotations", "outputSchema", "cache_control", "meta", "_meta"}
+_AROUND = {"$schema", "$id", "id", "type", "$defs", "definitions"}
 _OPEN = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref",
          "$dynamicRef", "if", "not", "dependentSchemas", "dependencies", "minProperties"}  # fmt: skip
 
@@ -176,7 +177,12 @@ def _arguments(schema: Any, extra: bool) -> Any:
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list | tuple) and "object" in kind):
         _no_object(f"of the type {shown(kind)}")
-    closed = dict(schema) if "$ref" in schema else {**schema, "type": "object"}
+    closed = {**schema, "type": "object"}
+    if "$ref" in schema and re.search(
+        r"/draft-0[3-7]/", str(schema.get("$schema"))
+    ):  # what stands beside it is ignored
+        closed = {key: value for key, value in closed.items() if key in _AROUND}
+        closed["allOf"] = [{"$ref": schema["$ref"]}]
     names = schema.get("properties")
     required = schema.get("required", [])
     if extra or not isinstance(names, Mapping) or _OPEN & set(schema) or not isinstance(required, list | tuple):
