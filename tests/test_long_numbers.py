@@ -33,6 +33,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "lark, terminal": (lambda: lark('start: T\nT: "a"~%s'), "lark-syntax"),
     "float above": (lambda: annotated(float, annotated_types.Gt(BIG)), "unsatisfiable-schema"),
     "float below": (lambda: annotated(float, annotated_types.Lt(-BIG)), "unsatisfiable-schema"),
+    "bound far away": (lambda: annotated(int, annotated_types.Ge(decimal.Decimal("1e99999999"))), "number-size"),
+    "bound near 0": (lambda: annotated(float, annotated_types.Lt(decimal.Decimal("1e-99999999"))), "number-size"),
+    "divisor far away": (
+        lambda: annotated(float, annotated_types.MultipleOf(decimal.Decimal("1e99999"))),
+        "number-size",
+    ),
+    "tiny divisor": (lambda: annotated(decimal.Decimal, annotated_types.MultipleOf(Fraction(1, BIG))), "type-metadata"),
     "digits of a decimal": (lambda: annotated(decimal.Decimal, pydantic.Field(max_digits=BIG)), "type-metadata"),
     "lark, ~": (lambda: lark('start: "a"~%s'), "bad-bound"),
     "lark, {}": (lambda: lark('start: "a"{%s}'), "bad-bound"),
