@@ -16,6 +16,7 @@ import pathlib
 import pickle
 import random
 import sys
+import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
@@ -625,6 +626,11 @@ def test_names_of_local_classes() -> None:
         (complex, "complex"),
         (Access, "set of an Enum"),
         (range, "tuple"),
+        (collections.abc.Hashable, "cannot be instantiated"),
+        (typing.Hashable, "cannot be instantiated"),
+        (typing.Generic, "not a type of values"),
+        (typing.Annotated, "needs a type"),
+        (typing.Union, "not a type"),
         (type[int], "class"),
         (collections.abc.Callable[[int], int], "function"),
         (3, "not a type"),

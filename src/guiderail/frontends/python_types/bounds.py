@@ -24,7 +24,7 @@ from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
 
-__all__ = ["Bounds", "common_multiple", "exact", "gather"]
+__all__ = ["Bounds", "common_multiple", "exact", "gather", "tag_of"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -46,6 +46,8 @@ class Bounds:
     strip: bool = False  # white space at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False
+    by_pydantic: bool = False  # pydantic checks whether floats are multiples
+    tag: str | None = None  # the attribute by which pydantic tells alternatives apart
     checks: tuple[Callable[[Any], Any], ...] = ()  # predicates, run on the value that was read
     validators: tuple[Any, ...] = ()  # pydantic's, in the order of the annotation
     description: str | None = None
@@ -76,6 +78,8 @@ class Bounds:
         changes["texts"] = self.texts + other.texts
         changes["strip"] = self.strip or other.strip
         changes["ascii"] = self.ascii or other.ascii
+        changes["by_pydantic"] = self.by_pydantic or other.by_pydantic
+        changes["tag"] = self.tag if other.tag is None else other.tag
         changes["checks"] = self.checks + other.checks
         changes["validators"] = self.validators + other.validators
         if other.timezone is not ...:
@@ -99,7 +103,7 @@ def common_multiple(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
 
 
-_PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Discriminator", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
+_PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
                 "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
 _VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
 # Classes whose subclasses, defined elsewhere, mean the same.
@@ -213,8 +217,11 @@ def _bound(name: str, value: Any) -> Any:
 
 def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     if kind == "FieldInfo":
-        inner = gather(item.metadata, engine=engine)
+        inner = gather(item.metadata, engine=engine) & tag_of(item)
+        inner = inner.but(by_pydantic=inner.multiple_of is not None)
         return replace(inner, description=item.description) if item.description else inner
+    if kind == "Discriminator":
+        return tag_of(item)
     if kind == "StringConstraints":
         return gather(list(item), engine=engine)
     if kind in _VALIDATORS:
@@ -228,6 +235,14 @@ def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     if hasattr(item, "__get_pydantic_core_schema__"):
         return Bounds(validators=(item,))
     raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
+
+
+def tag_of(item: Any) -> Bounds:
+    """The discriminator of a ``Field`` or ``Discriminator``, if it is a name: a function is the user's own code."""
+    name = getattr(item, "discriminator", None)
+    return (
+        tag_of(name) if type(name).__name__ == "Discriminator" else Bounds(tag=name if isinstance(name, str) else None)
+    )
 
 
 def _general(stated: dict[str, Any], engine: str) -> Bounds:

@@ -21,6 +21,10 @@ from guiderail.support.trees import Mismatch, Number, Tree
 __all__ = ["Decimals", "Floats", "Integers"]
 
 _MOST = 10**300
+_WHOLE_FLOATS = 2**53  # up to here a float is the number that its digits say, if that has few binary places
+# pydantic lets a float differ from a multiple by 1e-9. Its rounding, and that of the divisor times the quotient, stay
+# within half of that each up to here: 2**22 * 2**-53 = 4.7e-10.
+_PYDANTIC_MULTIPLES = 2**22
 _MOST_EXPONENT = 999_999  # of the usual context of ``decimal``
 
 _FLOAT_KEY = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?", re.ASCII)
@@ -35,7 +39,7 @@ class _Numeric(Node):
     kinds = frozenset({"number"})
 
     def constrained(self, bounds: Bounds) -> Node:
-        if not only(bounds, "gt", "ge", "lt", "le", "multiple_of"):
+        if not only(bounds, "gt", "ge", "lt", "le", "multiple_of", "by_pydantic"):
             return super().constrained(bounds)
         if not all(isinstance(b, int | float | Decimal | Fraction) for b in _stated(bounds)):
             raise unsupported(f"a bound of {self.name}", "must be a number", "type-metadata")
@@ -186,6 +190,10 @@ class Floats(_Numeric):
             high = min(high, spelled(b.le, -math.inf))
         if b.lt is not None:
             high = min(high, _next(b.lt, -math.inf))
+        if b.by_pydantic and b.multiple_of is not None:
+            step = exact(b.multiple_of)
+            most = _WHOLE_FLOATS if Fraction(float(step)) == step else _PYDANTIC_MULTIPLES
+            low, high = max(low, -most), min(high, most)
         made: dict[str, Any] = {"type": "number", "minimum": low, "maximum": high}
         if b.multiple_of is not None:
             made["multipleOf"] = spelled(b.multiple_of)
