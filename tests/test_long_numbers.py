@@ -62,6 +62,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     ),
     "llguidance": lambda: llguidance.LLMatcher.grammar_from_json_schema({"minimum": BIG, "title": "é"}),
     "several divisors": lambda: gr.json_schema({"type": "integer", "not": {"multipleOf": 10**11}}).program(),
+    "python notation": lambda: gr.read(list[int], f"[-{DIGITS}, 0x{'f' * 5000}, {len(DIGITS)}]", notation="python"),
     "prompt": lambda: gr.prompt_of({"enum": [BIG, [{"a": -BIG}, "é"]]}),
     "literal": lambda: gr.python_type(typing.Literal[BIG]).program(),
     "lark, %json": lambda: lark('start: %%json {"minimum": %s}'),

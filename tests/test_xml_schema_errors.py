@@ -138,6 +138,32 @@ def test_facets_that_are_too_large_say_where(name: str) -> None:
     assert error.source[error.span[0] : error.span[1]].startswith(f"<xs:{name} ")
 
 
+# What is refused wherever it stands, and the tag at fault.
+NUMBERS = {
+    "minOccurs": f'<xs:sequence><xs:element name="b" minOccurs="{2**32}" maxOccurs="unbounded"/></xs:sequence>',
+    "maxOccurs": f'<xs:choice maxOccurs="{2**40}"><xs:element name="b"/></xs:choice>',
+    "of a wildcard": f'<xs:sequence><xs:any minOccurs="{2**31}" maxOccurs="{2**31}"/></xs:sequence>',
+    "minOccurs of 5,000 digits": f'<xs:sequence minOccurs="{"9" * 5000}"/>',
+    **{
+        f"{name} of 5,000 digits": f'<xs:attribute name="i"><xs:simpleType>{facet(base, name, "9" * 5000)}'
+        "</xs:simpleType></xs:attribute>"
+        for base, name in (("string", "length"), ("integer", "totalDigits"), ("integer", "maxInclusive"))
+    },
+    "pattern": f'<xs:attribute name="i"><xs:simpleType>{facet("string", "pattern", "a{" + "9" * 5000 + "}")}'
+    "</xs:simpleType></xs:attribute>",
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_too_large_say_where(name: str) -> None:
+    with pytest.raises(gr.XmlSchemaLimitError) as caught:
+        element(NUMBERS[name])
+    error = caught.value
+    assert error.code == "number-size" and error.source is not None and error.span is not None
+    assert "9" * 60 not in error.message and "Exceeds the limit" not in str(error)
+    assert any(word in error.source[slice(*error.span)] for word in ("Occurs", "length", "Digits", "Incl", "pattern"))
+
+
 def unions(levels: int, use: str) -> str:
     """Unions of unions: 2^levels members, written out."""
     types = [

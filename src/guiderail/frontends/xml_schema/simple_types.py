@@ -26,8 +26,8 @@ from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS,
 from guiderail.support.work import spend
 
 __all__ = [
-    "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names", "steps",
-    "unsupported",
+    "MOST_COUNT", "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names",
+    "steps", "unsupported",
 ]  # fmt: skip
 
 _COLON = CharSet([(58, 58)])
@@ -44,7 +44,7 @@ _GREATEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
 _FLOATS = tuple(_GREATEST)
 _COUNTS = frozenset({"length", "minLength", "maxLength", "totalDigits", "fractionDigits"})
 _BOUNDS = frozenset({"minInclusive", "minExclusive", "maxInclusive", "maxExclusive"})
-_MOST_COUNT = 2**31 - 1
+MOST_COUNT = 2**31 - 1
 _MOST_DIGITS = 380  # of a bound: each is a state, and from 400 states on numbers are rules, which nothing intersects
 _GATHER = 60  # steps for each type that is gathered
 
@@ -191,8 +191,8 @@ def beyond(simple: Any) -> tuple[str, Any, str] | None:
 
 
 def _too_large(name: str, facet: Any, kind: str) -> str | None:
-    if name in _COUNTS and int(facet.elem.get("value", "")) > _MOST_COUNT:
-        return f"more than {_MOST_COUNT:,} cannot be counted; use a smaller number"
+    if name in _COUNTS and int(facet.elem.get("value", "")) > MOST_COUNT:
+        return f"more than {MOST_COUNT:,} cannot be counted; use a smaller number"
     if name in _BOUNDS and (kind in INTEGERS or kind == "decimal"):
         digits = sum(map(str.isdecimal, facet.elem.get("value", "")))
         if digits > _MOST_DIGITS:
