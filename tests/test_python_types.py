@@ -148,6 +148,21 @@ class Small(GroupedMetadata):
         yield Lt(100)
 
 
+class Made:
+    def __new__(cls, size: int) -> Made:
+        made = super().__new__(cls)
+        made.size = size
+        return made
+
+    size: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Made) and self.size == other.size
+
+    def __hash__(self) -> int:
+        return self.size
+
+
 class Row(NamedTuple):
     number: int
     text: str = "none"
@@ -266,6 +281,7 @@ CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (Box, {'{"item":"a"}': Box("a")}, []),
     (PairBox[int], {'{"item":[1],"second":2}': PairBox([1], None, 2)}, ['{"item":1}']),
     (Row, {'{"number":1}': Row(1)}, ["[1]"]),
+    (Made, {'{"size":1}': Made(1)}, ['{"size":"a"}', "{}"]),
     (Options, {'{"wanted":1,"rest":[]}': {"wanted": 1, "rest": []}}, ['{"more":"a"}']),
     (Name, {'"a"': Name("a")}, []),
     (UserId, {"1": 1}, ['"1"']),
@@ -668,6 +684,8 @@ def test_names_of_local_classes() -> None:
         (list["Missing"], "forward reference"),  # noqa: F821
         (Annotated[str, IsAscii], "type of its own"),
         (type("Bare", (), {}), "does not say"),
+        (type("Names", (list,), {}), "does not say"),
+        (type("Table", (dict,), {}), "does not say"),
         (type("Sub", (tuple,), {}), "NamedTuple"),
     ],
     ids=str,
