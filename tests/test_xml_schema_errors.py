@@ -109,6 +109,10 @@ def test_malformed_schemas_say_where() -> None:
     with pytest.raises(gr.XmlSchemaError) as caught:
         gr.xml_schema(f'{HEAD}\n  <xs:element name="a" type="xs:no"/>\n</xs:schema>')
     assert caught.value.code == "xml-schema" and "line 2" in str(caught.value) and "xs:no" in str(caught.value)
+    twice = '<xs:element name="b" minOccurs="0"/><xs:any/>'
+    with pytest.raises(gr.XmlSchemaError, match="Unique Particle Attribution") as caught:
+        element(f"<xs:sequence>{twice}</xs:sequence>")
+    assert caught.value.span is not None and "\n" not in caught.value.message
     for text in ("", "no xml", "<a/>"):
         with pytest.raises(gr.XmlSchemaError):
             gr.xml_schema(text)

@@ -33,6 +33,7 @@ from guiderail.frontends.xml_schema.simple_types import (
     beyond,
     check_patterns,
     holds_names,
+    namespaces_of_values,
     steps,
     unsupported,
 )
@@ -154,8 +155,8 @@ class _Reader:
         for reason in approximations(simple):
             self.note(path, f"the type {_name(simple)}", "approximated", reason)
         if holds_names(simple):
-            self.namespaces[2].update(component.schema.namespaces.values())
-            self.namespaces[2].difference_update(_BUILT_IN)
+            self.namespaces[2].update(set(component.schema.namespaces.values()).difference(_BUILT_IN))
+            self.namespaces[2].update(namespaces_of_values(simple, component))
         return True
 
     # -- elements

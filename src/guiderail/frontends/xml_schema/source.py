@@ -88,7 +88,7 @@ class Source:
         try:
             sources = [self.text, *self.documents]
             return kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
-        except xmlschema.XMLSchemaParseError as error:
+        except xmlschema.XMLSchemaValidatorError as error:
             place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
             raise _invalid(error.message, error.path, *place) from None
         except RecursionError:
