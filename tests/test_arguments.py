@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail import _core
+from guiderail import _core, grammars
 from guiderail.support.arguments import checked
 
 VOCABULARY = gr.Vocabulary([b"a", b"b", b"<eos>"], special_tokens={"<eos>": 2}, stop_token_ids=[2])
@@ -56,6 +56,21 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Callable[[], Any]]]] = {
     "Matcher": (gr.Matcher, [lambda: GUIDE, lambda: [1]]),
     "Vocabulary": (lambda *a: gr.Vocabulary(a[0], stop_token_ids=a[1]), [lambda: [b"a", b"b"], lambda: [1]]),
     "regex": (gr.regex, [lambda: "a"]),
+    "patterns.url": (lambda schemes: gr.patterns.url(schemes=schemes), [lambda: ("http",)]),
+    "patterns.uuid": (gr.patterns.uuid, [lambda: 4]),
+    "patterns.time": (lambda offset: gr.patterns.time(offset=offset), [lambda: "none"]),
+    "ready_grammar": (grammars.ready_grammar, [lambda: "arithmetic"]),
+    "grammars.json": (lambda depth: grammars.json(max_depth=depth), [lambda: 2]),
+    "grammars.csv": (lambda columns: grammars.csv(columns=columns), [lambda: 2]),
+    "grammars.xml": (
+        lambda elements, attributes: grammars.xml(elements=elements, attributes=attributes),
+        [lambda: ["a"], lambda: ["b"]],
+    ),
+    "grammars.sql": (lambda statements: grammars.sql(statements=statements), [lambda: ["select"]]),
+    "grammars.sql, schema": (
+        lambda schema, functions, most: grammars.sql(schema=schema, functions=functions, max_joined=most),
+        [lambda: {"t": ["a"]}, lambda: ["count"], lambda: 1],
+    ),
     "choice": (gr.choice, [lambda: ["a"]]),
     "literal": (gr.literal, [lambda: "a"]),
     "json_schema": (gr.json_schema, [dict]),

@@ -225,3 +225,39 @@ def test_three_quotes_begin_a_block_string(strings: str, valid: bool) -> None:
     text = f"{{f(a:[{strings}])}}"
     assert (not faults(graphql.build_schema(sdl), text)) is valid
     assert grammars.graphql(schema=sdl).matches(text) is valid
+
+
+@pytest.mark.parametrize("kind", ["Int", "Float", "ID", "Any"])
+@pytest.mark.parametrize(
+    ("numbers", "valid"),
+    [
+        ("1 2", True),
+        ("1,-2", True),
+        ("1-2", True),
+        ("123456789 0", True),
+        ("01", False),
+        ("00", False),
+        ("1,02", False),
+        ("-01", False),
+        ("0.5 01", False),
+        ("00.5", False),
+        ("1.5.5", False),
+    ],
+)
+def test_the_digits_of_a_number_are_not_several_numbers(kind: str, numbers: str, valid: bool) -> None:
+    sdl = f"scalar Any type Query {{ f(a: [{kind}!]!): Int }}"
+    text = f"{{f(a:[{numbers}])}}"
+    assert (not faults(graphql.build_schema(sdl), text)) is valid
+    assert grammars.graphql(schema=sdl).matches(text) is valid
+
+
+def test_numbers_of_too_many_digits_are_not_written() -> None:
+    query = grammars.graphql(schema="type Query { f(a: [Int!]!, b: [Float!]): Int }")
+    for numbers in (
+        "a:[99999999999]",
+        "a:[1234567890]",
+        "a:[1] b:[1.1234567890123456]",
+        "a:[1] b:[1234567890123456.5]",
+    ):
+        assert not query.matches(f"{{f({numbers})}}")
+    assert query.matches("{f(a:[999999999 -999999999] b:[123456789012345.123456789012345])}")

@@ -274,6 +274,8 @@ def test_options_are_checked():
         lambda: p.url(schemes=()),
         lambda: p.url(schemes=("h ttp",)),
         lambda: p.url(schemes="http"),
+        lambda: p.uuid(True),
+        lambda: p.uuid(4.0),  # type: ignore[arg-type]
     ):
         with pytest.raises(CompileError):
             call()

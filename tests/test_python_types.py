@@ -16,8 +16,9 @@ import pathlib
 import pickle
 import random
 import sys
+import typing
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 from typing import (
@@ -39,6 +40,7 @@ import pytest
 import typing_extensions as te
 from annotated_types import (
     Ge,
+    GroupedMetadata,
     Gt,
     Interval,
     IsAscii,
@@ -135,6 +137,30 @@ class Odd:
 
     def __post_init__(self, seed: int) -> None:
         self.made = seed + 1
+
+
+class Positive(Gt):
+    """A bound under another name."""
+
+
+class Small(GroupedMetadata):
+    def __iter__(self) -> Iterator[Any]:
+        yield Lt(100)
+
+
+class Made:
+    def __new__(cls, size: int) -> Made:
+        made = super().__new__(cls)
+        made.size = size
+        return made
+
+    size: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Made) and self.size == other.size
+
+    def __hash__(self) -> int:
+        return self.size
 
 
 class Row(NamedTuple):
@@ -255,12 +281,15 @@ CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (Box, {'{"item":"a"}': Box("a")}, []),
     (PairBox[int], {'{"item":[1],"second":2}': PairBox([1], None, 2)}, ['{"item":1}']),
     (Row, {'{"number":1}': Row(1)}, ["[1]"]),
+    (Made, {'{"size":1}': Made(1)}, ['{"size":"a"}', "{}"]),
     (Options, {'{"wanted":1,"rest":[]}': {"wanted": 1, "rest": []}}, ['{"more":"a"}']),
     (Name, {'"a"': Name("a")}, []),
     (UserId, {"1": 1}, ['"1"']),
     (Json, {'[{"a":null},1]': [{"a": None}, 1]}, ["1.5", "true"]),
     (ListOf[int], {"[1]": [1]}, ['["a"]']),
     (Annotated[int, Gt(3), Lt(1000), MultipleOf(7)], {"7": 7, "994": 994}, ["0", "8", "1001"]),
+    (Annotated[int, Positive(0), Small()], {"1": 1, "99": 99}, ["0", "100"]),
+    (Annotated[int, Ge(D("-Infinity")), Lt(D("Infinity"))], {"1": 1}, []),
     (Annotated[int, Ge(D("1.5")), Le(4.5)], {"2": 2, "4": 4}, ["1", "5"]),
     (Annotated[int, MultipleOf(D("2.5"))], {"5": 5, "10": 10}, ["2", "7"]),
     (Annotated[float, Gt(0)], {"5e-324": 5e-324, "0.1": 0.1}, ["0", "0.0", "1e-400", "-1"]),
@@ -613,6 +642,11 @@ def test_names_of_local_classes() -> None:
         (complex, "complex"),
         (Access, "set of an Enum"),
         (range, "tuple"),
+        (collections.abc.Hashable, "cannot be instantiated"),
+        (typing.Hashable, "cannot be instantiated"),
+        (typing.Generic, "not a type of values"),
+        (typing.Annotated, "needs a type"),
+        (typing.Union, "not a type"),
         (type[int], "class"),
         (collections.abc.Callable[[int], int], "function"),
         (3, "not a type"),
@@ -631,6 +665,13 @@ def test_names_of_local_classes() -> None:
         (Annotated[int, Gt("a")], "bounds are numbers"),
         (Annotated[int, MultipleOf(0)], "above 0"),
         (Annotated[float, Gt(math.inf)], "no number"),
+        (Annotated[int, Gt(D("Infinity"))], "no number"),
+        (Annotated[D, Le(D("-Infinity"))], "no number"),
+        (Annotated[float, MultipleOf(math.inf)], "finite number"),
+        (Annotated[int, Ge(D("NaN"))], "NaN"),
+        (Annotated[int, Ge(D("sNaN"))], "NaN"),
+        (Annotated[int, Ge(5), Ge(dt.date(2020, 1, 1))], "cannot be compared"),
+        (Annotated[dt.datetime, Ge(dt.datetime(2020, 1, 1)), Ge(dt.datetime(2020, 1, 1, tzinfo=UTC))], "compared"),
         (Annotated[dt.date, Gt(dt.datetime(2020, 1, 1))], "must be a date"),
         (Annotated[dt.date, Timezone(None)], "no time zone"),
         (Annotated[dt.datetime, Gt(dt.datetime(2020, 1, 1)), Timezone(...)], "disagree"),
@@ -643,6 +684,8 @@ def test_names_of_local_classes() -> None:
         (list["Missing"], "forward reference"),  # noqa: F821
         (Annotated[str, IsAscii], "type of its own"),
         (type("Bare", (), {}), "does not say"),
+        (type("Names", (list,), {}), "does not say"),
+        (type("Table", (dict,), {}), "does not say"),
         (type("Sub", (tuple,), {}), "NamedTuple"),
     ],
     ids=str,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 import typing_extensions as te
+from annotated_types import MultipleOf
 
 import guiderail as gr
 from random_texts import random_text
@@ -171,7 +172,29 @@ class Owner(BaseModel):
     pet: Tagged
 
 
-MODELS = [Everything, Trimmed, Open, Aliased, Pair[int], Pair[Level], Ids, Checked, Incremented, Owner]
+class Circle(BaseModel):
+    kind: Literal["circle"] = Field("circle", alias="type")
+    size: int = 1
+
+
+class Square(BaseModel):
+    kind: Literal["square"] = Field("square", alias="type")
+    size: int = 1
+
+
+class Shapes(BaseModel):
+    one: Circle | Square = Field(discriminator="kind")
+    more: list[Annotated[Circle | Square, Field(discriminator="kind")] | None] = []
+
+
+class Steps(BaseModel):
+    thirds: float = Field(multiple_of=0.3)
+    small: float = Field(1, multiple_of=1e-5, gt=-1e9)
+    halves: float | None = Field(None, multiple_of=0.5)
+    threes: float = Field(3, multiple_of=3)
+
+
+MODELS = [Shapes, Steps, Everything, Trimmed, Open, Aliased, Pair[int], Pair[Level], Ids, Checked, Incremented, Owner]
 TYPES: list[Any] = [
     UUID4, AnyUrl, AwareDatetime, Base64Bytes, Base64Str, Base64UrlBytes, ByteSize, FileUrl, FiniteFloat, FutureDate,
     FutureDatetime, HttpUrl, IPvAnyAddress, MongoDsn, NaiveDatetime, PastDate, PastDatetime, PositiveInt, PostgresDsn,
@@ -194,6 +217,32 @@ def test_whatever_is_let_through_is_taken(kind: Any) -> None:
         value = constraint.read(text)
         if isinstance(kind, type):
             assert isinstance(value, kind) or kind.__module__.startswith("pydantic")
+
+
+@pytest.mark.parametrize("kind", [Shapes, Steps])
+def test_whatever_is_let_through_pydantic_reads_alone(kind: type[BaseModel]) -> None:
+    rng = random.Random(8)
+    constraint = gr.python_type(kind)
+    for steps in (0, 2, 10, 40, 40, 120) * 20:
+        text = random_text(constraint, rng, steps)
+        assert kind.model_validate_json(text) == constraint.read(text), text
+
+
+def test_what_tells_alternatives_apart_is_written() -> None:
+    shapes = gr.python_type(Shapes)
+    assert shapes.read('{"one":{"type":"square"},"more":[null]}').one == Square()
+    assert not shapes.matches('{"one":{"size":1}}')
+    with pytest.raises(gr.ReadError, match="no member 'type', which tells the alternatives") as caught:
+        shapes.read('{"one":{"size":1}}')
+    assert caught.value.pointer == "/one"
+    assert not shapes.matches('{"one":{"type":"circle"},"more":[{"size":1}]}')
+    assert gr.python_type(Shapes, notation="python").read("Shapes(one={'size': 2, 'type': 'square'})").one.size == 2
+
+
+def test_floats_beyond_what_pydantic_divides() -> None:
+    assert gr.python_type(Annotated[float, MultipleOf(0.3)]).matches("-47023483.2")
+    assert not gr.python_type(Steps).matches('{"thirds":-47023483.2}')
+    assert gr.read(Steps, '{"thirds":2500000.2}').thirds == 2500000.2
 
 
 def test_email_addresses() -> None:

@@ -274,6 +274,12 @@ def test_functions() -> None:
     assert not mine.matches("SELECT near(id) FROM people") and not mine.matches("SELECT count(*) FROM people")
     many = grammars.sql(schema=SHOP, functions={f"f{i}": i for i in range(100)}, max_joined=8)
     assert many.matches("SELECT f2(name, f1(id)), f0() FROM people") and not many.matches("SELECT f2(name) FROM people")
+    odd = grammars.sql(schema=SHOP, functions={"select": 1, "left": 2, "replace": 3})
+    made = database(SHOP)
+    for name, count in (("select", 1), ("left", 2)):  # in quotes, as names of columns
+        made.create_function(name, count, lambda *_: 1)
+    text = "SELECT \"select\"(id), \"LEFT\" (id, age), replace(name, 'a', 'b') FROM people"
+    assert odd.matches(text) and prepares(made, text) == "" and not odd.matches("SELECT select(id) FROM people")
     none = grammars.sql(schema=SHOP, functions=[])
     assert none.matches("SELECT name FROM people") and not none.matches("SELECT abs(age) FROM people")
     made = database(SHOP)

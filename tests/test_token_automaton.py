@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -189,8 +191,53 @@ def test_files_that_hold_no_automaton(tmp_path: Path) -> None:
         with open(path, "wb") as file:
             np.savez(file, **{**good, name: value})
         refused()
-    with pytest.raises(FileNotFoundError):
-        TokenAutomaton.load(tmp_path / "missing.npz")
+    for name, value in (
+        ("format", np.array(1)),
+        ("format", np.array([1, 2**62])),
+        ("format", np.array([1, math.inf])),
+        ("indptr", automaton.indptr.reshape(1, -1)),
+        ("token", automaton.token.astype(np.int64) + 2**32),
+        ("token", automaton.token + 0.5),
+        ("token", automaton.token.astype("M8[s]")),
+        ("accepting", automaton.accepting.reshape(-1, 1)),
+        ("accepting", np.array(True)),
+        ("stop", np.array([[1]])),
+    ):
+        with open(path, "wb") as file:
+            np.savez(file, **{**good, name: value})
+        refused()
+    path.unlink()
+    refused()
+    with pytest.raises(VocabularyError, match="cannot be written"):
+        automaton.save(tmp_path / "no folder" / "automaton.npz")
+
+
+def test_damaged_files_of_automata(tmp_path: Path) -> None:
+    _, automaton = automaton_of(CONSTRAINTS[0])
+    path = tmp_path / "automaton.npz"
+    automaton.save(path)
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
+        try:
+            again = TokenAutomaton.load(path)
+        except VocabularyError as error:
+            assert error.code == "automaton-file"
+        else:  # a date, or another part of the archive that means nothing here
+            assert (again.token == automaton.token).all() and (again.next_state == automaton.next_state).all()
+
+
+def test_a_small_file_cannot_take_gigabytes(tmp_path: Path) -> None:
+    path = tmp_path / "automaton.npz"
+    length = 10**9
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({length},)}}".encode().ljust(117) + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("format.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(LimitError) as caught:
+        TokenAutomaton.load(path)
+    assert caught.value.code == "automaton-size"
+    with pytest.raises(VocabularyError):
+        TokenAutomaton.load(path, max_bytes=1 << 60)
 
 
 def test_a_limit_on_states() -> None:

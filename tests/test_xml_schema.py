@@ -308,6 +308,24 @@ def test_qnames_are_written_with_the_prefixes_of_the_document() -> None:
     assert not constraint.matches('<q:a xmlns:q="urn:q" y="nowhere:z"/>')
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            '<xs:attribute name="x" use="required"><xs:simpleType><xs:list><xs:simpleType><xs:restriction '
+            'base="xs:QName"><xs:enumeration value="xs:int"/><xs:enumeration value="n"/></xs:restriction>'
+            "</xs:simpleType></xs:list></xs:simpleType></xs:attribute>",
+            'x="n xs:int"',
+        ),
+        ('<xs:attribute name="x" type="xs:QName" use="required" fixed=" xs:string "/>', 'x="xs:string"'),
+    ],
+)
+def test_names_of_xml_schema_itself_as_values(content: str, text: str) -> None:
+    constraint = element(content)
+    check(constraint, walks(constraint, 10))
+    assert constraint.matches(f'<a xmlns:xs="http://www.w3.org/2001/XMLSchema" {text}/>')
+
+
 def test_imported_documents() -> None:
     other = f'{HEAD[:-1]} targetNamespace="urn:o"><xs:element name="o" type="xs:int"/></xs:schema>'
     body = (

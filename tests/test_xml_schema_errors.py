@@ -109,6 +109,10 @@ def test_malformed_schemas_say_where() -> None:
     with pytest.raises(gr.XmlSchemaError) as caught:
         gr.xml_schema(f'{HEAD}\n  <xs:element name="a" type="xs:no"/>\n</xs:schema>')
     assert caught.value.code == "xml-schema" and "line 2" in str(caught.value) and "xs:no" in str(caught.value)
+    twice = '<xs:element name="b" minOccurs="0"/><xs:any/>'
+    with pytest.raises(gr.XmlSchemaError, match="Unique Particle Attribution") as caught:
+        element(f"<xs:sequence>{twice}</xs:sequence>")
+    assert caught.value.span is not None and "\n" not in caught.value.message
     for text in ("", "no xml", "<a/>"):
         with pytest.raises(gr.XmlSchemaError):
             gr.xml_schema(text)
@@ -136,6 +140,32 @@ def test_facets_that_are_too_large_say_where(name: str) -> None:
     assert (error.code, error.path) == ("number-size", "/a/@i")
     assert error.source is not None and error.span is not None
     assert error.source[error.span[0] : error.span[1]].startswith(f"<xs:{name} ")
+
+
+# What is refused wherever it stands, and the tag at fault.
+NUMBERS = {
+    "minOccurs": f'<xs:sequence><xs:element name="b" minOccurs="{2**32}" maxOccurs="unbounded"/></xs:sequence>',
+    "maxOccurs": f'<xs:choice maxOccurs="{2**40}"><xs:element name="b"/></xs:choice>',
+    "of a wildcard": f'<xs:sequence><xs:any minOccurs="{2**31}" maxOccurs="{2**31}"/></xs:sequence>',
+    "minOccurs of 5,000 digits": f'<xs:sequence minOccurs="{"9" * 5000}"/>',
+    **{
+        f"{name} of 5,000 digits": f'<xs:attribute name="i"><xs:simpleType>{facet(base, name, "9" * 5000)}'
+        "</xs:simpleType></xs:attribute>"
+        for base, name in (("string", "length"), ("integer", "totalDigits"), ("integer", "maxInclusive"))
+    },
+    "pattern": f'<xs:attribute name="i"><xs:simpleType>{facet("string", "pattern", "a{" + "9" * 5000 + "}")}'
+    "</xs:simpleType></xs:attribute>",
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_too_large_say_where(name: str) -> None:
+    with pytest.raises(gr.XmlSchemaLimitError) as caught:
+        element(NUMBERS[name])
+    error = caught.value
+    assert error.code == "number-size" and error.source is not None and error.span is not None
+    assert "9" * 60 not in error.message and "Exceeds the limit" not in str(error)
+    assert any(word in error.source[slice(*error.span)] for word in ("Occurs", "length", "Digits", "Incl", "pattern"))
 
 
 def unions(levels: int, use: str) -> str:

@@ -59,8 +59,9 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
                 contents = None
             else:
                 vocabulary, contents = False, start + file.read()
-    except OSError as error:
-        raise CompileError(f"{target} cannot be read: {error.strerror or error}", code="saved-file") from error
+    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
+        why = getattr(error, "strerror", None) or error
+        raise CompileError(f"{target} cannot be read: {why}", code="saved-file") from error
     if vocabulary:
         return Vocabulary.load(target)
     if contents is None:

@@ -19,6 +19,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.library import READY, grammar_text
 from guiderail.frontends.grammar.syntax import Indentation
+from guiderail.support.arguments import checked
 
 if TYPE_CHECKING:
     from guiderail.frontends.queries.graphql import GraphqlQuery
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 
+@checked
 def ready_grammar(name: str, **options: Any) -> Constraint:
     """Returns the ready grammar with this name.
 
@@ -62,6 +64,7 @@ def _read(text: str, syntax: str, indentation: Indentation | None) -> GrammarCon
     return grammar(text, syntax, indenter=indentation)
 
 
+@checked
 def json(*, max_depth: int | None = None) -> GrammarConstraint:
     """Matches JSON as ``json.loads`` reads it, without NaN and Infinity.
 
@@ -81,6 +84,7 @@ def sql(
 ) -> SqlQuery: ...
 
 
+@checked
 def sql(
     *, statements: Iterable[str] | None = None, schema: Any = None, functions: Any = None, max_joined: int | None = None
 ) -> Constraint:
@@ -121,6 +125,7 @@ def python() -> GrammarConstraint:
     return _ready("python")
 
 
+@checked
 def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | None = None) -> GrammarConstraint:
     """Matches an XML 1.0 document without DOCTYPE.
 
@@ -133,6 +138,7 @@ def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | No
     return _ready("xml", elements=elements, attributes=attributes)
 
 
+@checked
 def csv(*, columns: int | None = None) -> GrammarConstraint:
     """Matches comma-separated values as in RFC 4180.
 
@@ -142,6 +148,7 @@ def csv(*, columns: int | None = None) -> GrammarConstraint:
     return _ready("csv", columns=columns)
 
 
+@checked
 def markdown_table(*, columns: int | None = None) -> GrammarConstraint:
     """Matches a table of GitHub Flavored Markdown.
 
@@ -164,6 +171,7 @@ def graphql() -> GrammarConstraint: ...
 def graphql(*, schema: Any, operations: Iterable[str] | None = None) -> GraphqlQuery: ...
 
 
+@checked
 def graphql(*, schema: Any = None, operations: Iterable[str] | None = None) -> Constraint:
     """Matches an executable GraphQL document; with a schema, one operation that is valid for it.
 

@@ -11,6 +11,7 @@ like any other constraint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from guiderail.constraints.constraint import Constraint
@@ -76,7 +77,7 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 
 
 def _offset(offset: str) -> str:
-    if offset not in _SUFFIX:
+    if not isinstance(offset, str) or offset not in _SUFFIX:
         raise CompileError(
             f"offset must be 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
         )
@@ -138,7 +139,8 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     """
     import re
 
-    if isinstance(schemes, str) or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
+    named = isinstance(schemes, Sequence) and not isinstance(schemes, str) and all(isinstance(s, str) for s in schemes)
+    if not named or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
         raise CompileError("schemes must be names such as ('http', 'https')", code="bad-pattern-option")
     # sub-delims, unreserved and percent-encoded characters
     common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
@@ -216,7 +218,7 @@ def uuid(version: int | None = None) -> Constraint:
     """
     if version is None:
         return _made("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-    if version not in range(1, 9):
+    if type(version) is not int or not 1 <= version <= 8:
         raise CompileError(f"UUIDs have versions 1 to 8, not {shown(version)}", code="bad-pattern-option")
     return _made(
         f"[0-9A-Fa-f]{{8}}-[0-9A-Fa-f]{{4}}-{version}[0-9A-Fa-f]{{3}}-[89ABab][0-9A-Fa-f]{{3}}-[0-9A-Fa-f]{{12}}"

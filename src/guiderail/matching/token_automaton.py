@@ -8,18 +8,21 @@ runtimes.
 
 from __future__ import annotations
 
+import io
 import operator
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.errors import BitmaskError, MatcherError, VocabularyError
+from guiderail.errors import BitmaskError, GuiderailError, LimitError, MatcherError, VocabularyError
 from guiderail.support.arguments import checked_methods
+from guiderail.support.files import replace_file
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -28,6 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["TokenAutomaton", "TorchTokenAutomaton"]
 
 _FORMAT = 1
+_MOST_TOKENS = 1 << 31  # token ids are int32
+_TYPES: dict[str, type[np.generic]] = {
+    "format": np.int64,
+    "indptr": np.int64,
+    "token": np.int32,
+    "next_state": np.int32,
+    "accepting": np.bool_,
+    "stop": np.int64,
+}
 
 
 @checked_methods
@@ -136,43 +148,62 @@ class TokenAutomaton:
         return np.stack(table), index
 
     def save(self, path: str | Path) -> None:
-        """Writes the arrays to an ``.npz`` file."""
-        with open(path, "wb") as file:
-            np.savez_compressed(
-                file,
-                format=np.array([_FORMAT, self.vocabulary_size]),
-                indptr=self.indptr,
-                token=self.token,
-                next_state=self.next_state,
-                accepting=self.accepting,
-                stop=np.array(self.stop_token_ids, dtype=np.int64),
-            )
+        """Writes the arrays to an ``.npz`` file, atomically.
+
+        Raises:
+            VocabularyError: ``automaton-file``: the file cannot be written.
+        """
+        contents = io.BytesIO()
+        np.savez_compressed(
+            contents,
+            format=np.array([_FORMAT, self.vocabulary_size], dtype=np.int64),
+            indptr=self.indptr,
+            token=self.token,
+            next_state=self.next_state,
+            accepting=self.accepting,
+            stop=np.array(self.stop_token_ids, dtype=np.int64),
+        )
+        try:
+            replace_file(os.fspath(path), [contents.getvalue()])
+        except OSError as error:
+            raise VocabularyError(
+                f"the token automaton cannot be written to {path}: {error.strerror or error}", code="automaton-file"
+            ) from error
 
     @staticmethod
-    def load(path: str | Path) -> TokenAutomaton:
-        """Reads what :meth:`save` wrote. Raises VocabularyError if the file is something else."""
+    def load(path: str | Path, *, max_bytes: int = 1 << 30) -> TokenAutomaton:
+        """Reads what :meth:`save` wrote. Safe on files from anywhere: it uses no pickle, and checks sizes first.
+
+        Args:
+            path: the file.
+            max_bytes: how large the arrays may be once they are unpacked.
+
+        Raises:
+            VocabularyError: ``automaton-file``: the file is missing, damaged, or something else.
+            LimitError: ``automaton-size``: its arrays are larger than ``max_bytes``.
+        """
+        target = os.fspath(path)
         try:
-            opened = np.load(path, allow_pickle=False)
-            if not isinstance(opened, np.lib.npyio.NpzFile):
-                raise VocabularyError(f"{path} contains a single array, not a token automaton", code="automaton-file")
-            with opened as data:
-                version, size = (int(v) for v in data["format"])
-                if version != _FORMAT:
-                    raise VocabularyError(f"unknown format {version} in {path}", code="automaton-file")
-                made = TokenAutomaton(
-                    indptr=data["indptr"].astype(np.int64),
-                    token=data["token"].astype(np.int32),
-                    next_state=data["next_state"].astype(np.int32),
-                    accepting=data["accepting"].astype(np.bool_),
-                    vocabulary_size=size,
-                    stop_token_ids=tuple(int(v) for v in data["stop"]),
-                )
-        except (KeyError, ValueError, BadZipFile, EOFError) as error:
-            if isinstance(error, VocabularyError):
-                raise
-            raise VocabularyError(
-                f"{path} does not contain a token automaton: {error}", code="automaton-file"
-            ) from None
+            with open(target, "rb") as file, ZipFile(file) as archive:
+                arrays = _arrays(archive, path, max_bytes)
+        except (GuiderailError, MemoryError):
+            raise
+        except FileNotFoundError as error:
+            raise VocabularyError(f"{path} does not exist", code="automaton-file") from error
+        except Exception as error:  # damage makes archives and headers fail in many ways
+            why = error.strerror or error if isinstance(error, OSError) else error
+            raise VocabularyError(f"{path} does not contain a token automaton: {why}", code="automaton-file") from error
+        version, size = (int(v) for v in arrays["format"]) if len(arrays["format"]) == 2 else (0, 0)
+        if version != _FORMAT:
+            raise VocabularyError(f"unknown format {version} in {path}", code="automaton-file")
+        made = TokenAutomaton(
+            indptr=arrays["indptr"],
+            token=arrays["token"],
+            next_state=arrays["next_state"],
+            accepting=arrays["accepting"],
+            vocabulary_size=size,
+            stop_token_ids=tuple(int(v) for v in arrays["stop"]),
+        )
         made._validate(path)
         return made
 
@@ -180,6 +211,7 @@ class TokenAutomaton:
         sound = (
             self.indptr.shape == (self.states + 1,)
             and self.states > 0
+            and 0 <= self.vocabulary_size <= _MOST_TOKENS
             and self.indptr[0] == 0
             and self.indptr[-1] == len(self.token) == len(self.next_state)
             and bool(np.all(np.diff(self.indptr) >= 0))
@@ -201,6 +233,32 @@ class TokenAutomaton:
     def to_torch(self, device: Any = "cpu") -> TorchTokenAutomaton:
         """The same as tensors on a device."""
         return TorchTokenAutomaton(self, device)
+
+
+def _arrays(archive: ZipFile, path: str | Path, max_bytes: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a saved automaton. The header of each says how long it is, so nothing larger is unpacked."""
+    npy: Any = np.lib.format  # without annotations
+    found: dict[str, NDArray[Any]] = {}
+    left = max_bytes
+    for name, kind in _TYPES.items():
+        with archive.open(f"{name}.npy") as member:
+            if npy.read_magic(member) != (1, 0):
+                raise ValueError(f"{name} is an array of another format")
+            shape, _, dtype = npy.read_array_header_1_0(member)
+            if len(shape) != 1 or dtype.newbyteorder("=") != np.dtype(kind):
+                raise ValueError(f"{name} must be a list of {np.dtype(kind)}")
+            size = shape[0] * dtype.itemsize
+            left -= size
+            if left < 0:
+                raise LimitError(
+                    f"the token automaton in {path} takes more than {max_bytes:,} bytes; raise max_bytes",
+                    code="automaton-size",
+                )
+            data = member.read(size + 1)  # up to the end, where the checksum is compared
+            if len(data) != size:
+                raise ValueError(f"{name} has another length than its header says")
+            found[name] = np.frombuffer(data, dtype).astype(kind)
+    return found
 
 
 class TorchTokenAutomaton:

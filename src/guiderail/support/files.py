@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterable
@@ -18,6 +19,8 @@ def replace_file(target: str, parts: Iterable[bytes]) -> None:
     Raises:
         OSError: it cannot be written. The previous contents stay.
     """
+    if "\0" in target:
+        raise OSError(errno.EINVAL, "a path cannot contain a zero character")
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=os.path.dirname(os.path.abspath(target)))
     try:
         with os.fdopen(handle, "wb") as file:

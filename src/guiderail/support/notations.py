@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from guiderail.errors import CompileError, ReadError
+from guiderail.support.numerals import digits, integer
 from guiderail.support.packages import install
 from guiderail.support.texts import shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
@@ -14,6 +15,12 @@ from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
 __all__ = ["parse"]
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
+# Strings, which stay as they are, and (group 2) integers of more digits than `ast` converts.
+_PYTHON_PARTS = re.compile(
+    r"""('''|\"\"\")(?:\\.|(?!\1).)*\1|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"|(?<![\w.])([1-9](?:_?[0-9]){4300,})(?![\w.])""",
+    re.ASCII | re.DOTALL,
+)
 
 
 def parse(text: str | bytes, notation: str) -> Tree:
@@ -81,18 +88,26 @@ def _yaml_tree(node: Any, around: tuple[int, ...]) -> Tree:
 
 
 def _number(value: Any) -> Number:
-    written = repr(value)
+    written = digits(value) if type(value) is int else repr(value)
     if not _NUMBER.fullmatch(written):
         raise Mismatch(f"contains {written}, which is not JSON")
     return Number(written)
 
 
 def _python(text: str) -> Tree:
+    source = text.strip()
+    if len(source) > 4300:
+        source = _PYTHON_PARTS.sub(_in_hexadecimal, source)
     try:
-        root = ast.parse(text.strip(), mode="eval").body
+        root = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, MemoryError) as error:
         raise ReadError(f"the text is not a Python expression ({error})", code="read-syntax") from error
-    return _python_tree(root, text.strip().encode().split(b"\n"))
+    return _python_tree(root, source.encode().split(b"\n"))
+
+
+def _in_hexadecimal(found: re.Match[str]) -> str:
+    """An integer of more decimal digits than `ast` converts, as one that it does."""
+    return hex(integer(found[2].replace("_", ""))) if found[2] else found[0]
 
 
 def _python_tree(node: ast.expr, lines: list[bytes]) -> Tree:

@@ -78,7 +78,7 @@ def exact(value: Number) -> Fraction:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise CompileError(f"{value} is not a JSON number", code="not-a-number")
-        if abs(value.adjusted()) > MAX_DECIMAL_EXPONENT or len(value.as_tuple().digits) > MAX_DECIMAL_EXPONENT:
+        if is_far(value):
             raise LimitError(
                 f"a number with its decimal point more than {MAX_DECIMAL_EXPONENT} digits away is not supported",
                 code="number-size",
@@ -88,6 +88,12 @@ def exact(value: Number) -> Fraction:
     if decimals(result.denominator) is None:
         raise CompileError(f"{result} is not a finite decimal, as a JSON number must be", code="not-a-number")
     return result
+
+
+def is_far(value: Decimal) -> bool:
+    """Whether a finite decimal has more digits than `MAX_DECIMAL_EXPONENT`, or its decimal point farther away. As a
+    fraction, it could fill the memory."""
+    return abs(value.adjusted()) > MAX_DECIMAL_EXPONENT or len(value.as_tuple().digits) > MAX_DECIMAL_EXPONENT
 
 
 def decimals(denominator: int) -> int | None:

@@ -17,11 +17,14 @@ from fractions import Fraction
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint
+from guiderail.errors import LimitError
+from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex
+from guiderail.support.texts import shown
 
-__all__ = ["Bounds", "common_multiple", "exact", "gather"]
+__all__ = ["Bounds", "common_multiple", "exact", "gather", "tag_of"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -43,6 +46,8 @@ class Bounds:
     strip: bool = False  # white space at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False
+    by_pydantic: bool = False  # pydantic checks whether floats are multiples
+    tag: str | None = None  # the attribute by which pydantic tells alternatives apart
     checks: tuple[Callable[[Any], Any], ...] = ()  # predicates, run on the value that was read
     validators: tuple[Any, ...] = ()  # pydantic's, in the order of the annotation
     description: str | None = None
@@ -57,7 +62,14 @@ class Bounds:
                            ("max_digits", min), ("decimal_places", min)):  # fmt: skip
             mine, theirs = getattr(self, name), getattr(other, name)
             if theirs is not None:
-                changes[name] = theirs if mine is None else pick(mine, theirs)
+                try:
+                    changes[name] = theirs if mine is None else pick(mine, theirs)
+                except TypeError:
+                    raise unsupported(
+                        f"the bounds {shown(mine)} and {shown(theirs)}",
+                        "cannot be compared; give both the same type",
+                        "type-metadata",
+                    ) from None
         if other.multiple_of is not None:
             if self.multiple_of is not None and self.multiple_of != other.multiple_of:
                 changes["multiple_of"] = common_multiple(exact(self.multiple_of), exact(other.multiple_of))
@@ -66,6 +78,8 @@ class Bounds:
         changes["texts"] = self.texts + other.texts
         changes["strip"] = self.strip or other.strip
         changes["ascii"] = self.ascii or other.ascii
+        changes["by_pydantic"] = self.by_pydantic or other.by_pydantic
+        changes["tag"] = self.tag if other.tag is None else other.tag
         changes["checks"] = self.checks + other.checks
         changes["validators"] = self.validators + other.validators
         if other.timezone is not ...:
@@ -89,9 +103,15 @@ def common_multiple(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
 
 
-_PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Discriminator", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
+_PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
                 "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
 _VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
+# Classes whose subclasses, defined elsewhere, mean the same.
+_INHERITED = {
+    *((name, "annotated_types") for name in ("Gt", "Ge", "Lt", "Le", "Interval", "MultipleOf", "MinLen", "MaxLen",
+                                             "Len", "Timezone", "Predicate", "Not")),
+    *((name, "pydantic") for name in ("FieldInfo", "StringConstraints", *_VALIDATORS)),
+}  # fmt: skip
 # Attributes of FieldInfo and StringConstraints in addition to the classes of annotated-types.
 _GENERAL = {"strict", "allow_inf_nan", "coerce_numbers_to_str", "union_mode", "fail_fast", "to_upper", "to_lower",
             "regex_engine", "ascii_only"}  # fmt: skip
@@ -115,7 +135,7 @@ def gather(metadata: Iterable[Any], *, engine: str = "rust-regex") -> Bounds:
 
 
 def _one(item: Any, engine: str) -> Bounds:
-    kind, module = type(item).__name__, type(item).__module__.partition(".")[0]
+    kind, module = _known_class(item)
     if isinstance(item, str):
         return Bounds(description=item)
     if typing.get_origin(item) is typing.Annotated:
@@ -128,13 +148,21 @@ def _one(item: Any, engine: str) -> Bounds:
         return _annotated_types(item, kind, engine)
     if module == "pydantic":
         return _pydantic(item, kind, engine)
+    if getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
+        return gather(item, engine=engine)
     return Bounds()
+
+
+def _known_class(item: Any) -> tuple[str, str]:
+    """The name and the library of the class of an item, or of the bound that it is derived from."""
+    kinds = [(kind.__name__, kind.__module__.partition(".")[0]) for kind in type(item).__mro__]
+    return next((kind for kind in kinds if kind in _INHERITED), kinds[0])
 
 
 def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
     if kind in ("Gt", "Ge", "Lt", "Le", "MultipleOf"):
         name = "multiple_of" if kind == "MultipleOf" else kind.lower()
-        return Bounds(**{name: _bound(kind, getattr(item, name))})
+        return Bounds(**{name: _bound(name, getattr(item, name))})
     if kind == "MinLen":
         return Bounds(min_length=item.min_length)
     if kind == "MaxLen":
@@ -167,22 +195,33 @@ def _predicate(item: Any, kind: str) -> Bounds:
     return Bounds(checks=(test,))
 
 
-def _bound(kind: str, value: Any) -> Any:
+def _bound(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(
         value, int | float | Decimal | Fraction | datetime.date | datetime.time | datetime.timedelta
     ):
-        raise unsupported(f"{kind}({value!r})", "bounds are numbers, dates or times", "type-metadata")
+        raise unsupported(f"{name}={shown(value)}", "bounds are numbers, dates or times", "type-metadata")
+    shows = f"{name}={shown(value)}"
+    if isinstance(value, Decimal) and not value.is_finite():
+        value = float(value) if value.is_infinite() else math.nan
     if value != value:
-        raise unsupported(f"{kind}({value!r})", "nothing compares with NaN", "type-metadata")
-    if kind == "MultipleOf" and not (isinstance(value, int | float | Decimal | Fraction) and value > 0):
-        raise unsupported(f"MultipleOf({value!r})", "the divisor is a number above 0", "type-metadata")
+        raise unsupported(shows, "nothing compares with NaN", "type-metadata")
+    if name == "multiple_of" and not (isinstance(value, int | float | Decimal | Fraction) and 0 < value < math.inf):
+        raise unsupported(shows, "the divisor is a finite number above 0", "type-metadata")
+    if isinstance(value, Decimal) and is_far(value):
+        raise LimitError(
+            f"{shows}: the decimal point of a bound is at most {MAX_DECIMAL_EXPONENT:,} digits away; use another",
+            code="number-size",
+        )
     return value
 
 
 def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     if kind == "FieldInfo":
-        inner = gather(item.metadata, engine=engine)
+        inner = gather(item.metadata, engine=engine) & tag_of(item)
+        inner = inner.but(by_pydantic=inner.multiple_of is not None)
         return replace(inner, description=item.description) if item.description else inner
+    if kind == "Discriminator":
+        return tag_of(item)
     if kind == "StringConstraints":
         return gather(list(item), engine=engine)
     if kind in _VALIDATORS:
@@ -196,6 +235,14 @@ def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     if hasattr(item, "__get_pydantic_core_schema__"):
         return Bounds(validators=(item,))
     raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
+
+
+def tag_of(item: Any) -> Bounds:
+    """The discriminator of a ``Field`` or ``Discriminator``, if it is a name: a function is the user's own code."""
+    name = getattr(item, "discriminator", None)
+    return (
+        tag_of(name) if type(name).__name__ == "Discriminator" else Bounds(tag=name if isinstance(name, str) else None)
+    )
 
 
 def _general(stated: dict[str, Any], engine: str) -> Bounds:
@@ -212,7 +259,9 @@ def _general(stated: dict[str, Any], engine: str) -> Bounds:
                 ascii = regex(text, flags=flags & ~re.UNICODE, mode="search")
                 unicode = ascii._in_unicode()  # as pydantic reads it
                 bounds &= Bounds(texts=(ascii,) if unicode is ascii else (ascii, unicode))
-        elif name in ("max_digits", "decimal_places", "min_length", "max_length", "multiple_of", *_ORDER):
+        elif name in ("multiple_of", *_ORDER):
+            bounds &= Bounds(**{name: _bound(name, value)})
+        elif name in ("max_digits", "decimal_places", "min_length", "max_length"):
             bounds &= Bounds(**{name: value})
         elif name == "strip_whitespace":
             bounds &= Bounds(strip=bool(value))

@@ -129,7 +129,7 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
         name = getattr(origin, "__name__", None) or getattr(origin, "_name", None)
         module = getattr(origin, "__module__", "")
         if module not in ("typing", "typing_extensions") or len(args) != 1:
-            if origin is typing.Annotated or name == "Annotated":
+            if args and (origin is typing.Annotated or name == "Annotated"):
                 inner, presence = annotation_of(args[0])
                 if inner is not args[0]:
                     return annotated_type(inner, args[1:]), presence

@@ -18,7 +18,7 @@ from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import ASCII
 from guiderail.support.numerals import digits
 from guiderail.support.texts import shown
-from guiderail.support.trees import Mismatch, Number, Tree, plain, type_name
+from guiderail.support.trees import Called, Mismatch, Number, Tree, plain, type_name
 
 __all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
 
@@ -443,12 +443,17 @@ class Union(Node):
 
 @dataclass
 class Checked(Node):
-    """A node with user code that may reject its values, a description, or both."""
+    """A node with user code that may reject its values, a description, a member that must not be left out.
+
+    Attributes:
+        tag: the member by which pydantic tells alternatives apart, even if they have a default for it.
+    """
 
     inner: Node
     checks: tuple[Callable[[Any], Any], ...] = ()
     validate: Callable[[Any], Any] | None = None
     description: str | None = None
+    tag: str | None = None
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -468,9 +473,13 @@ class Checked(Node):
 
     def schema(self, out: Schemas) -> dict[str, Any]:
         made = self.inner.schema(out)
+        if self.tag is not None and not out.calls:  # the name of a call is enough
+            made = {"allOf": [made], "required": [self.tag]} if "required" in made else {**made, "required": [self.tag]}
         return {**made, "description": self.description} if self.description else made
 
     def read(self, tree: Tree) -> Any:
+        if self.tag is not None and isinstance(tree, dict) and not isinstance(tree, Called) and self.tag not in tree:
+            raise Mismatch(f"has no member {self.tag!r}, which tells the alternatives of {self.name} apart")
         value = self.inner.read(tree)
         for check in self.checks:
             if not call_user(check, value):
@@ -481,13 +490,13 @@ class Checked(Node):
         return replace(self, inner=self.inner.constrained(bounds))
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
-        if self.checks or self.validate is not None:
+        if self.checks or self.validate is not None or self.tag is not None:
             return super().key(out)
         return self.inner.key(out)
 
 
 def described_apart(node: Node) -> tuple[Node, str | None]:
     """A node without the description that is its only wrapper, and the description."""
-    if isinstance(node, Checked) and node.description and not node.checks and node.validate is None:
+    if isinstance(node, Checked) and node.description and not node.checks and node.validate is None and not node.tag:
         return node.inner, node.description
     return node, None

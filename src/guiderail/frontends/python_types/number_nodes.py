@@ -10,16 +10,21 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT
+from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
+from guiderail.support.numerals import digits
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Number, Tree
 
 __all__ = ["Decimals", "Floats", "Integers"]
 
 _MOST = 10**300
+_WHOLE_FLOATS = 2**53  # up to here a float is the number that its digits say, if that has few binary places
+# pydantic lets a float differ from a multiple by 1e-9. Its rounding, and that of the divisor times the quotient, stay
+# within half of that each up to here: 2**22 * 2**-53 = 4.7e-10.
+_PYDANTIC_MULTIPLES = 2**22
 _MOST_EXPONENT = 999_999  # of the usual context of ``decimal``
 
 _FLOAT_KEY = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?", re.ASCII)
@@ -34,7 +39,7 @@ class _Numeric(Node):
     kinds = frozenset({"number"})
 
     def constrained(self, bounds: Bounds) -> Node:
-        if not only(bounds, "gt", "ge", "lt", "le", "multiple_of"):
+        if not only(bounds, "gt", "ge", "lt", "le", "multiple_of", "by_pydantic"):
             return super().constrained(bounds)
         if not all(isinstance(b, int | float | Decimal | Fraction) for b in _stated(bounds)):
             raise unsupported(f"a bound of {self.name}", "must be a number", "type-metadata")
@@ -56,7 +61,7 @@ class _Numeric(Node):
         step = self.bounds.multiple_of
         if step is None or not value:
             return
-        far = isinstance(value, Decimal) and abs(value.adjusted()) > MAX_DECIMAL_EXPONENT  # too many digits to divide
+        far = isinstance(value, Decimal) and is_far(value)  # too many digits to divide
         if far or Fraction(value) % exact(step) != 0:
             raise Mismatch(f"is {_worded(value)}, not a multiple of {_worded(step)}")
 
@@ -65,7 +70,12 @@ class _Numeric(Node):
 
 
 def _worded(value: Any) -> str:
-    return shown(value) if type(value) is int else str(value)
+    if type(value) is int:
+        return shown(value)
+    try:
+        return str(value)
+    except ValueError:  # a fraction of many digits
+        return shown(value)
 
 
 def _stated(bounds: Bounds) -> list[Any]:
@@ -89,7 +99,7 @@ def spelled(bound: Any, towards: float = 0.0) -> int | float:
     if exact(float(value)) == value:
         return float(value)
     if not towards:
-        raise unsupported(f"a multiple of {bound}", "has no short decimal form", "type-metadata")
+        raise unsupported(f"a multiple of {_worded(bound)}", "has no short decimal form", "type-metadata")
     near = float(value)
     return near if (exact(near) > value) == (towards > 0) else math.nextafter(near, towards)
 
@@ -180,6 +190,10 @@ class Floats(_Numeric):
             high = min(high, spelled(b.le, -math.inf))
         if b.lt is not None:
             high = min(high, _next(b.lt, -math.inf))
+        if b.by_pydantic and b.multiple_of is not None:
+            step = exact(b.multiple_of)
+            most = _WHOLE_FLOATS if Fraction(float(step)) == step else _PYDANTIC_MULTIPLES
+            low, high = max(low, -most), min(high, most)
         made: dict[str, Any] = {"type": "number", "minimum": low, "maximum": high}
         if b.multiple_of is not None:
             made["multipleOf"] = spelled(b.multiple_of)
@@ -219,8 +233,8 @@ class Decimals(_Numeric):
         plain_bounds = replace(bounds, max_digits=None, decimal_places=None)
         made = super().constrained(plain_bounds) if plain_bounds != Bounds() else self
         assert isinstance(made, Decimals)
-        digits = Bounds(max_digits=bounds.max_digits, decimal_places=bounds.decimal_places)
-        return replace(made, bounds=made.bounds & digits)
+        places = Bounds(max_digits=bounds.max_digits, decimal_places=bounds.decimal_places)
+        return replace(made, bounds=made.bounds & places)
 
     def _cells(self) -> list[tuple[int, int | None]]:
         """Pairs (digits before the point, digits after it), one of which must hold: pydantic counts digits this way."""
@@ -246,7 +260,7 @@ class Decimals(_Numeric):
             unit = None if after is None else Fraction(1, 10**after)
             if b.multiple_of is not None:
                 # pydantic divides with 28 digits
-                before = max(0, min(before, 28 - len(str(math.ceil(1 / step)))))
+                before = max(0, min(before, 28 - len(digits(math.ceil(1 / step)))))
                 cell = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
                 unit = step if unit is None else common_multiple(unit, step)
             if unit is not None:
@@ -280,9 +294,9 @@ class Decimals(_Numeric):
         parts = _normal(value)
         assert isinstance(parts.exponent, int)
         after = max(0, -parts.exponent)
-        digits = max(len(parts.digits) + max(parts.exponent, 0), after)
-        if self.bounds.max_digits is not None and digits > self.bounds.max_digits:
-            raise Mismatch(f"has {digits} digits, more than {self.bounds.max_digits}")
+        count = max(len(parts.digits) + max(parts.exponent, 0), after)
+        if self.bounds.max_digits is not None and count > self.bounds.max_digits:
+            raise Mismatch(f"has {count} digits, more than {self.bounds.max_digits}")
         if self.bounds.decimal_places is not None and after > self.bounds.decimal_places:
             raise Mismatch(f"has {after} digits after the point, more than {self.bounds.decimal_places}")
         if self.bounds.multiple_of is not None:
@@ -299,7 +313,7 @@ def _normal(value: Decimal) -> Any:
     """Like ``normalize``, but without rounding to the precision and the exponents of the context."""
     if not value:
         return Decimal(0).as_tuple()
-    sign, digits, exponent = value.as_tuple()
+    sign, written, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    kept = "".join(map(str, digits)).rstrip("0") or "0"
-    return Decimal((sign, tuple(map(int, kept)), exponent + len(digits) - len(kept))).as_tuple()
+    kept = "".join(map(str, written)).rstrip("0") or "0"
+    return Decimal((sign, tuple(map(int, kept)), exponent + len(written) - len(kept))).as_tuple()

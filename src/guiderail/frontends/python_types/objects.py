@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -105,19 +106,28 @@ def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Obje
     """A class by the parameters of its ``__init__`` (or ``__new__``)."""
     if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
         raise unsupported(kind.__name__, "cannot be instantiated; name a class that can")
-    own: Any = kind
-    if (own.__init__ is object.__init__ and own.__new__ is object.__new__) or kind.__module__ == "builtins":
+    # As `inspect.signature` chooses. Functions of C have no annotations: those of subclasses of list, dict …
+    makers = [vars(one)[name] for one in kind.__mro__ for name in ("__new__", "__init__") if name in vars(one)]
+    maker = next((m for m in map(_function, makers) if hasattr(m, "__annotations__")), None)
+    if maker is None:
         raise unsupported(
             kind.__name__,
             "does not say what its values are made of; make it a dataclass, or give __init__ annotated parameters",
         )
-    made = parameters_of(walker, kind, kind.__name__, hints_from=kind.__init__)
+    # Generated methods (attrs) have globals of their own.
+    known = {**vars(sys.modules.get(kind.__module__, typing)), kind.__name__: kind}
+    made = parameters_of(walker, kind, kind.__name__, hints_from=maker, known=known)
 
     def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
         bound = made.make(given, others)
         return kind(*bound.args, **bound.kwargs)
 
     return dataclasses.replace(made, make=make, description=docstring(kind), call=True)
+
+
+def _function(method: Any) -> Any:
+    """The function of a static or class method."""
+    return method.__func__ if isinstance(method, staticmethod | classmethod) else method
 
 
 def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
@@ -132,13 +142,18 @@ def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
     return dataclasses.replace(made, description=docstring(inspect.unwrap(source)), call=True)
 
 
-def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any) -> Object:
-    """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are additional members."""
+def parameters_of(
+    walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any, known: dict[str, Any] | None = None
+) -> Object:
+    """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are additional members.
+
+    ``known``: further names for annotations.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise unsupported(name, f"its parameters are not known ({error})", "type-signature") from error
-    hints = resolved(inspect.unwrap(hints_from), walker.names)
+    hints = resolved(inspect.unwrap(hints_from), {**(known or {}), **walker.names})
     members: list[Field] = []
     others: nodes.Node | None = None
     rest = ""
@@ -198,7 +213,5 @@ def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hi
 
 def _field_info() -> Any:
     """pydantic's class of ``Field(…)``, if it has been imported; an empty tuple otherwise."""
-    import sys
-
     module = sys.modules.get("pydantic.fields")
     return () if module is None else module.FieldInfo

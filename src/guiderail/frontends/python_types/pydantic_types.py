@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends import patterns
 from guiderail.frontends.python_types import nodes, number_nodes
-from guiderail.frontends.python_types.bounds import Bounds
+from guiderail.frontends.python_types.bounds import Bounds, tag_of
 from guiderail.frontends.python_types.containers import Field, Object
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
@@ -27,7 +27,7 @@ from guiderail.support.trees import Tree, dump, plain
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker
 
-__all__ = ["ModelRules", "encoded", "leaf", "model_of", "validator_of"]
+__all__ = ["ModelRules", "encoded", "leaf", "model_of", "tag_key", "validator_of"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ def validator_of(kind: Any) -> Callable[[Any], Any]:
 # -- models
 def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
     """The fields of a model or of a pydantic dataclass."""
+    if kind.__module__ == "pydantic.main":
+        raise unsupported(kind.__name__, "has no fields; name a class derived from it")
     members = _fields(walker, kind)
     config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
     rules = _rules(config)
@@ -67,6 +69,9 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         if getattr(info, "init", None) is False:
             continue
         node = walker.annotated(info.annotation, info.metadata, in_model=rules)
+        tag = tag_of(info).tag
+        if tag is not None:
+            node = walker.constrained(node, Bounds(tag=tag_key(info.annotation, tag)))
         node, described = described_apart(node)
         key = _key(kind, name, info, by_alias)
         fields.append(Field(key, key, node, info.is_required(), info.description or described))
@@ -136,6 +141,16 @@ def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
     raise unsupported(
         f"{kind.__name__}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
     )
+
+
+def tag_key(kind: Any, name: str) -> str:
+    """The member that is the discriminator ``name`` of the alternatives of a type."""
+    kind, _ = annotation_of(kind)
+    if is_pydantic(kind) is not None and name in (fields := getattr(kind, "__pydantic_fields__", {})):
+        config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+        return _key(kind, name, fields[name], config.get("validate_by_alias", True) is not False)
+    args = () if isinstance(kind, type) else getattr(kind, "__args__", ())
+    return next((key for key in (tag_key(arg, name) for arg in args) if key != name), name)
 
 
 # -- types that pydantic brings along
@@ -283,11 +298,11 @@ def _url(kind: Any, name: str) -> nodes.Node:
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
     from pydantic import TypeAdapter
-    from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
     try:
         adapter = TypeAdapter(kind)
         schema = adapter.json_schema()
-    except (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError) as error:
-        raise unsupported(name, f"pydantic has no JSON Schema for it ({str(error).splitlines()[0]})") from error
+    except Exception as error:  # of pydantic, or of the methods by which a class describes itself
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise unsupported(name, f"pydantic has no JSON Schema for it ({why})") from error
     return Leaf(name, schema, None if in_model is not None else adapter.validate_json)

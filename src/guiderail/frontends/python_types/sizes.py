@@ -58,4 +58,5 @@ def _inside(kind: Any) -> Sequence[Any]:
     """The arguments of a generic; the types in a list of them. Each call returns the same objects."""
     if isinstance(kind, list | tuple):
         return kind
-    return () if typing.get_origin(kind) is None else kind.__args__
+    # bare generics of `typing`, such as List, have no arguments
+    return () if typing.get_origin(kind) is None else getattr(kind, "__args__", ())

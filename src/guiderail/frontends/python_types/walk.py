@@ -26,7 +26,7 @@ from guiderail.frontends.python_types.fields import (
     origin_of,
     variable,
 )
-from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, validator_of
+from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, tag_key, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.support.texts import shown
@@ -75,6 +75,7 @@ _REFUSED = {
     typing.NoReturn: "it has no value",
     typing.ClassVar: "it is used outside a class",
     typing.Generic: "it is not a type of values",
+    typing.Annotated: "it needs a type and what to say about it: Annotated[int, Gt(0)]",
 }
 _RUN_BY_PYDANTIC = ModelRules()
 _EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
@@ -131,9 +132,9 @@ class Walker:
         origin, args = origin_of(kind)
         if type(origin).__name__ == "TypeAliasType":
             return self._alias(origin, args, in_model)
-        if origin is typing.Annotated:
+        if origin is typing.Annotated and args:
             return self.annotated(kind.__origin__, kind.__metadata__, in_model=in_model)
-        if origin is typing.Union or origin is types.UnionType:
+        if args and (origin is typing.Union or origin is types.UnionType):
             return self._union(kind, args, in_model)
         if origin is typing.Literal or getattr(origin, "_name", None) == "Literal":
             return self._literal(kind, args)
@@ -216,6 +217,10 @@ class Walker:
                 whole = annotated_type(inner, metadata)
                 return made if in_model is not None else nodes.Checked(made, validate=validator_of(whole))
         bounds = gather(metadata, engine=(in_model or _RUN_BY_PYDANTIC).engine)
+        if in_model is not None and bounds.multiple_of is not None:
+            bounds = bounds.but(by_pydantic=True)
+        if bounds.tag is not None:
+            bounds = bounds.but(tag=tag_key(inner, bounds.tag))
         if in_model is None and bounds.validators:
             node = self.constrained(self.node(inner, in_model=_RUN_BY_PYDANTIC), bounds)
             whole = annotated_type(inner, metadata)
@@ -224,11 +229,11 @@ class Walker:
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
         """A node with bounds, wrapped in its checks and description."""
-        restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None)
+        restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None, tag=None)
         if restrictions != Bounds():
             node = node.constrained(restrictions)
-        if bounds.checks or bounds.description:
-            node = nodes.Checked(node, checks=bounds.checks, description=bounds.description)
+        if bounds.checks or bounds.description or bounds.tag is not None:
+            node = nodes.Checked(node, checks=bounds.checks, description=bounds.description, tag=bounds.tag)
         return node
 
     def _union(self, kind: Any, args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:

@@ -126,14 +126,17 @@ def _distinct(names: list[Any], what: str) -> None:
 def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], tuple[str, ...]]:
     if declared is None:
         return tuple((name, *count) for name, count in FUNCTIONS.items()), AGGREGATES
-    if isinstance(declared, str | bytes) or not isinstance(declared, Iterable):
+    try:
+        counts = list(declared.items() if isinstance(declared, Mapping) else ((name, None) for name in declared))
+    except TypeError:
+        counts = None
+    if counts is None or isinstance(declared, str | bytes):
         raise _wrong(
             "functions must be a list of names of SQLite's functions, or a dict of names and numbers of arguments"
         )
-    counts = declared if isinstance(declared, Mapping) else {name: None for name in declared}
     known: list[tuple[str, int, int | None]] = []
     aggregates: list[str] = []
-    for name, count in counts.items():
+    for name, count in counts:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
             raise _wrong(f"{shown(name)} is not the name of a function; use ASCII letters, digits and _")
         lower = name.lower()

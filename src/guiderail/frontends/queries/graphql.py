@@ -68,6 +68,9 @@ def graphql_query(schema: object, operations: object = None) -> GraphqlQuery:
     return GraphqlQuery(text, tuple(one for one in _OPERATIONS if one in wanted))
 
 
+_TAKING = ("bad string", "bad number", "bad digits")
+
+
 class _Operations:
     """Builds the grammar."""
 
@@ -77,11 +80,12 @@ class _Operations:
         self.roots = service.roots
         first = [
             ("bad string", literal('"""')),  # this begins a block string, not two adjacent strings
-            ("bad number", regex(r"-?[0-9]+(?:[A-Za-z_]|\.[0-9]+[A-Za-z_.])")),
+            ("bad number", regex(r"-?[0-9]+(?:[A-Za-z_]|\.[0-9]+[A-Za-z_.]|\.[0-9]{16,})")),
             ("float", regex(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")),
+            ("bad digits", regex(r"-?(?:0[0-9]+|[0-9]{10,})")),  # in a list, these would be two numbers
             ("int", regex(r"-?(?:0|[1-9][0-9]{0,8})")),
         ]
-        self.s = s = Symbols(b, r"[_A-Za-z][_0-9A-Za-z]*", r"[ \t\n\r,]+", first, ["bad string", "bad number"])
+        self.s = s = Symbols(b, r"[_A-Za-z][_0-9A-Za-z]*", r"[ \t\n\r,]+", first, _TAKING)
         names = {*_OPERATIONS, "on", "true", "false", "null", "__typename", *self.types}
         for one in self.types.values():
             names |= {*one.values, *(field.name for field in one.fields)}

@@ -21,7 +21,7 @@ from typing import Any
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, choice, literal
 from guiderail.errors import CompileError, LimitError
-from guiderail.frontends.queries.database import Database
+from guiderail.frontends.queries.database import AGGREGATES, FUNCTIONS, Database
 from guiderail.frontends.queries.symbols import WORD, Symbols
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
@@ -77,6 +77,11 @@ def _plain(name: str) -> bool:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _called(name: str) -> str:
+    """A function's name in a call: SQLite takes its own functions without quotes, even those named like keywords."""
+    return name if name not in _RESERVED or name in FUNCTIONS or name in AGGREGATES else _quoted(name)
 
 
 def _one_of(names: list[str]) -> Constraint:
@@ -230,7 +235,7 @@ class _Select:
             ("decimal", regex(r"[0-9]{1,15}\.[0-9]{1,15}")),
             ("integer", regex(r"[0-9]{1,18}")),
         ]
-        calls = [(name, regex(rf"(?i:{'|'.join(names)})[ \t]*\(")) for name, names in self.groups]
+        calls = [(name, regex(rf"(?i:{'|'.join(map(_called, names))})[ \t]*\(")) for name, names in self.groups]
         self.alias_names = query.aliases
         self.s = s = Symbols(b, _WORD, r"[ \t\n\r]+", [*calls, *numbers], ["bad number"], ["reserved"])
         for keyword in _KEYWORDS:

@@ -28,10 +28,12 @@ from guiderail.frontends.xml_schema.model import (
 from guiderail.frontends.xml_schema.namespaces import XML, XSD, XSI, Prefixes, split_name
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import (
+    MOST_COUNT,
     approximations,
     beyond,
     check_patterns,
     holds_names,
+    namespaces_of_values,
     steps,
     unsupported,
 )
@@ -153,8 +155,8 @@ class _Reader:
         for reason in approximations(simple):
             self.note(path, f"the type {_name(simple)}", "approximated", reason)
         if holds_names(simple):
-            self.namespaces[2].update(component.schema.namespaces.values())
-            self.namespaces[2].difference_update(_BUILT_IN)
+            self.namespaces[2].update(set(component.schema.namespaces.values()).difference(_BUILT_IN))
+            self.namespaces[2].update(namespaces_of_values(simple, component))
         return True
 
     # -- elements
@@ -249,7 +251,7 @@ class _Reader:
                 self.note(path, "xs:all", "approximated", "members are written in their declared order")
             items = tuple(self._particle(item, path) for item in particle)
             found = Choice(items) if particle.model == "choice" else items[0] if len(items) == 1 else Seq(items)
-        least, most = self._occurs(particle)
+        least, most = self._occurs(particle, path)
         turns = in_turns(found, least, most)
         if turns is not None:
             detail = "repetitions that run into each other are written out in full"
@@ -257,8 +259,17 @@ class _Reader:
             return turns
         return found if (least, most) == (1, 1) else Repeat(found, least, most)
 
-    def _occurs(self, particle: Any) -> tuple[int, int | None]:
+    def _occurs(self, particle: Any, path: str) -> tuple[int, int | None]:
         least, most = particle.min_occurs, particle.max_occurs
+        if max(least, most or 0) > MOST_COUNT:
+            source, span = place_of(particle)
+            raise XmlSchemaLimitError(
+                f"more than {MOST_COUNT:,} occurrences cannot be counted; use a smaller number, or 'unbounded'",
+                code="number-size",
+                path=path,
+                source=source,
+                span=span,
+            )
         if most is None and self.options.max_occurs is not None:
             most = max(self.options.max_occurs, least)
         return least, most
@@ -271,7 +282,7 @@ class _Reader:
                 yield from self._members(item, path)
                 continue
             found = self._wildcard(item, path) if item.name is None else self.element(item, path)
-            yield (found, *self._occurs(item))
+            yield (found, *self._occurs(item, path))
 
     def _wildcard(self, wildcard: Any, path: str) -> Particle:
         """What ``xs:any`` may contain: elements that the schema declares, and those that the user named."""

@@ -26,12 +26,13 @@ from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS,
 from guiderail.support.work import spend
 
 __all__ = [
-    "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names", "steps",
-    "unsupported",
+    "MOST_COUNT", "Gathered", "SimpleTypes", "approximations", "beyond", "check_patterns", "gather", "holds_names",
+    "namespaces_of_values", "steps", "unsupported",
 ]  # fmt: skip
 
 _COLON = CharSet([(58, 58)])
 _STRINGS = ("string", "normalizedString", "token")
+_NAMES = ("QName", "NOTATION")
 _TEXTS = (*_STRINGS, "anySimpleType", "anyAtomicType")
 _IDENTIFIERS = {
     "ID": "values of ID differ within a document",
@@ -44,7 +45,7 @@ _GREATEST = {"float": 3.4028234663852886e38, "double": sys.float_info.max}
 _FLOATS = tuple(_GREATEST)
 _COUNTS = frozenset({"length", "minLength", "maxLength", "totalDigits", "fractionDigits"})
 _BOUNDS = frozenset({"minInclusive", "minExclusive", "maxInclusive", "maxExclusive"})
-_MOST_COUNT = 2**31 - 1
+MOST_COUNT = 2**31 - 1
 _MOST_DIGITS = 380  # of a bound: each is a state, and from 400 states on numbers are rules, which nothing intersects
 _GATHER = 60  # steps for each type that is gathered
 
@@ -191,8 +192,8 @@ def beyond(simple: Any) -> tuple[str, Any, str] | None:
 
 
 def _too_large(name: str, facet: Any, kind: str) -> str | None:
-    if name in _COUNTS and int(facet.elem.get("value", "")) > _MOST_COUNT:
-        return f"more than {_MOST_COUNT:,} cannot be counted; use a smaller number"
+    if name in _COUNTS and int(facet.elem.get("value", "")) > MOST_COUNT:
+        return f"more than {MOST_COUNT:,} cannot be counted; use a smaller number"
     if name in _BOUNDS and (kind in INTEGERS or kind == "decimal"):
         digits = sum(map(str.isdecimal, facet.elem.get("value", "")))
         if digits > _MOST_DIGITS:
@@ -202,7 +203,15 @@ def _too_large(name: str, facet: Any, kind: str) -> str | None:
 
 def holds_names(simple: Any) -> bool:
     """Whether values of a type are names, whose prefixes must be declared."""
-    return any(found.kind in ("QName", "NOTATION") for found in _within(simple))
+    return any(found.kind in _NAMES for found in _within(simple))
+
+
+def namespaces_of_values(simple: Any, component: Any) -> set[str]:
+    """The namespaces of the names that a schema writes: those enumerated, and the fixed value of the component."""
+    values = [one for found in _within(simple) if found.kind in _NAMES for one in found.enumeration or ()]
+    if getattr(component, "fixed", None) is not None and gather(simple).kind in _NAMES:
+        values.append((component.fixed, component.schema))
+    return {schema.namespaces.get(text.strip().rpartition(":")[0], "") for text, schema in values}
 
 
 def unsupported(simple: Any) -> list[str]:
@@ -294,7 +303,7 @@ class SimpleTypes:
     def value(self, simple: Any, text: str, schema: Any) -> str:
         """A value that a schema writes (fixed, enumerated), in the form that a document needs."""
         text = simple.normalize(text)
-        if gather(simple).kind in ("QName", "NOTATION"):
+        if gather(simple).kind in _NAMES:
             prefix, _, local = text.rpartition(":")
             return self.prefixes.qname(schema.namespaces.get(prefix, ""), local)
         return text
@@ -307,7 +316,7 @@ class SimpleTypes:
             values = [
                 self.value(found.type, text, schema)
                 for text, schema in found.enumeration
-                if found.kind in ("QName", "NOTATION") or found.type.is_valid(found.type.normalize(text))
+                if found.kind in _NAMES or found.type.is_valid(found.type.normalize(text))
             ]
             return w.choice(list(dict.fromkeys(values))) if values else w.EMPTY
         base = self._list(found) if found.kind == "list" else self._union(found) if found.kind == "union" else None

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import xml.parsers.expat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.frontends.xml_schema.errors import XmlSchemaError
-from guiderail.frontends.xml_schema.namespaces import split_name
+from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
+from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
 from guiderail.support.packages import install
 from guiderail.support.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
+
+_DIGITS = re.compile("[0-9]{60,}")
+_LIMIT = re.compile(r"Exceeds the limit \([0-9]+ digits\) for integer string conversion: value has ([0-9]+) digits.*")
 
 
 def library() -> Any:
@@ -84,15 +88,37 @@ class Source:
         try:
             sources = [self.text, *self.documents]
             return kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
-        except xmlschema.XMLSchemaParseError as error:
+        except xmlschema.XMLSchemaValidatorError as error:
             place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
-            raise XmlSchemaError(
-                f"not a valid XML Schema: {error.message}", path=error.path, source=place[0], span=place[1]
-            ) from None
+            raise _invalid(error.message, error.path, *place) from None
         except RecursionError:
             raise XmlSchemaError("the schema is nested too deeply; flatten it", code="depth") from None
         except Exception as error:  # errors of the library, and of functions that it passes malformed values to
-            raise XmlSchemaError(f"not a valid XML Schema: {error}") from None
+            raise _invalid(str(error), None, *self._pattern_at_fault()) from None
+
+    def _pattern_at_fault(self) -> tuple[str | None, tuple[int, int] | None]:
+        """The place of the first pattern that no regular expression can be made of: the library does not say it."""
+        from elementpath.regex import translate_pattern
+
+        root = library().XMLResource(self.text).root
+        for elem in root.iter(f"{{{XSD}}}pattern"):
+            try:
+                re.compile(translate_pattern(elem.get("value", "")))
+            except Exception:
+                return _place_in(self.text, root, elem)
+        return None, None
+
+
+def _invalid(
+    message: str, path: str | None, source: str | None, span: tuple[int, int] | None
+) -> XmlSchemaError | XmlSchemaLimitError:
+    """The error for what the library says. It quotes Python where a number has too many digits."""
+    short = _DIGITS.sub(lambda found: f"{found[0][:20]}…", message)
+    count = _LIMIT.search(short)
+    if count is None:
+        return XmlSchemaError(f"not a valid XML Schema: {short}", path=path, source=source, span=span)
+    said = f"{short[: count.start()]}a number has {count[1]} digits, which is more than can be read; use a smaller one"
+    return XmlSchemaLimitError(said, code="number-size", path=path, source=source, span=span)
 
 
 def _text(source: Any) -> str:
@@ -111,8 +137,6 @@ def _text(source: Any) -> str:
 
 def _decoded(raw: bytes, source: Path) -> str:
     """The text of a document in UTF-8 or UTF-16, or in the encoding that it declares."""
-    import re
-
     found = re.match(rb"""<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", raw)
     encoding = found[1].decode() if found else "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:

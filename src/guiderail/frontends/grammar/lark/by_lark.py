@@ -28,7 +28,7 @@ __all__ = ["compiled", "read"]
 _COPIED = 700  # steps of each token of a terminal that is copied
 _PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
 _QUOTED = re.compile(
-    r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in|for) ([A-Za-z_]\w*)"
+    r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|(?:in|for)(?! rule)) ([A-Za-z_]\w*)"
 )
 
 
@@ -192,6 +192,9 @@ class _LarkReader(Reader):
         if found is not None or hasattr(cause, "line"):
             line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
             message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
+            if type(cause).__name__ == "UnexpectedCharacters" and not in_file:  # it expects any token
+                text, at = self.rewritten.text, _offset(self.rewritten.text, line, column)
+                message, expected = f"unexpected character {text[at : at + 1]!r}", []
             if expected:
                 message += f"; expected {_readable(expected)}"
             if in_file:
@@ -203,6 +206,9 @@ class _LarkReader(Reader):
         message = message or "Lark cannot read a text, a range or a pattern of this grammar"
         names = [a or b for a, b in _QUOTED.findall(message)]
         span = next((s for s in map(self.use, names) if s is not None), None)
+        if "more than once" in message:
+            heads = [s.name.span for s in self.statements if s.name is not None and s.name.text in names]
+            span = heads[-1] if heads else span
         for name, old in self.rewritten.renamed.items():
             message = message.replace(name, old)
         return CompileError(message, code="lark-grammar", source=self.source, span=span)

@@ -201,7 +201,7 @@ def _sql(text: str, statements: Iterable[str]) -> str:
     }
     wanted = [statements] if isinstance(statements, str) else list(statements)
     for one in wanted:
-        if one not in known:
+        if not isinstance(one, str) or one not in known:
             raise CompileError(f"statements must be some of {', '.join(known)}, not {shown(one)}", code="bad-option")
     if not wanted:
         raise CompileError(f"statements needs at least one of {', '.join(known)}", code="bad-option")

@@ -243,7 +243,7 @@ class _Names(Constraint):
 
 
 # At most 64 octets of UTF-8, judged by the range of the characters.
-_OCTETS = r"[\s\S]{1,16}|[\x00-\uffff]{1,21}|[\x00-\u07ff]{1,32}"
+_OCTETS = r"[\s\S]{1,16}|[\x00-\uffff]{1,21}|[\x00-\u07ff]{1,32}|[\x00-\x7f]{1,64}"
 _WIDE = "[^\\x00-,/:-@\\[-`{-\x7f.\u3002\uff0e\uff61]+"
 _ATOM = '[^\\x00- "(),.:;<>@\\[\\\\\\]\x7f]+'
 _LOCAL = rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^\x00-\x1f"\\\x7f]|\\[ -~])*")'
@@ -262,7 +262,7 @@ def idn_hostname_wide() -> Constraint:
 @lru_cache(maxsize=1)
 def idn_email() -> Constraint:
     """``Mailbox`` of RFC 5321 with the additions of RFC 6531, section 3.3; the local part of at most 64 octets:
-    if it is not of ASCII, 32 characters below U+0800, 21 below U+10000, or 16.
+    64 characters of ASCII, 32 below U+0800, 21 below U+10000, or 16.
 
     The domain is an international host name, which RFC 6531 does not ask to be in normal form C. That the whole has at
     most 254 octets follows from 47 characters in such a domain, and from 189 in one of ASCII after a local part
@@ -274,5 +274,5 @@ def idn_email() -> Constraint:
 
 @lru_cache(maxsize=1)
 def idn_email_wide() -> Constraint:
-    """With any characters beyond ASCII in the domain, of any length."""
-    return made(_LOCAL) + "@" + (idn_hostname_wide() | address_literal())
+    """With any characters beyond ASCII in the domain, of any length; the local part of at most 64 characters."""
+    return made(_LOCAL).limited_to(64) + "@" + (idn_hostname_wide() | address_literal())
