@@ -54,7 +54,7 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
     "idn-email": (
         ["실례@실례.테스트", "joe.bloggs@example.com", "δοκιμή@example.com", '"δ ο"@example.com', "\x85@e.com",
          "user@cafe\u0301.com", "é" * 32 + "@e.com", "a" * 64 + "@é.com", "a@[IPv6:::1]"],
-        ["2962", "user＠example.com", "é" * 32 + "a@e.com", "a" * 65 + "@e.com",
+        ["2962", "user＠example.com", "é" * 32 + "a@e.com",
          "a" * 65 + "@é.com", "a@\u0300e.com", "δ..ο@e.com", "a\x7f@e.com"],
     ),
     "hostname": (

@@ -45,9 +45,12 @@ class Emptiness:
 
     Attributes:
         most_items: maximum number of items of an array, or None.
+        exact: whether the obligations of an object are decided however long it takes. Otherwise some objects count as
+            possible; the core finds out when it has their members.
     """
 
     most_items: int | None = None
+    exact = False
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
@@ -366,7 +369,7 @@ class Emptiness:
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
         spend(30 + 2 * len(cell.obligations[index].ways))
-        if self._deepest is not None and self._steps > _MOST_STEPS:  # not certainly empty
+        if self._steps > _MOST_STEPS and not (self.exact and self._deepest is None):  # not certainly empty
             return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms

@@ -21,6 +21,8 @@ __all__ = ["Unwritable"]
 class Unwritable(Emptiness):
     """Decides whether no value of a term can be written by a lowering."""
 
+    exact = True
+
     def __init__(self, lowering: Lowering) -> None:
         super().__init__(lowering.algebra)
         self.lowering = lowering
