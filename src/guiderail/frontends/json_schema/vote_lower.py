@@ -165,12 +165,14 @@ class _Inside:
     def wholes(self, terms: list[Term], written: list[tuple[int, int]]) -> list[tuple[list[int], int]]:
         """Unions of atoms as one expression, which is simpler: for when these atoms lead to the same state.
 
-        Which spellings of a number an atom has depends on the other atoms. So numbers must not be told apart.
+        Which spellings of a number an atom has depends on the other atoms. So numbers must not be told apart. Objects
+        neither: what an atom leaves of them is often simpler than the negation of a term.
         """
         split = self.atoms.of(terms)
         if not split.wholes or len(written) < len(split.atoms):  # not all atoms can be written
             return []
-        if any(term.shape().numbers not in (Numbers.NONE, Numbers.ALL) for term in terms):
+        shapes = [term.shape() for term in terms if term is not TRUE]
+        if any(shape.objects or shape.numbers not in (Numbers.NONE, Numbers.ALL) for shape in shapes):
             return []
         found = ((atoms, self.lowering.term(term, self.level)) for term, atoms in split.wholes)
         return [(atoms, handle) for atoms, handle in found if handle != self.builder.EMPTY]
