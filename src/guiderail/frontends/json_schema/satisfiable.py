@@ -45,8 +45,8 @@ class Emptiness:
 
     Attributes:
         most_items: maximum number of items of an array, or None.
-        exact: whether the obligations of an object are decided however long it takes. Otherwise some objects count as
-            possible; the core finds out when it has their members.
+        exact: whether members that obligations ask for are decided however long it takes. Otherwise some objects count
+            as possible; the core finds out when it has their members.
     """
 
     most_items: int | None = None
@@ -276,8 +276,10 @@ class Emptiness:
                 return True
         if cell.min <= len(required) and not cell.obligations:
             return False
-        others = ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
-        regions = [(keys & others, term) for keys, term in self.algebra.regions(cell)]
+        regions = self.algebra.regions(cell)
+        if self.exact:
+            others = ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
+            regions = [(keys & others, term) for keys, term in regions]
         if cell.min > len(required):
             optional = ((name, term) for name, term in cell.named.items() if name not in required)
             free = sum(not (self.excludes(name) or self.term(term)) for name, term in optional)
@@ -287,7 +289,8 @@ class Emptiness:
                     break
                 if self._is_member(keys, term):
                     texts = keys.finite_texts()
-                    count = keys.count(missing) if texts is None else sum(not self.excludes(text) for text in texts)
+                    named = cell.named.keys()
+                    count = keys.count(missing) if texts is None else sum(not self.excludes(t) for t in texts - named)
                     missing -= count
             if missing > 0:
                 return True
