@@ -119,6 +119,7 @@ class Algebra:
                 parts[term] = None
         if len(parts) < 2:
             return next(iter(parts), neutral)
+        spend(10 + 2 * len(parts))
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
