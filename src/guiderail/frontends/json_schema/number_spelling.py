@@ -346,6 +346,7 @@ class Scientific:
 # -- everything together ---------------------------------------------------------------------------------------------
 def _texts(value: Fraction, is_float: bool, exponents: bool) -> list[str]:
     """The spellings of a value alone."""
+    spend(15)
     sign = "-" if value < 0 else ""
     whole, fraction = digits_of(abs(value))
     found = [f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"]

@@ -268,7 +268,7 @@ def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[F
             yield k * step
 
 
-_CUT = 15  # steps for a cut of a set
+_CUT = 20  # steps for a cut of a set
 _MERGED = 30  # steps for joining two sets
 
 
@@ -413,6 +413,7 @@ class Numbers:
     @staticmethod
     def values(values: Iterable[Number]) -> Numbers:
         given = list(values)
+        spend(_CUT * len(given))
         floats = frozenset(exact(v) for v in given if isinstance(v, float))
         cuts = sorted({exact(v) for v in given})
         return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)

@@ -64,6 +64,7 @@ class Mix:
 
     def key(self) -> tuple[object, ...]:
         if self._key is None:
+            spend(5 * len(self.parts))
             parts = [part.key() for part in self.parts]
             self._key = self.op, (tuple(parts) if self.op == "one" else frozenset(parts))
         return self._key
@@ -133,6 +134,7 @@ def all_of(algebra: Algebra, parts: Iterable[Formula]) -> Formula:
     stack = list(parts)[::-1]
     while stack:
         part = stack.pop()
+        spend(_JOINED)
         if isinstance(part, ObjectCell):
             both = algebra._and_object(plain, part)
             if both is None:
@@ -157,6 +159,7 @@ def any_of(parts: Iterable[Formula]) -> Formula:
     stack = list(parts)[::-1]
     while stack:
         part = stack.pop()
+        spend(_JOINED)
         if part is ANY_OBJECT:
             return ANY_OBJECT
         if isinstance(part, Mix) and part.op == "any":
@@ -198,6 +201,7 @@ def _hull(algebra: Algebra, formula: Formula) -> ObjectCell | None:
 def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     if formula.op == "not":
         return ANY_OBJECT
+    spend(2 * _JOINED * len(formula.parts))
     if formula.op == "all":
         found: ObjectCell | None = ANY_OBJECT
         for part in formula.parts:
@@ -311,6 +315,7 @@ class Numbered(Generic[_C]):
         return True if yes >> last else False if no >> last else None
 
 
+_JOINED = 10  # steps for a part of a formula that is put together
 _MADE = 20  # steps for a part
 _LIVE = 10  # steps for a part that matters
 _TRUTH = 3  # steps for deciding a part
