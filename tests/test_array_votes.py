@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import random
+from itertools import product
 from typing import Any
 
 import jsonschema
@@ -18,6 +19,8 @@ from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema import algebra, array_votes
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.shape import TRUE, ArrayCell
+from guiderail.frontends.json_schema.votes import Mix, Numbered, bits, holds
 from guiderail.support.work import MAX_STEP_WORK
 
 
@@ -246,3 +249,30 @@ def test_masks_are_those_of_the_derivatives(schema: Any, seed: int) -> None:
         token = rng.choice(allowed)
         assert matcher.accept_token(token)
         text += TOKENS[token]
+
+
+def test_formulas_are_decided_as_soon_as_they_can_be() -> None:
+    """With parts that occur twice, and with cells that are still open."""
+    cells = [ArrayCell((), TRUE, i) for i in range(4)]
+    rng = random.Random(5)
+
+    def formula(depth: int) -> Any:
+        if depth == 0:
+            return rng.choice(cells)
+        op = rng.choice(["all", "any", "one", "one", "not"])
+        return Mix(op, tuple(formula(depth - 1) for _ in range(1 if op == "not" else rng.randrange(4))))
+
+    for _ in range(200):
+        whole = formula(3)
+        numbered: Numbered[ArrayCell] = Numbered()
+        numbered._add(whole)
+        for state in product((True, False, None), repeat=len(numbered.cells)):
+            there = [{True} if known else {False} if known is False else {True, False} for known in state]
+            ways = [holds(whole, dict(zip(numbered.cells, way, strict=True)).__getitem__) for way in product(*there)]
+            found = numbered.whole(
+                bits(i for i, known in enumerate(state) if known),
+                bits(i for i, known in enumerate(state) if known is False),
+            )
+            assert found in (None, ways[0]), whole.key()
+            assert found is None or len(set(ways)) == 1
+            assert found is not None or None in state

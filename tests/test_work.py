@@ -49,6 +49,66 @@ def steps(schema: Any) -> int:
     return work.spent() - before
 
 
+# With the fewest steps that account for the time. Numbers, joined terms and formulas once cost almost nothing.
+COUNTED: dict[str, tuple[Any, int]] = {
+    "bounds of numbers": (
+        {"properties": {f"n{i}": {"type": "number", "minimum": i, "maximum": i + 100} for i in range(50)}},
+        100_000,
+    ),
+    "multiples": ({"properties": {f"n{i}": {"type": "number", "multipleOf": i} for i in range(2, 40)}}, 200_000),
+    "sets of numbers": (
+        {"anyOf": [{"type": "integer", "multipleOf": 3 + i, "minimum": i, "maximum": 50 * i} for i in range(20)]},
+        25_000,
+    ),
+    "an enum of numbers": ({"enum": list(range(1000))}, 40_000),
+    "terms that are joined": ({"type": "array", "allOf": [{"contains": {"const": i}} for i in range(60)]}, 1_000_000),
+    "formulas of arrays": (
+        {"oneOf": [{"items": {"maxItems": i}, "prefixItems": [{"minimum": i}], "minItems": i % 3} for i in range(12)]},
+        900_000,
+    ),
+    "formulas of objects": (
+        {"type": "object", "dependentRequired": {f"d{i}": [f"d{(i * 3 + 1) % 300}"] for i in range(300)}},
+        7_000_000,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_work_in_python_is_counted_every_time(name: str) -> None:
+    schema, least = COUNTED[name]
+    first, second = steps(schema), steps(schema)
+    assert first == second >= least
+
+
+def test_numbers_are_paid_for_once() -> None:
+    """However often a compilation needs the same set of numbers, and whether or not another has made it."""
+    numbers = [{"title": str(i), "type": "number", "multipleOf": 37, "minimum": 5} for i in range(3)]
+    one, two, three = (steps({"prefixItems": numbers[:count]}) for count in (1, 2, 3))
+    assert three - two < one // 2
+
+
+NEGATED = {
+    "$ref": "#/$defs/x",
+    "$defs": {
+        "x": {"$ref": "#/$defs/y", "contains": {"contains": {"allOf": [{"$ref": "#/$defs/x"}]}}, "maxContains": 1},
+        "y": {
+            "contains": {"items": {"$ref": "#/$defs/x"}},
+            "maxContains": 1,
+            "oneOf": [{"prefixItems": [{"$ref": "#/$defs/y"}], "oneOf": [{"const": 1}, {}]}],
+            "prefixItems": [{"oneOf": [{"required": ["a"]}, {"$ref": "#/$defs/x"}]}],
+        },
+    },
+}
+"""Few characters whose alternatives of arrays have formulas of thousands of parts."""
+
+
+def test_recursion_below_negations_is_refused_with_its_place() -> None:
+    with pytest.raises(gr.LimitError) as caught:
+        gr.json_schema(NEGATED).program()
+    assert caught.value.code == "work"
+    assert caught.value.pointer.startswith("#/$defs/")  # type: ignore[attr-defined]
+
+
 def test_the_same_request_costs_the_same() -> None:
     """Independent of caches: patterns, emptiness, numbers."""
     schema = {

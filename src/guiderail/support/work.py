@@ -17,7 +17,7 @@ from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
 
-__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "spend", "spent"]
+__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "pay", "spend", "spent"]
 
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
@@ -87,7 +87,7 @@ class _Result:
         self.elsewhere = 0  # steps counted for `needed` while this was made
         self.needed: list[_Result] = []
 
-    def pay(self, paid: set[_Result]) -> None:
+    def pay(self, paid: set[object]) -> None:
         if self not in paid:
             paid.add(self)
             spend(self.own)
@@ -98,12 +98,25 @@ class _Result:
 class _Here(threading.local):
     """What this thread's compilation has paid for, what it is making, and what it made last."""
 
-    paid: set[_Result] | None = None
+    paid: set[object] | None = None
     making: _Result | None = None
     made: _Result | None = None
 
 
 _here = _Here()
+
+
+def pay(result: object, steps: int) -> None:
+    """Counts the steps of a result that a cache of another kind keeps: once for each compilation.
+
+    Whoever makes a result counts its steps meanwhile, and then pays 0 for it. Not for use within what `cached` makes.
+    """
+    paid = _here.paid
+    if paid is None:
+        spend(steps)
+    elif result not in paid:
+        paid.add(result)
+        spend(steps)
 
 
 def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:

@@ -119,6 +119,7 @@ class Algebra:
                 parts[term] = None
         if len(parts) < 2:
             return next(iter(parts), neutral)
+        spend(10 + 2 * len(parts))
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
@@ -128,6 +129,8 @@ class Algebra:
     def _opposed(self, parts: dict[Term, None]) -> bool:
         """Whether a term and its negation are both among the parts; equal schemas count as one."""
         negated = {self.same(part.operand) for part in parts if type(part) is Not}
+        if negated:
+            spend(6 * len(parts))
         return bool(negated) and any(self.same(part) in negated for part in parts)
 
     def not_term(self, term: Term) -> Term:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.json_schema.array_cells import and_array, not_array
 from guiderail.frontends.json_schema.shape import ANY_ARRAY, TRUE, ArrayCell, Contains, Term
-from guiderail.frontends.json_schema.votes import Mix, Numbered, holds
+from guiderail.frontends.json_schema.votes import Mix, Numbered, bits, holds
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
@@ -58,10 +58,12 @@ def many_states(cell: ArrayCell) -> bool:
 MOST_STATES = 256
 """Maximum number of combinations of positions and counts that are written out in advance."""
 
-_Failed = frozenset[int]
+_SPLIT = 60  # steps for splitting values by a term
+_WAY = 60  # steps for an item after a state
+
 _Counts = tuple[int, ...]
-_State = tuple[int, int, _Failed, _Counts]  # position, items, cells that failed, counts
-_Items = tuple[Term, _Failed, _Counts]  # values, cells that they fail, counters that go up
+_State = tuple[int, int, int, _Counts]  # position, items, cells that failed (as bits), counts
+_Items = tuple[Term, int, _Counts]  # values, cells that they fail (as bits), counters that go up
 
 
 class Tally(Numbered[ArrayCell]):
@@ -77,7 +79,7 @@ class Tally(Numbered[ArrayCell]):
         super().__init__()
         self._emptiness = emptiness
         self._places: dict[int, list[_Items]] = {}
-        self._able: dict[_Failed, bool] = {}
+        self._able: dict[int, bool] = {}
         self._add(formula)
         self.counters: list[tuple[int, Contains]] = [(i, c) for i, cell in enumerate(self.cells) for c in cell.contains]
         self.places = 1 + max((len(cell.prefix) for cell in self.cells), default=0)
@@ -93,17 +95,19 @@ class Tally(Numbered[ArrayCell]):
     def _at(self, place: int) -> list[_Items]:
         emptiness = self._emptiness
         algebra = emptiness.algebra
-        asked: dict[Term, tuple[set[int], set[int]]] = {}
+        asked: dict[Term, tuple[int, int]] = {}  # the cells and counters that ask for a term, as bits
         for i, cell in enumerate(self.cells):
-            asked.setdefault(cell.item(place), (set(), set()))[0].add(i)
+            cells, counters = asked.get(cell.item(place), (0, 0))
+            asked[cell.item(place)] = cells | 1 << i, counters
         for i, (_, c) in enumerate(self.counters):
             if place >= c.start:
-                asked.setdefault(c.term, (set(), set()))[1].add(i)
-        parts: list[tuple[Term, _Failed, frozenset[int]]] = [(TRUE, frozenset(), frozenset())]
+                cells, counters = asked.get(c.term, (0, 0))
+                asked[c.term] = cells, counters | 1 << i
+        parts = [(TRUE, 0, 0)]
         for term, (cells, counters) in asked.items():
-            split = []
+            split: list[tuple[Term, int, int]] = []
             for values, failed, counts in parts:
-                spend(50)
+                spend(_SPLIT)
                 within = algebra.and_terms((values, term))
                 if not emptiness.term(within):
                     split.append((within, failed, counts | counters))
@@ -115,57 +119,62 @@ class Tally(Numbered[ArrayCell]):
                     split.append((without, fails, counts))
             parts = split
             algebra._limit(len(parts))
-        same: dict[tuple[_Failed, frozenset[int]], list[Term]] = {}
+        same: dict[tuple[int, _Counts], list[Term]] = {}
         for values, failed, counts in parts:
-            live = frozenset(c for c in counts if self.counters[c][0] not in failed)
+            spend(_SPLIT + len(self.counters))
+            live = tuple(n for n, (i, _) in enumerate(self.counters) if counts >> n & 1 and not failed >> i & 1)
             same.setdefault((failed, live), []).append(values)
-        return [(algebra.or_terms(values), failed, tuple(sorted(counts))) for (failed, counts), values in same.items()]
+        return [(algebra.or_terms(values), failed, live) for (failed, live), values in same.items()]
 
     def most_steps(self) -> int:
         """No array that is left needs more items than this: with each, some part of the state advances."""
         bounds = [(cell.min, cell.max) for cell in self.cells] + [(c.min, c.max) for _, c in self.counters]
         return self.places + len(self.cells) + sum(low if high is None else high + 1 for low, high in bounds)
 
-    def _can_hold(self, failed: _Failed) -> bool:
+    def _can_hold(self, failed: int) -> bool:
         known = self._able.get(failed)
         if known is None:
-            known = self._able[failed] = self.truth_if_failed(failed)[-1] is not False
+            known = self._able[failed] = self.whole(0, failed) is not False
         return known
 
     def _settled(self, state: _State) -> _State | None:
         place, items, failed, counts = state
-        gone = set(failed)
-        gone.update(i for i, cell in enumerate(self.cells) if cell.max is not None and items > cell.max)
-        gone.update(i for (i, c), n in zip(self.counters, counts, strict=True) if c.max is not None and n > c.max)
-        failed = frozenset(gone)
+        for i, cell in enumerate(self.cells):
+            if cell.max is not None and items > cell.max:
+                failed |= 1 << i
+        for (i, c), n in zip(self.counters, counts, strict=True):
+            if c.max is not None and n > c.max:
+                failed |= 1 << i
         if not self._can_hold(failed):
             return None
-        asking = (cell for i, cell in enumerate(self.cells) if i not in failed)
-        most = max((cell.min if cell.max is None else cell.max + 1 for cell in asking), default=0)
+        most = 1
+        for i, cell in enumerate(self.cells):
+            if not failed >> i & 1:
+                most = max(most, cell.min if cell.max is None else cell.max + 1)
         cut = tuple(
-            0 if i in failed else min(n, c.min if c.max is None else c.max + 1)
+            0 if failed >> i & 1 else min(n, c.min if c.max is None else c.max + 1)
             for (i, c), n in zip(self.counters, counts, strict=True)
         )
-        return min(place, self.places - 1), min(items, max(most, 1)), failed, cut
+        return min(place, self.places - 1), min(items, most), failed, cut
 
     def _holds(self, state: _State) -> bool:
         _, items, failed, counts = state
-        cells = [i not in failed and items >= cell.min for i, cell in enumerate(self.cells)]
-        for (i, c), n in zip(self.counters, counts, strict=True):
-            cells[i] = cells[i] and n >= c.min
-        return self.truth(cells)[-1] is True
+        everything = (1 << len(self.cells)) - 1
+        holding = everything & ~failed & ~bits(i for i, cell in enumerate(self.cells) if items < cell.min)
+        holding &= ~bits(i for (i, c), n in zip(self.counters, counts, strict=True) if n < c.min)
+        return self.whole(holding, everything & ~holding) is True
 
     def _due(self, state: _State) -> int:
         """How much of the cells' requirements is missing: a heuristic for which way is short."""
         _, items, failed, counts = state
-        missing = max((cell.min - items for i, cell in enumerate(self.cells) if i not in failed), default=0)
+        missing = max((cell.min - items for i, cell in enumerate(self.cells) if not failed >> i & 1), default=0)
         return max(missing, 0) + sum(
-            max(c.min - n, 0) for (i, c), n in zip(self.counters, counts, strict=True) if i not in failed
+            max(c.min - n, 0) for (i, c), n in zip(self.counters, counts, strict=True) if not failed >> i & 1
         )
 
     def is_empty(self) -> bool:
         """Whether no array is left. States only advance, so a depth-first search is exact."""
-        start = self._settled((0, 0, frozenset(), (0,) * len(self.counters)))
+        start = self._settled((0, 0, 0, (0,) * len(self.counters)))
         if start is None:
             return True
         if self._holds(start):
@@ -191,7 +200,7 @@ class Tally(Numbered[ArrayCell]):
         place, items, failed, counts = state
         found: dict[_State, None] = {}
         choices = self.at(place)
-        spend(len(choices) * (20 + 2 * len(self.parts) + 2 * len(self.counters)))
+        spend(len(choices) * (_WAY + 6 * len(self.cells) + 8 * len(self.counters)))
         for _, fails, ups in choices:
             more = list(counts)
             for c in ups:

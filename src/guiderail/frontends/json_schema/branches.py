@@ -21,7 +21,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.votes import IMPOSSIBLE, Vote, any_of, formula_of, one_of, vote
-from guiderail.support.work import out_of_work
+from guiderail.support.work import out_of_work, spend
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 
@@ -115,6 +115,7 @@ def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[
     """For each branch, the others that may share a value with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     for i, a in enumerate(shapes):
+        spend(10 * i)
         for j in range(i):
             if terms[i] is terms[j] or not _disjoint(algebra, a, shapes[j]):
                 overlaps[i].append(j)

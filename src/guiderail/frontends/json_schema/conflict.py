@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.references import OLD, escape
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
 from guiderail.support.pointers import inside
 from guiderail.support.texts import shown
-from guiderail.support.work import limited, out_of_work
+from guiderail.support.work import limited, out_of_work, spend
 
 __all__ = ["Conflict", "conflict_of", "sentence"]
 
@@ -181,6 +181,7 @@ class _Search:
         holder, key = _at(self.contents, at[:-1]), at[-1]
         if item is not _CONTENTS and item is not _KEYWORD:
             holder = holder[key]
+        spend(10 + len(holder) // 10)
         before = list(holder) if isinstance(holder, list) else dict(holder)
         if item is _CONTENTS:
             holder[int(key) if isinstance(holder, list) else key] = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.layout import Frame
 from guiderail.frontends.json_schema.shape import UNREACHABLE, ArrayCell, Term
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
@@ -151,6 +152,7 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
             else:
                 choices.append([(count, algebra.not_term(c.term))])
         for choice in product(*choices):
+            spend(30 + 5 * len(counters))
             term = algebra.and_terms([cell.item(at), *(t for _, t in choice if t is not None)])
             handle = item(term)
             if handle != b.EMPTY:

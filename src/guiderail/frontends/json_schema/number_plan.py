@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from guiderail._core import Builder, CharSet
 from guiderail.errors import LimitError
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.number_lazy import Table
@@ -44,6 +45,7 @@ class Plan:
     def __init__(self, limit: int) -> None:
         self.steps: list[Loop | Group] = []
         self.count = 0
+        self.cost = 0  # steps counted while it was made
         self.limit = limit
         self.known: dict[tuple[bool, Edges], int] = {}
         self.groups: dict[Hashable, list[int]] = {}
@@ -92,6 +94,7 @@ class Plan:
         key = (tuple((a, tuple(t.items())) for a, t in states), tuple(map(tuple, inside)))
         if key in self.groups:
             return self.groups[key]
+        spend(60 * len(states))
         first = self._grow(len(states))
         members: list[tuple[bool, Edges]] = []
         for (accepts, targets), after in zip(states, inside, strict=True):
@@ -106,6 +109,7 @@ class Plan:
 
     def graft(self, other: Plan) -> int:
         """Takes over a plan of one root without groups; the node of its root."""
+        spend(20 * len(other.steps))
         nodes: list[int] = []
         for step in other.steps:
             assert not isinstance(step, list)
@@ -206,6 +210,7 @@ def _replay_group(builder: Builder, members: ReadyGroup, made: list[int], sets: 
         return
     rules = [builder.rule(f"residue {i}") for i in range(len(members))]
     for rule, (accepts, edges) in zip(rules, members, strict=True):
+        spend(5 * len(edges))
         parts = leaving(accepts, edges)
         parts.extend(builder.concat([sets[b], rules[t - first]]) for b, t in edges if t >= first)
         builder.define(rule, builder.union(parts))
@@ -241,6 +246,7 @@ class Explorer:
                     done[state] = fresh
                     continue
                 expansion = fresh
+                spend(50 + 10 * len(expansion[1]))
                 missing = [t for _, t in expansion[1] if t not in done and t != state]
                 if missing:
                     waiting[state] = expansion

@@ -8,6 +8,7 @@ from typing import Final
 
 from guiderail.frontends.json_schema.number_plan import Plan
 from guiderail.frontends.json_schema.numbers import EVERYTHING, Grid, decimals
+from guiderail.support.work import spend
 
 
 def refine(colours: Sequence[Hashable], after: list[list[int]]) -> list[int]:
@@ -16,6 +17,7 @@ def refine(colours: Sequence[Hashable], after: list[list[int]]) -> list[int]:
     count = 0
     keys: Sequence[Hashable] = colours
     while True:
+        spend(15 * len(after))
         numbers: dict[Hashable, int] = {}
         classes = [numbers.setdefault(k, len(numbers)) for k in keys]
         if len(numbers) == count:
@@ -65,6 +67,7 @@ class Residues:
         values = [0]
         rows: list[list[int]] = []
         for v in values:  # grows while it is read
+            spend(50)
             row = []
             for d in range(10):
                 to = (10 * v + d * unit) % self.modulus
@@ -87,6 +90,7 @@ class Residues:
         if m * self.scale > 200_000:
             return list(range(m))
         ends, grids = self.scale, range(len(self.grids))
+        spend(m * (10 * len(grids) + 20 * ends))
         futures: list[Hashable] = [tuple(self.has(i, (ends, v)) for i in grids) for v in range(m)]
         for j in range(self.scale - 1, -1, -1):
             shifts = [d * 10 ** (self.scale - j - 1) for d in range(10)]

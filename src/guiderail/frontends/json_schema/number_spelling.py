@@ -39,6 +39,7 @@ from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
 from guiderail.support.kept import Kept
 from guiderail.support.texts import shown
+from guiderail.support.work import pay, spend, spent
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower_numbers"]
 
@@ -110,9 +111,12 @@ def _exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
     """``[+-]?[0-9]+`` with the value in a union of intervals, in normal form and not empty."""
     plan = _exponent_plans.get(pieces)
     if plan is None:
+        before = spent()
         plan = _made_exponent_plan(pieces)
+        plan.cost = spent() - before
         plan.close()
-        plan = _exponent_plans.put(pieces, plan, plan.weight)
+        return _exponent_plans.put(pieces, plan, plan.weight)
+    spend(plan.cost)
     return plan
 
 
@@ -342,6 +346,7 @@ class Scientific:
 # -- everything together ---------------------------------------------------------------------------------------------
 def _texts(value: Fraction, is_float: bool, exponents: bool) -> list[str]:
     """The spellings of a value alone."""
+    spend(15)
     sign = "-" if value < 0 else ""
     whole, fraction = digits_of(abs(value))
     found = [f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"]
@@ -525,9 +530,14 @@ def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:
     key = numbers, spelling
     plan = _plans.get(key)
     if plan is None:
+        before = spent()
         plan = Spelling(numbers, spelling).build()
+        plan.cost = spent() - before
         plan.close()
         plan = _plans.put(key, plan, plan.weight)
+        pay(plan, 0)
+    else:
+        pay(plan, plan.cost)
     return plan
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     pass
@@ -273,6 +274,10 @@ def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[F
             yield k * step
 
 
+_CUT = 20  # steps for a cut of a set
+_MERGED = 30  # steps for joining two sets
+
+
 def _without_needless(
     cuts: list[Fraction], grids: list[Grid], at: list[bool]
 ) -> tuple[list[Fraction], list[Grid], list[bool]]:
@@ -325,6 +330,7 @@ class Numbers:
         Fractions keep their grid together with a second member at an end. They are not single values, and so are
         spelled with trailing zeros.
         """
+        spend(_CUT * len(cuts))
         if len(cuts) > 1:
             cuts, grids, at = _without_needless(cuts, grids, at)
         i = 1
@@ -413,6 +419,7 @@ class Numbers:
     @staticmethod
     def values(values: Iterable[Number]) -> Numbers:
         given = list(values)
+        spend(_CUT * len(given))
         floats = frozenset(exact(v) for v in given if isinstance(v, float))
         cuts = sorted({exact(v) for v in given})
         return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)
@@ -444,6 +451,7 @@ class Numbers:
         at: list[bool] = []
         grids: list[Grid] = []
         i = j = 0
+        spend(_MERGED + _CUT * (len(self._cuts) + len(other._cuts)))
         combine = _grid_and if both else _grid_or
         while True:
             grids.append(combine(self._open[i], other._open[j]))

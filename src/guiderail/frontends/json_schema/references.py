@@ -22,6 +22,7 @@ from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
 from guiderail.support.pointers import followed
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -69,7 +70,7 @@ def dialect_of(uri: object) -> str | None:
 class Node(Term):
     """A schema object in its scope."""
 
-    __slots__ = ("busy", "groups", "narrowing", "plain", "schema", "scope")
+    __slots__ = ("busy", "groups", "narrowing", "plain", "same", "schema", "scope")
 
     def __init__(self, schema: dict[str, Any], scope: Scope, groups: int) -> None:
         self.known = None
@@ -78,6 +79,7 @@ class Node(Term):
         self.groups = groups
         self.busy = False  # its shape is being made
         self.narrowing = False  # so is that of something within it
+        self.same: Term | None = None  # see `Document.same`
         self.plain: Shape | None = None  # of the keywords that apply no other schema in place
 
     def shape(self) -> Shape:
@@ -175,7 +177,12 @@ class Document:
         """One term for all schema objects of a scope with equal contents."""
         if not isinstance(term, Node):
             return term
-        return self._same.setdefault((term.scope, marshal.dumps(term.schema, 2)), term)
+        same = term.same
+        if same is None:
+            written = marshal.dumps(term.schema, 2)
+            spend(20 + len(written) // 20)
+            same = term.same = self._same.setdefault((term.scope, written), term)
+        return same
 
     def where(self) -> str | None:
         return self.pointer(self.current.schema) if self.current is not None else None

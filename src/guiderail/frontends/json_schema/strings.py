@@ -396,6 +396,7 @@ def _all_of(items: Iterable[Strings]) -> Strings:
     flat = [item for item in _flat("and", items) if item._kind != "all"]
     if not flat:
         return Strings.ALL
+    spend(2 * len(flat))
     if any(item._kind == "none" for item in flat):
         return Strings.NONE
     if len(flat) == 1:

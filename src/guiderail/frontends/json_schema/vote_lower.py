@@ -71,10 +71,11 @@ def lower_tally(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
             handle = lowering.term(term, level + 1)
             if handle == b.EMPTY:
                 continue
-            asked = [one.item(place) for i, one in enumerate(tally.cells) if i not in failed]
-            asked += [c.term for i, c in tally.counters if i not in failed and place >= c.start]
+            spend(2 * len(tally.cells) + 2 * len(tally.counters))
+            asked = [one.item(place) for i, one in enumerate(tally.cells) if not failed >> i & 1]
+            asked += [c.term for i, c in tally.counters if not failed >> i & 1 and place >= c.start]
             handle = b.union([handle, *_spellings(lowering, term, asked)])
-            found.append((handle, sorted(failed), list(counts)))
+            found.append((handle, [i for i in range(len(tally.cells)) if failed >> i & 1], list(counts)))
         places.append(found)
 
     def most(high: int | None) -> int:

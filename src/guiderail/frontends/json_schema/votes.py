@@ -14,7 +14,7 @@ If alternatives require several objects under one key, an atom is a formula agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from guiderail.frontends.json_schema.apart import plainly_disjoint
@@ -22,6 +22,7 @@ from guiderail.frontends.json_schema.obligations import unmet
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.simplify import within
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
@@ -34,6 +35,7 @@ __all__ = [
     "Vote",
     "all_of",
     "any_of",
+    "bits",
     "cells_of",
     "formula_of",
     "holds",
@@ -62,6 +64,7 @@ class Mix:
 
     def key(self) -> tuple[object, ...]:
         if self._key is None:
+            spend(5 * len(self.parts))
             parts = [part.key() for part in self.parts]
             self._key = self.op, (tuple(parts) if self.op == "one" else frozenset(parts))
         return self._key
@@ -131,6 +134,7 @@ def all_of(algebra: Algebra, parts: Iterable[Formula]) -> Formula:
     stack = list(parts)[::-1]
     while stack:
         part = stack.pop()
+        spend(_JOINED)
         if isinstance(part, ObjectCell):
             both = algebra._and_object(plain, part)
             if both is None:
@@ -155,6 +159,7 @@ def any_of(parts: Iterable[Formula]) -> Formula:
     stack = list(parts)[::-1]
     while stack:
         part = stack.pop()
+        spend(_JOINED)
         if part is ANY_OBJECT:
             return ANY_OBJECT
         if isinstance(part, Mix) and part.op == "any":
@@ -196,6 +201,7 @@ def _hull(algebra: Algebra, formula: Formula) -> ObjectCell | None:
 def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     if formula.op == "not":
         return ANY_OBJECT
+    spend(2 * _JOINED * len(formula.parts))
     if formula.op == "all":
         found: ObjectCell | None = ANY_OBJECT
         for part in formula.parts:
@@ -208,6 +214,14 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     required = frozenset.intersection(*(hull.required for hull in hulls))
     named = {name: algebra.or_terms(hull.named[name] for hull in hulls) for name in sorted(required)}
     return ObjectCell(named, TRUE, required)
+
+
+def bits(numbers: Iterable[int]) -> int:
+    """Some numbers as the bits of one."""
+    found = 0
+    for i in numbers:
+        found |= 1 << i
+    return found
 
 
 # -- the form that the core reads -------------------------------------------------------------------------------------
@@ -223,11 +237,13 @@ class Numbered(Generic[_C]):
         parts: ``(operator, numbers)`` as the core has them: of a cell, or of earlier parts; the last is the whole.
     """
 
-    __slots__ = ("_made", "_numbers", "cells", "parts")
+    __slots__ = ("_made", "_masks", "_numbers", "cells", "parts")
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
         self._made: dict[object, int] = {}
+        # Of each part: its operator, and its operands as bits; then those that it has more than once.
+        self._masks: list[tuple[int, int, int]] = []
         self.cells: list[_C] = []
         self.parts: list[tuple[int, list[int]]] = []
 
@@ -237,10 +253,16 @@ class Numbered(Generic[_C]):
         if known is not None:
             return known
         if isinstance(formula, Mix):
-            part = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
+            op, of = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
         else:
-            part = self._add_cell(key, formula)
-        self.parts.append(part)
+            op, of = self._add_cell(key, formula)
+        spend(_MADE + len(of))
+        once = twice = 0
+        for p in of:
+            twice |= once & 1 << p
+            once |= 1 << p
+        self.parts.append((op, of))
+        self._masks.append((op, once, twice))
         self._made[key] = len(self.parts) - 1
         return len(self.parts) - 1
 
@@ -250,28 +272,53 @@ class Numbered(Generic[_C]):
             self.cells.append(cell)
         return 0, [number]
 
-    def truth(self, cells: Sequence[bool | None]) -> list[bool | None]:
-        """The truth of each part, given that of the cells; None: open."""
-        truth: list[bool | None] = []
-        for op, of in self.parts:
+    def truth(self, holding: int, failed: int) -> tuple[int, int]:
+        """The parts that hold and those that fail, given the cells that do; the other parts are open. All as bits."""
+        spend(_TRUTH * len(self._masks))
+        yes, no, bit = 0, 0, 1
+        for op, of, twice in self._masks:
             if op == 0:
-                truth.append(cells[of[0]])
-                continue
-            found = [truth[p] for p in of]
-            yes, no = found.count(True), found.count(False)
-            if op == 1:
-                truth.append(False if no else True if yes == len(of) else None)
+                if of & holding:
+                    yes |= bit
+                elif of & failed:
+                    no |= bit
+            elif op == 1:
+                if of & no:
+                    no |= bit
+                elif not of & ~yes:
+                    yes |= bit
             elif op == 2:
-                truth.append(True if yes else False if no == len(of) else None)
+                if of & yes:
+                    yes |= bit
+                elif not of & ~no:
+                    no |= bit
             elif op == 3:
-                truth.append(False if yes > 1 else None if yes + no < len(of) else yes == 1)
-            else:
-                truth.append(None if found[0] is None else not found[0])
-        return truth
+                held = of & yes
+                if held & twice or held & (held - 1):
+                    no |= bit
+                elif not of & ~(yes | no):
+                    if held:
+                        yes |= bit
+                    else:
+                        no |= bit
+            elif of & no:
+                yes |= bit
+            elif of & yes:
+                no |= bit
+            bit <<= 1
+        return yes, no
 
-    def truth_if_failed(self, failed: frozenset[int]) -> list[bool | None]:
-        """The truth of each part if these cells fail and the others are open."""
-        return self.truth([False if i in failed else None for i in range(len(self.cells))])
+    def whole(self, holding: int, failed: int) -> bool | None:
+        """Whether the whole formula holds, given the cells that do and those that fail, as bits; None: open."""
+        yes, no = self.truth(holding, failed)
+        last = len(self.parts) - 1
+        return True if yes >> last else False if no >> last else None
+
+
+_JOINED = 10  # steps for a part of a formula that is put together
+_MADE = 20  # steps for a part
+_LIVE = 10  # steps for a part that matters
+_TRUTH = 3  # steps for deciding a part
 
 
 class Ballot(Numbered[ObjectCell]):
@@ -304,9 +351,10 @@ class Ballot(Numbered[ObjectCell]):
         return known
 
     def _remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
-        truth = self.truth_if_failed(failed)
-        if truth[-1] is not None:
-            return truth[-1], frozenset(), True
+        yes, no = self.truth(0, bits(failed))
+        last = len(self.parts) - 1
+        if (yes | no) >> last:
+            return yes >> last == 1, frozenset(), True
         cells: set[int] = set()
         plain = True
         seen: set[tuple[int, bool]] = set()
@@ -317,13 +365,14 @@ class Ballot(Numbered[ObjectCell]):
                 continue
             seen.add((at, sure))
             op, of = self.parts[at]
+            spend(_LIVE + 2 * len(of))
             if op == 0:
                 cells.add(of[0])
                 plain = plain and sure
                 continue
-            live = [p for p in of if truth[p] is None]
-            yes = any(truth[p] is True for p in of)
-            same = op == 1 or (op == 2 and len(live) == 1) or (op == 3 and len(live) == 1 and not yes)
+            live = [p for p in of if not (yes | no) >> p & 1]
+            one = len(live) == 1 and (op == 2 or (op == 3 and not any(yes >> p & 1 for p in of)))
+            same = op == 1 or one
             stack += [(p, sure and same) for p in live]
         return True, frozenset(cells), plain
 

@@ -24,6 +24,7 @@ from guiderail.frontends.regex.syntax import (
     Set,
 )
 from guiderail.frontends.regex.trampoline import run
+from guiderail.support.work import spend
 
 __all__ = ["WORK", "Side", "beside", "fail", "flat", "nothing", "resolve"]
 
@@ -66,6 +67,7 @@ def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
     """What precedes (or follows) a position, given the nodes there, nearest first, and what lies beyond them."""
     chars, edge = NONE, False
     for fact in facts:
+        spend(10)
         chars = either(chars, fact.first if first else fact.last)
         if fact.least:
             return chars, edge
