@@ -158,8 +158,7 @@ class Arena {
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // some literal may not be UTF-8
   u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
-  // What max_nodes limits: expressions and, as far as they take memory like these, lists of operands.
-  u32 extent() const { return count_ + pool_.size() / kOperandsPerNode; }  // requires: mutex held
+  u32 extent() const { return count_ + pool_.size() / kOperandsPerNode; }  // for max_nodes; requires: mutex held
   const Limits& limits() const { return limits_; }
 
   // -- sharing with other threads --

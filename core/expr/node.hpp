@@ -81,7 +81,7 @@ static_assert(sizeof(Node) == 64);
 #endif
 
 struct Limits {
-  u32 max_nodes = 4'000'000;  // expressions in one arena, about 100 bytes each; see Arena::extent
+  u32 max_nodes = 4'000'000;  // expressions in one arena, about 100 bytes each, and lists of operands by memory
   u32 fuel = 200'000;         // states one emptiness test may visit; for each, it may handle 20 operands
   u32 max_depth = 1'500;      // nesting of operators
   u64 step_work = 500'000;    // steps of work for one mask or one token (see work.hpp)

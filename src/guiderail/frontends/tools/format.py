@@ -16,7 +16,7 @@ from typing import Any
 from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
-from guiderail.frontends.tools.parameters import ParameterStyle
+from guiderail.frontends.tools.parameter_style import ParameterStyle
 
 __all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
 

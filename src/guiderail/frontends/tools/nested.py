@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from guiderail.frontends.tools.parameters import ParameterStyle
+from guiderail.frontends.tools.parameter_style import ParameterStyle
 
 __all__ = ["NestedArguments"]
 

@@ -9,15 +9,10 @@ enforced between tags is rejected.
 
 from __future__ import annotations
 
-import json
-import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 from guiderail import _core
@@ -30,219 +25,19 @@ from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, Object
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
-from guiderail.support.numerals import read_json
+from guiderail.frontends.tools.parameter_style import KINDS, ParameterStyle
 from guiderail.support.texts import has_surrogate, shown
 
-__all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
+__all__ = ["Parameters"]
 
 _SPACE = b" \n\r\t"
-_SLOT = re.compile(r"\$\{(key|kind|space)\}")
 _KEY = _core.CharSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _NAME = _core.CharSet([(0x21, 0x7E), (0xA0, 0xD7FF), (0xE000, 0x10FFFF)]) & ~_core.CharSet(
     [(ord(c), ord(c)) for c in "<>&\"'"]
 )
-_BARE = re.compile(r"[^\s:,{}\[\]<>\"']+")
-_KINDS = ("null", "boolean", "number", "string", "array", "object")
 _MOST_IN_ANY_ORDER = 6
 _MOST_NESTED = 32
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterStyle:
-    """How one argument is written. docs/tools.md describes the files.
-
-    Attributes:
-        open: the opening tag: ``${key}`` is the name, ``${kind}`` the entry of ``kinds``, ``${space}`` white space.
-        close: the closing tag.
-        between: text between two arguments.
-        space: whether white space may surround the arguments, and values that are not strings.
-        kinds: JSON type → its ``${kind}``; ``*`` stands for all others.
-        item: the opening tag of an item, if arrays and objects are written with tags; otherwise they are JSON.
-        quote: the quotes of strings, if values are written without tags: objects in braces with bare names, arrays in
-            brackets, with ``between`` between their parts.
-        sorted: whether arguments come in the order of their names instead of that of the schema.
-        item_close: the closing tag of an item, if it is not ``close``.
-        reserved: what strings must not contain, if it is not ``close``.
-        padded: whether white space may surround values that are not strings, and stand alone.
-        escapes: how characters of names are written.
-        literals: further spellings of ``true``, ``false`` and ``null``, with what they stand for.
-        empty: what may stand where there are no arguments, instead of nothing.
-    """
-
-    open: str
-    close: str
-    between: str = ""
-    space: bool = False
-    kinds: tuple[tuple[str, str], ...] = ()
-    item: str = ""
-    item_close: str = ""
-    reserved: str = ""
-    padded: bool = True
-    escapes: tuple[tuple[str, str], ...] = ()
-    quote: str = ""
-    sorted: bool = False
-    literals: tuple[tuple[str, bool | None], ...] = ()
-    empty: str = ""
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
-        """Reads a style from a file.
-
-        Args:
-            builtin: one of the styles that are only written, with settings that no reader knows.
-        """
-        more = {"item_close", "reserved", "padded"} if builtin else set()
-        known = {
-            "open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted", "literals", "empty",
-        }  # fmt: skip
-        unknown = sorted(set(data) - known - more)
-        if unknown:
-            raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
-        kinds = data.get("kinds", {})
-        texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote", "empty")]
-        if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):
-            raise ToolError(
-                "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
-            )
-        if bool(data.get("close")) == bool(data.get("quote")) or (data.get("quote") and data.get("item")):
-            raise ToolError(
-                "parameters need 'close', or 'quote' if strings are in quotes and there are no tags",
-                code="tool-format",
-                pointer=where,
-            )
-        wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
-        if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
-            raise ToolError(
-                f"kinds must map some of {', '.join(_KINDS)} and * to texts", code="tool-format", pointer=where
-            )
-        if ("${kind}" in data["open"]) != bool(kinds):
-            raise ToolError(
-                "${kind} in 'open' needs kinds, and kinds need ${kind} in 'open'", code="tool-format", pointer=where
-            )
-        literals = data.get("literals", {})
-        if not isinstance(literals, Mapping) or not all(
-            _BARE.fullmatch(text) and (value is None or isinstance(value, bool)) for text, value in literals.items()
-        ):
-            raise ToolError(
-                "literals must map words to true, false or null", code="tool-format", pointer=f"{where}/literals"
-            )
-        if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
-            raise ToolError(
-                "'item' needs separate kinds for string, array and object, so that values can be read back",
-                code="tool-format",
-                pointer=where,
-            )
-        return cls(
-            data["open"],
-            data.get("close", ""),
-            data.get("between", ""),
-            bool(data.get("space")),
-            tuple(sorted(kinds.items())),
-            data.get("item", ""),
-            data.get("item_close", ""),
-            data.get("reserved", ""),
-            bool(data.get("padded", True)),
-            tuple(data.get("escapes", {}).items()),
-            data.get("quote", ""),
-            bool(data.get("sorted")),
-            tuple(literals.items()),
-            data.get("empty", ""),
-        )
-
-    def scalar(self, text: str, exact: bool = False) -> Any:
-        """The value of a text that is JSON, or one of the further spellings.
-
-        Raises:
-            ValueError: it is neither.
-            RecursionError: it is nested too deeply.
-        """
-        bare = text.strip(" \n\r\t")
-        for spelling, value in self.literals:
-            if bare == spelling:
-                return value
-        return read_json(text, exact)
-
-    def kind(self, name: str) -> str | None:
-        """What ``${kind}`` is for a JSON type; None: values of it cannot be written."""
-        kinds = dict(self.kinds)
-        return kinds.get(name, kinds.get("*"))
-
-    @property
-    def head(self) -> str:
-        """The text before the name."""
-        return self.open[: self.open.index("${key}")]
-
-    @property
-    def after_key(self) -> str:
-        """The text after the name, up to the next slot."""
-        return _SLOT.split(self.open.partition("${key}")[2])[0]
-
-    def written(self, key: str) -> str | None:
-        """A name as written in its tag; None if it would not be read back."""
-        for plain, escaped in self.escapes:
-            key = key.replace(plain, escaped)
-        whole = key + self.after_key
-        if (
-            not key
-            or (self.after_key and whole.find(self.after_key) < len(key))
-            or (self.reserved and self.reserved in key)
-        ):
-            return None
-        return None if self.quote and _BARE.fullmatch(key) is None else key
-
-    def read_key(self, written: str) -> str:
-        """A name in a tag, without its escapes."""
-        for plain, escaped in reversed(self.escapes):
-            written = written.replace(escaped, plain)
-        return written
-
-    @property
-    def nested(self) -> bool:
-        """Whether arrays and objects are not written as JSON."""
-        return bool(self.item or self.quote)
-
-    @property
-    def limit(self) -> str:
-        """The text that no string may contain."""
-        return self.reserved or self.quote or self.close
-
-    def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
-        parts = []
-        for i, part in enumerate(_SLOT.split(self.item if key is None else self.open)):
-            if i % 2 == 0:
-                parts.append(Marker(part)._lower(b))
-            elif part == "space":
-                parts.append(space)
-            else:
-                parts.append(b.literal(((key if part == "key" else kind) or "").encode()))
-        return b.concat(parts)
-
-    def closing(self, key: str | None) -> Marker:
-        if key is None:
-            return Marker(self.item_close or self.close)
-        return Marker(self.close.replace("${key}", key) if self.names_twice else self.close)
-
-    @property
-    def names_twice(self) -> bool:
-        """Whether the closing tag contains the name, too."""
-        return bool(self.reserved) and "${key}" in self.close
-
-    def pattern(self, opening: str | None = None) -> re.Pattern[str]:
-        """The pattern that finds an opening tag again, ``open`` or this one; with the groups ``key`` and ``kind``."""
-        found = {"key": "(?P<key>.+?)", "kind": '(?P<kind>[^"<>]*)', "space": "[ \\n\\r\\t]*"}
-        parts = _SLOT.split(opening or self.open)
-        return re.compile("".join(found[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)), re.DOTALL)
-
-
-@lru_cache(maxsize=1)
-def builtin_styles() -> dict[str, ParameterStyle]:
-    """The styles that structural tags name."""
-    text = (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
-    return {
-        name: ParameterStyle.of(data, f"styles.json#/{name}", builtin=True) for name, data in json.loads(text).items()
-    }
-
 
 _reading = threading.Lock()
 
@@ -300,7 +95,7 @@ class Parameters(Constraint):
         """Whether an argument is a string, whatever its text."""
         strings = self.style.kind("string")
         if kind is not None:
-            return kind == strings and all(self.style.kind(name) != strings for name in _KINDS if name != "string")
+            return kind == strings and all(self.style.kind(name) != strings for name in KINDS if name != "string")
         with self._cells() as cells:
             shapes = [term.shape() for cell in cells for term in cell.terms(key)]
         return all(not (s.null or s.booleans or s.arrays or s.objects or s.numbers is not Numbers.NONE) for s in shapes)

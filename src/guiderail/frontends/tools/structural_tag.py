@@ -17,7 +17,8 @@ from guiderail.constraints.special_tokens import SpecialTokens
 from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed, step
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
-from guiderail.frontends.tools.parameters import Parameters, builtin_styles
+from guiderail.frontends.tools.parameter_style import builtin_styles
+from guiderail.frontends.tools.parameters import Parameters
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested, too_large

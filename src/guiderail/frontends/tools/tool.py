@@ -15,7 +15,8 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.python_types import PythonType, python_type
 from guiderail.frontends.tools.errors import ToolError
-from guiderail.frontends.tools.parameters import Parameters, ParameterStyle
+from guiderail.frontends.tools.parameter_style import ParameterStyle
+from guiderail.frontends.tools.parameters import Parameters
 from guiderail.support.texts import shown
 
 __all__ = ["Tool", "check", "name_of", "read_tool"]
