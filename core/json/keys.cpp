@@ -236,7 +236,7 @@ Id Json::close_key(const KeyState& key) {
     known->values.push_back(value);
     known->numbers.push_back(number);
   };
-  auto finish = [&](const std::vector<Vote::Whole>& wholes) {
+  auto finish = [&](std::span<const Vote::Whole> wholes = {}) {
     for (Same& of : same) {
       const auto whole =
           std::find_if(wholes.begin(), wholes.end(), [&](const Vote::Whole& one) { return one.values == of.numbers; });
@@ -251,7 +251,8 @@ Id Json::close_key(const KeyState& key) {
     if (allowed_at(key.members, field))
       for (u32 i = 0; i < values.size(); ++i)
         follow(values[i].value, i, with_field(state, field, values[i].discharges));
-    return finish(table.vote ? table.vote->wholes[field] : std::vector<Vote::Whole>());
+    if (!table.vote) return finish();
+    return finish(table.vote->wholes[field]);
   }
   if (key.seen_lo < key.seen_hi && texts_.whole(sets_.at(state.seen, key.seen_lo)).size() == key.depth) return kEmpty;
   if (!others_allowed_at(key.members)) return kEmpty;
@@ -261,7 +262,7 @@ Id Json::close_key(const KeyState& key) {
     if (state.some) return unknown();
     follow(table.others[r].value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
   }
-  return finish({});
+  return finish();
 }
 
 u32 Json::free_key(Id e) const {

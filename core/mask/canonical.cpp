@@ -65,7 +65,9 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
     case Kind::Item:
     case Kind::Members:
     case Kind::Key: break;
-    case Kind::Repeat: break;
+    case Kind::Repeat:
+      if (n.max == 1 && !n.b) break;
+      return e;
     default: return e;
   }
   if (auto it = known.find(e); it != known.end()) return it->second;
@@ -106,9 +108,7 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
       break;
     }
     case Kind::Key: out = json_.key_without_values(e); break;
-    case Kind::Repeat:
-      if (n.max == 1 && !n.b) out = repeat(without_values(n.body(), known), n.min, n.max);
-      break;
+    case Kind::Repeat: out = repeat(without_values(n.body(), known), n.min, n.max); break;
     default: break;
   }
   known.emplace(e, out);

@@ -125,9 +125,9 @@ class _Inside:
         values: list[list[tuple[int, int]]] = []
         wholes: list[list[tuple[list[int], int]]] = []
         for name in names:
-            asked = [algebra.named_term(one, name) for one in cells]
-            values.append([] if name in self.forbidden else self.written(asked))
-            wholes.append([] if name in self.forbidden else self.wholes(asked, values[-1]))
+            asked = [] if name in self.forbidden else [algebra.named_term(one, name) for one in cells]
+            values.append(self.written(asked) if asked else [])
+            wholes.append(self.wholes(asked, values[-1]) if asked else [])
         others: list[tuple[int, int, bool, int]] = []
         kinds = list(regions(algebra, cells))
         for keys, terms in kinds:

@@ -484,26 +484,30 @@ class Atoms:
         for term, cells in asked.items():
             split: list[_Values] = []
             for part in parts:
-                values, failed = part.values, part.failed
-                if cells <= failed:  # no longer needed
+                if cells <= part.failed:  # no longer needed
                     split.append(part)
                     continue
-                fails = ballot.normal(failed | cells)
-                to = lost if fails is None else split
-                inside, outside = part.inside | {term}, part.outside | {term}
+                values, fails = part.values, ballot.normal(part.failed | cells)
+                hits = part._replace(inside=part.inside | {term})
+                misses = part._replace(outside=part.outside | {term})
+                if fails is not None:
+                    misses = misses._replace(failed=fails)
                 if values is not TRUE:
                     if plainly_disjoint(values.shape(), term.shape()):
-                        to.append(_Values(values, fails or failed, part.inside, outside))
+                        (lost if fails is None else split).append(misses)
                         continue
                     if within(values, term):
-                        split.append(_Values(values, failed, inside, part.outside))
+                        split.append(hits)
                         continue
                 both = _part(algebra, values, term, True, late)
                 if not algebra.emptiness.term(both):
-                    split.append(_Values(both, failed, inside, part.outside))
-                rest = values if fails is None else _part(algebra, values, term, False, late)
-                if fails is None or not algebra.emptiness.term(rest):
-                    to.append(_Values(rest, fails or failed, part.inside, outside))
+                    split.append(hits._replace(values=both))
+                if fails is None:
+                    lost.append(misses)
+                    continue
+                rest = _part(algebra, values, term, False, late)
+                if not algebra.emptiness.term(rest):
+                    split.append(misses._replace(values=rest))
             parts = split
             algebra._limit(len(parts))
         same: dict[frozenset[int], list[_Values]] = {}
