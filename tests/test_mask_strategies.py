@@ -151,6 +151,47 @@ def over_pieces(schema: Any, rng: random.Random) -> Case:
     return gr.json_schema(schema), pieces(rng, [*schema_strategies.words(schema), *MARKS, *MARKS, b"ab", b"\xc3"])
 
 
+PATTERNS = ["^ab_", "^a[bc]?$", "^x-", "^(a|ab)_[a-z]{1,2}$", "c$", "^[^a]", "_", "^ab_(x|y)+$", "é", '^b"', "^.{3}$"]
+
+
+def keys(seed: int) -> Case:
+    """Names beside patterns that continue them, and beside keys that were already written."""
+    rng = random.Random(f"keys {seed}")
+    values: list[Any] = [{"type": "integer"}, {"type": "string"}, {"type": "null"}, False, True, {"enum": ["a", 1]}]
+    schema: dict[str, Any] = {"type": "object"}
+    names = rng.sample(["a", "ab", "ab_", "ab_x", "abc", "x-", "é", 'b"'], rng.randint(0, 4))
+    schema["properties"] = {name: rng.choice(values) for name in names}
+    chosen = rng.sample(PATTERNS, rng.randint(1, 3))
+    schema["patternProperties"] = {pattern: rng.choice(values) for pattern in chosen}
+    if rng.random() < 0.4:
+        schema["additionalProperties"] = rng.choice(values)
+    if rng.random() < 0.3:
+        schema["propertyNames"] = {"pattern": rng.choice(PATTERNS)}
+    for bound in ("minProperties", "maxProperties"):
+        if rng.random() < 0.3:
+            schema[bound] = rng.randint(1, 3)
+    if rng.random() < 0.3:
+        schema = {
+            "anyOf": [schema, {"type": "object", "patternProperties": {rng.choice(PATTERNS): rng.choice(values)}}]
+        }
+    words = [
+        b"ab_",
+        b"_x",
+        b"_",
+        b'_x"',
+        b'_xy":',
+        b'ab"',
+        b'ab": ',
+        b'c": 1',
+        b'": "',
+        b'": n',
+        b"null",
+        b"x-y",
+        b'b\\"',
+    ]
+    return gr.json_schema(schema), pieces(rng, [*words, *words, *MARKS])
+
+
 def lexed(seed: int) -> Case:
     rng = random.Random(f"lexed {seed}")
     constraint = rng.choice(list(test_lexed_masks.constraints().values()))
@@ -176,7 +217,7 @@ def large(seed: int) -> Case:
     return constraint, plain(sorted(tokens))
 
 
-FAMILIES: list[tuple[Callable[[int], Case], int]] = [(counted, 50), (json, 60), (lexed, 12), (large, 6)]
+FAMILIES: list[tuple[Callable[[int], Case], int]] = [(counted, 50), (json, 60), (keys, 60), (lexed, 12), (large, 6)]
 
 
 def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]]) -> None:
@@ -205,6 +246,7 @@ def test_masks_that_differ_below_large_nodes() -> None:
         ({"type": "string", "pattern": "^[^ ].*[a-z]$"}, b'"'),
         ({"properties": {"ab": {"type": "string"}}, "patternProperties": {"^[^a ]": {"type": "string"}}}, b'{"'),
         ({"additionalProperties": {"type": "integer"}, "propertyNames": {"pattern": "^[^ ]"}}, b'{"'),
+        ({"properties": {"ab": {}}, "patternProperties": {"^ab_[ab]+$": False, "^a[bc]*$": {"type": "null"}}}, b'{"ab'),
     ]
     for schema, begin in cases:
         read = [texts.index(bytes([b])) for b in begin]
@@ -234,7 +276,7 @@ def test_each_alone_gives_the_walks_masks() -> None:
 @settings(PROPERTY, max_examples=60)
 @given(st.integers(0, 1 << 20), st.lists(st.sampled_from(NAMES), unique=True))
 def test_some_together_give_the_walks_masks(seed: int, names: list[str]) -> None:
-    family = [counted, json, lexed][seed % 3]
+    family = [counted, json, keys, lexed][seed % 4]
     same(family(seed), random.Random(seed), [names])
 
 

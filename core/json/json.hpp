@@ -59,6 +59,9 @@ class Json final : public Family {
   Escapes key_escapes(Id key) const;
   // Is e a key in progress whose text is not stored? `others`: the texts of other keys that it may become.
   bool key_in_progress(Id e, Ids& others) const;
+  // The names and the written keys that the key can still become, each spelled from here to the closing quote. False
+  // within a character, and if strings have several spellings.
+  bool named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests);
   // The names that the Key can still become, each spelled from here to the closing quote; and the same key without them
   // (kEmpty: only names are keys). False if the key cannot be split so simply.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);

@@ -292,24 +292,28 @@ bool Json::key_in_progress(Id e, Ids& others) const {
   return true;
 }
 
-bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
-  if (node(e).kind != Kind::Key) return false;
-  const KeyState key = key_states_.values[key_state(node(e))];
+bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
-  const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
-  if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
-  if (!closed && (!table.dense || key.remembers())) return false;
   const std::string quote = key.quoted ? "" : "\"";
-  for (u32 k = key.lo; k < key.hi; ++k) {  // not within a character
+  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
+  for (u32 k = key.lo; k < key.hi; ++k) {
     const std::string& name = table.names[table.order[k]];
     if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
+    if (!only_allowed || allowed_at(key.members, table.order[k])) add(name);
   }
-  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
-  for (u32 k = key.lo; k < key.hi; ++k)
-    if (!closed || allowed_at(key.members, table.order[k])) add(table.names[table.order[k]]);
-  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(texts_.whole(sets_.at(state.seen, k)));
+  for (u32 k = key.seen_lo; k < key.seen_hi && !only_allowed; ++k) add(texts_.whole(sets_.at(state.seen, k)));
+  return true;
+}
+
+bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
+  if (node(e).kind != Kind::Key) return false;
+  const KeyState key = key_states_.values[key_state(node(e))];
+  const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
+  if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
+  if (!closed && (!tables_[member_states_.values[key.members].table].dense || key.remembers())) return false;
+  if (!named_rests(key, closed, rests)) return false;
   free = kEmpty;
   if (closed) return true;
   KeyState bare = key;

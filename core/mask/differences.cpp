@@ -109,14 +109,27 @@ bool MaskBuilder::excluded_texts(Id e, u32) {
   return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
 
-// Splits e into strings in progress, all with the same escapes: the rest of the text, and what follows it. If only a
-// quote may follow, the rest of the text is empty.
-bool MaskBuilder::strings_of(Id e, Strings& out) const {
+// Is e = key tail, a key in progress whose text no mask depends on? Its texts are those of its kinds of other keys.
+bool MaskBuilder::key_of(Id e, Strings& out) {
+  const Id key = arena_.node(e).kind == Kind::Concat ? arena_.node(e).head() : e;
+  KeyApart apart;
+  if (arena_.node(key).kind != Kind::Key || !Json::of(arena_).key_apart(key, apart) || !apart.key->quoted ||
+      apart.key->remembers())
+    return false;
+  out.key = true;
+  for (Id text : apart.key->others)
+    if (text != kEmpty) out.texts.push_back(text);
+  return out.texts.size() <= kMostStrings && Json::of(arena_).named_rests(*apart.key, false, out.names);
+}
+
+// Splits e into strings in progress, all with the same escapes, or takes it as a key. If only a quote may follow, the
+// rest of the text is empty.
+bool MaskBuilder::strings_of(Id e, Strings& out) {
+  if (key_of(e, out)) return true;
   auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
   auto take = [&](Id one) {
     if (only_quote(one)) {
       out.texts.push_back(kEpsilon);
-      out.tails.push_back(one);
       return true;
     }
     if (arena_.node(one).kind != Kind::Concat) return false;
@@ -124,7 +137,6 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
     const Node& h = arena_.node(head);
     if (!is_escaped(h) || arena_.has(escaped_text(h), kExactStep) || !only_quote(tail)) return false;
     out.texts.push_back(escaped_text(h));
-    out.tails.push_back(tail);
     return true;
   };
   if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).head()).kind == Kind::Union)
@@ -138,38 +150,36 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
 
 // Like differences(), but by the texts alone, whose states many strings share. What follows them matters only after a
 // quote.
-bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
-                                   std::vector<TextDifference>& out) {
+bool MaskBuilder::text_differences(TextPairs pairs, bool key, u32 node, u32& budget, std::vector<TextDifference>& out) {
+  auto nullable = [&](Id text) { return text != kEmpty && arena_.nullable(text); };
   return trie_.each_child(node, [&](u32 c, u8 byte) {
     if (budget == 0) return false;
     --budget;
     if (!is_raw(byte)) {
-      bool same = byte == '"';
-      for (std::size_t i = 0; i < count && same; ++i)
-        same = (mine[i] != kEmpty && arena_.nullable(mine[i])) == (other[i] != kEmpty && arena_.nullable(other[i]));
-      if (!same && (byte == '"' || byte == '\\')) out.push_back({c, true});
+      auto same = [&](const TextPair& p) { return nullable(p.first) == nullable(p.second); };
+      const bool leaves = byte == '"' || byte == '\\';
+      if (leaves && (byte == '\\' || !std::all_of(pairs.begin(), pairs.end(), same))) out.push_back({c, true});
       return true;
     }
-    std::array<Id, 2 * kMostStrings> next;
-    bool same = true, dead = true;
-    for (std::size_t i = 0; i < count; ++i) {
-      next[i] = mine[i] == kEmpty ? kEmpty : arena_.step_text(mine[i], byte);
-      const Id its = other[i] == kEmpty ? kEmpty : mine[i] == other[i] ? next[i] : arena_.step_text(other[i], byte);
-      next[kMostStrings + i] = its;
-      same = same && next[i] == its;
-      dead = dead && next[i] == kEmpty;
+    std::array<TextPair, kMostStrings> next;
+    bool same = true, dead = true, alone = true, endless = !key;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const auto [mine, other] = pairs[i];
+      const Id a = mine == kEmpty ? kEmpty : arena_.step_text(mine, byte);
+      const Id b = other == kEmpty ? kEmpty : mine == other ? a : arena_.step_text(other, byte);
+      next[i] = {a, b};
+      same = same && a == b;
+      dead = dead && a == kEmpty;
+      alone = alone && b == kEmpty;
     }
     if (same) return true;
-    if (dead) {
-      out.push_back({c, false});
+    // A key that only few texts can complete may be none of them.
+    for (std::size_t i = 0; i < pairs.size() && !endless; ++i) endless = Json::of(arena_).surely_endless(next[i].first);
+    if (dead || alone || !endless) {
+      out.push_back({c, !dead || key});
       return true;
     }
-    const bool alone = std::all_of(&next[kMostStrings], &next[kMostStrings] + count, [](Id t) { return t == kEmpty; });
-    if (alone) {
-      out.push_back({c, true});
-      return true;
-    }
-    return text_differences(next.data(), &next[kMostStrings], count, c, budget, out);
+    return text_differences({next.data(), pairs.size()}, key, c, budget, out);
   });
 }
 
@@ -191,12 +201,23 @@ bool MaskBuilder::uniform_text(Id text, int depth) const {
   }
 }
 
-// A string with a text that most characters lead into another text, which they lead back to itself.
+// Do two keys belong to the same object, where the same follows, and can b no longer become a name?
+bool MaskBuilder::free_beside(Id e, Id b) {
+  auto key = [&](Id x) { return arena_.node(x).kind == Kind::Concat ? arena_.node(x).head() : x; };
+  auto tail = [&](Id x) { return arena_.node(x).kind == Kind::Concat ? arena_.node(x).tail() : kEpsilon; };
+  KeyApart mine, other;
+  Json& json = Json::of(arena_);
+  if (tail(e) != tail(b) || !json.key_apart(key(e), mine) || !json.key_apart(key(b), other)) return false;
+  const KeyState& of = *other.key;
+  return mine.key->members == of.members && mine.key->text == of.text && of.lo == of.hi && of.seen_lo == of.seen_hi;
+}
+
+// A string with a text that most characters lead into another text, which they lead back to itself. So is a key that
+// may become a name or match a pattern: most characters lead to a key that may have any text.
 bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
   if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
     return false;
-  const std::size_t count = strings.texts.size();
   if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
     return false;  // no text returns to itself
   auto after = [&](const Ids& texts, u8 byte) {
@@ -204,14 +225,18 @@ bool MaskBuilder::string_differences(Id e, u32) {
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
     return next;
   };
+  auto begins_name = [&](u8 byte) {
+    return std::any_of(strings.names.begin(), strings.names.end(),
+                       [&](const std::string& name) { return static_cast<u8>(name[0]) == byte; });
+  };
   Ids base;  // where most letters lead
   int votes = 0;
   u8 sample = 0;
   const bool uniform =
-      std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
+      !strings.key && std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
   // The only candidate for a majority (Boyer & Moore 1991).
   for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
-    if (!is_raw(byte)) continue;
+    if (!is_raw(byte) || begins_name(byte)) continue;
     Ids next = after(strings.texts, byte);
     if (votes == 0) {
       base = std::move(next);
@@ -222,18 +247,22 @@ bool MaskBuilder::string_differences(Id e, u32) {
     }
   }
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
+  if (strings.key && std::none_of(base.begin(), base.end(), [&](Id t) { return Json::of(arena_).any_key_text(t); }))
+    return false;
+  std::vector<TextPair> pairs;
+  for (std::size_t i = 0; i < base.size(); ++i) pairs.emplace_back(strings.texts[i], base[i]);
+  std::sort(pairs.begin(), pairs.end());
   std::vector<Id> key;
-  for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
+  for (auto [mine, other] : pairs) key.insert(key.end(), {mine, other});
+  if (strings.key) key.push_back(kEmpty);    // judged in another way
   auto known = text_differences_.find(key);  // independent of what follows the texts
   if (known == text_differences_.end()) {
     std::vector<TextDifference> found;
     u32 budget = kMostPairsInAll;
-    strings.texts.resize(kMostStrings, kEmpty);
-    base.resize(kMostStrings, kEmpty);
     const u32 quote = vocabulary_.child(0, '"');
     if (uniform && quote != kNoFan)  // every character leads to the base
       found.push_back({quote, true});
-    else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
+    else if (!text_differences(pairs, strings.key, 0, budget, found))
       found.assign(1, {0, false});
     if (arena_.cap_hit()) return false;
     known = text_differences_.emplace(key, std::move(found)).first;
@@ -242,28 +271,32 @@ bool MaskBuilder::string_differences(Id e, u32) {
   const std::vector<TextDifference>& found = known->second;
   if (!found.empty() && found[0].node == 0) return false;  // too many differences
   const Id b = step(e, sample);
-  if (b == kEmpty || b == e || !may_draw_apart(b)) return false;
+  if (b == kEmpty || b == e || !may_draw_apart(b) || (strings.key && !free_beside(e, b))) return false;
   const auto entry = entry_of(b);
   if (arena_.cap_hit()) return false;
   copy(*entry);
   std::vector<Difference> apart;
-  for (const TextDifference& d : found) {
-    if (!d.alive) {
-      clear(d.node);
-      continue;
-    }
+  auto correct = [&](u32 node) {
     Id mine = e, other = b;
-    for (char c : path_to(d.node)) {
+    for (char c : path_to(node)) {
       mine = mine == kEmpty ? kEmpty : step(mine, static_cast<u8>(c));
       other = other == kEmpty ? kEmpty : step(other, static_cast<u8>(c));
     }
     apart.clear();
     u32 budget = kMostPairs;
     if (mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText) ||
-        !differences(mine, other, d.node, budget, apart))
-      apart.assign(1, {d.node, mine, true});
+        !differences(mine, other, node, budget, apart))
+      apart.assign(1, {node, mine, true});
     apply(apart);
+  };
+  for (const TextDifference& d : found) {
+    if (d.alive)
+      correct(d.node);
+    else
+      clear(d.node);
   }
+  for (const std::string& name : strings.names)
+    if (const u32 node = below(0, name); node != kNoFan) correct(node);
   return true;
 }
 

@@ -35,11 +35,10 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   return is_key(out.key);
 }
 
-// Does the trie contain this path below `node`?
-bool MaskBuilder::on_path(u32 node, std::string_view text) const {
+u32 MaskBuilder::below(u32 node, std::string_view text) const {
   for (std::size_t i = 0; i < text.size() && node != kNoFan; ++i)
     node = vocabulary_.child(node, static_cast<u8>(text[i]));
-  return node != kNoFan;
+  return node;
 }
 
 // Can a token complete this name or, if the name is allowed, begin it where no other key does? This is asked for every
@@ -283,12 +282,8 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
   Id loop = kEmpty;
   const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
   for (const std::string& rest : rests) {
-    if (any || (raw && rest.find('\\') == std::string::npos)) {  // the beginning of a name is in the mask already
-      u32 end = node;
-      for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
-        end = vocabulary_.child(end, static_cast<u8>(rest[i]));
-      if (end == kNoFan) continue;
-    }
+    if ((any || (raw && rest.find('\\') == std::string::npos)) && !on_path(node, rest))
+      continue;  // the beginning of the name is in the mask already
     u32 at = node;
     Id s = e;
     for (std::size_t i = 0; i < rest.size(); ++i) {

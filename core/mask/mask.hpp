@@ -148,7 +148,8 @@ class MaskBuilder {
     u64 dies = 0;  // no other key shares its beginning
   };
   bool key_parts(Id e, KeyParts& out);
-  bool on_path(u32 node, std::string_view text) const;
+  u32 below(u32 node, std::string_view text) const;  // kNoFan: the trie has no such path
+  bool on_path(u32 node, std::string_view text) const { return below(node, text) != kNoFan; }
   bool touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts, bool allowed);
   bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
   bool copy_known(Id e, u32 node);
@@ -164,15 +165,20 @@ class MaskBuilder {
   void apply(const std::vector<Difference>& found);
   bool differential(Id e, Id b, Id form);
   struct Strings {
-    Ids texts, tails;
+    Ids texts;                       // their rests
+    std::vector<std::string> names;  // of a key: the rests of the names, spelled up to the closing quote
+    bool key = false;
   };
   struct TextDifference {
     u32 node;
-    bool alive;  // some token below it is allowed
+    bool alive;  // some token below it may be allowed
   };
-  bool strings_of(Id e, Strings& out) const;
-  bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
-                        std::vector<TextDifference>& out);
+  bool key_of(Id e, Strings& out);
+  bool strings_of(Id e, Strings& out);
+  bool free_beside(Id e, Id b);
+  using TextPair = std::pair<Id, Id>;  // of the state, and of the one that it is compared with
+  using TextPairs = std::span<const TextPair>;
+  bool text_differences(TextPairs pairs, bool key, u32 node, u32& budget, std::vector<TextDifference>& out);
   struct Leaving {  // a token that leaves a string
     u32 chars;      // that it reads of the string
     int token;

@@ -13,7 +13,7 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"keywords", "large", "a lexeme with keywords among its texts: the mask without keywords, then those"},
     {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
-    {"string-differences", "root", "a string that leads to another one: its mask, and where the two differ"},
+    {"string-differences", "root", "a string or key that leads to another one: its mask, and where the two differ"},
     {"counted-intersections", "large", "a counted class among other conditions: a class mask over a chain of states"},
     {"free-loops", "strings", "strings and keys in progress, constrained only to a class: its class mask"},
     {"absorbing-strings", "strings", "strings that any character may follow: a class mask, then what leaves them"},
