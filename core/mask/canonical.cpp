@@ -132,9 +132,10 @@ Id Abstraction::canonical(Id e, u32 horizon) {
   Id out = e;
   switch (n.kind) {
     case Kind::Repeat: {
-      // each nonempty iteration reads a byte, so a token cannot reach bounds past the horizon
-      u32 min = n.min > horizon ? horizon + 1 : n.min;
-      u32 max = n.max > horizon ? kInf : n.max;
+      // What one token reads is too short for more iterations than `most`: empty ones aside, each reads `least` bytes.
+      const u32 least = std::max(node(n.body()).shortest, 1u), most = std::max(horizon / least, 1u);
+      const u32 min = std::min(n.min, most + 1);
+      const u32 max = n.max > most ? kInf : n.max;
       if (!has(e, kSearch)) out = repeat(canonical(n.body(), horizon), min, max);
       break;
     }
