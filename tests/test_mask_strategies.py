@@ -192,6 +192,15 @@ def keys(seed: int) -> Case:
     return gr.json_schema(schema), pieces(rng, [*words, *words, *MARKS])
 
 
+def groups(seed: int) -> Case:
+    """Counted groups in a string: tokens of several groups, some of which reach the bound."""
+    rng = random.Random(f"groups {seed}")
+    body = rng.choice(["(?:a|bc)", "ab", "a+b", "(?:ab|c)b?", "a+ +", "(?:a{2}b){1,2}"])
+    low = rng.choice([0, 2, 5])
+    pattern = f"^{rng.choice(['', 'c?'])}(?:{body}){{{low},{low + rng.randint(1, 14)}}}{rng.choice(['', 'a', 'c*'])}$"
+    return gr.json_schema({"type": "string", "pattern": pattern}), pieces(rng, [b"a", b"bc", b"ab", b"c", b" ", b'"'])
+
+
 def lexed(seed: int) -> Case:
     rng = random.Random(f"lexed {seed}")
     constraint = rng.choice(list(test_lexed_masks.constraints().values()))
@@ -217,7 +226,14 @@ def large(seed: int) -> Case:
     return constraint, plain(sorted(tokens))
 
 
-FAMILIES: list[tuple[Callable[[int], Case], int]] = [(counted, 50), (json, 60), (keys, 60), (lexed, 12), (large, 6)]
+FAMILIES: list[tuple[Callable[[int], Case], int]] = [
+    (counted, 50),
+    (json, 60),
+    (keys, 60),
+    (groups, 60),
+    (lexed, 12),
+    (large, 6),
+]
 
 
 def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]]) -> None:
@@ -227,6 +243,16 @@ def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]
         same(family(seed), random.Random(seed), sets)
 
     check()
+
+
+def test_a_cap_is_reached_by_each_mask_that_reads_up_to_it() -> None:
+    """The first mask reads "bcabca" up to the cap of four groups. Later ones must not take that for a dead end."""
+    texts = sorted([b'"', b"a", b"b", b"c", b"bcabca"])
+    constraint = gr.json_schema({"type": "string", "pattern": "^(?:a|bc){2,12}a$"})
+    read = [texts.index(bytes([b])) for b in b'"bcabcaaabc']
+    with only([]):
+        expected = walked(constraint, plain(texts), read)
+    assert all(map(np.array_equal, walked(constraint, plain(texts), read), expected))
 
 
 def test_masks_that_differ_below_large_nodes() -> None:
@@ -276,7 +302,7 @@ def test_each_alone_gives_the_walks_masks() -> None:
 @settings(PROPERTY, max_examples=60)
 @given(st.integers(0, 1 << 20), st.lists(st.sampled_from(NAMES), unique=True))
 def test_some_together_give_the_walks_masks(seed: int, names: list[str]) -> None:
-    family = [counted, json, keys, lexed][seed % 4]
+    family = [counted, json, keys, groups, lexed][seed % 5]
     same(family(seed), random.Random(seed), [names])
 
 

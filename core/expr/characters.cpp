@@ -10,6 +10,7 @@
 
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/caps.hpp"
 #include "expr/kinds.hpp"
 #include "text/escape.hpp"
 
@@ -186,8 +187,9 @@ Id Characters::step_atom(Id e, u32 atom) {
   if (const Id* known = steps_.find(key)) return *known;
   arena_.make_room();
   const std::string bytes = utf8(atoms_->sample(atom));
+  const CapWatch watch(arena_);
   const Id next = arena_.settle_step(derive(e, atom, bytes));
-  if (next == kUnknown) return kEmpty;
+  if (watch.hit()) return kEmpty;
   steps_.set(key, next, arena_.memo_limit());
   return next;
 }

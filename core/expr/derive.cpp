@@ -16,6 +16,7 @@
 
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/caps.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
@@ -50,8 +51,9 @@ Id Arena::derive_shared(Id e, u8 byte) {
     return *known;
   }
   make_room();
+  const CapWatch watch(*this);
   const Id out = derive_fresh(e, byte);
-  derive_memo_.set(key, out, memo_limit());
+  if (!watch.hit()) derive_memo_.set(key, out, memo_limit());
   return out;
 }
 
@@ -191,8 +193,9 @@ Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   if (!has(e, kHasLook)) return derive(e, byte);
   const u64 key = u64{index_of(e)} << 9 | 256 | byte;
   if (const Id* known = derive_memo_.find(key)) return *known;
+  const CapWatch watch(*this);
   const Id out = derive_in_scope_fresh(e, byte, depth);
-  derive_memo_.set(key, out, memo_limit());
+  if (!watch.hit()) derive_memo_.set(key, out, memo_limit());
   return out;
 }
 
@@ -416,29 +419,24 @@ Id* Arena::ensure_row(Id e) {
   return row;
 }
 
-// The successor as it is stored: kEmpty if it is dead, kUnknown if it must not be stored.
+// The successor as it is stored: kEmpty if it is dead.
 Id Arena::settle_step(Id next) {
   if (next == kEmpty) return kEmpty;
-  if (has(next, kCapHit)) {
-    cap_hit_ = true;
-    return kUnknown;  // every visitor must hit the cap again
-  }
-  return live(next) ? next : kEmpty;
+  note_cap(has(next, kCapHit));
+  return !cap_hit_ && live(next) ? next : kEmpty;
 }
 
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
-  if (!finalized_) {  // byte classes may still change: nothing is stored by class
-    const Id next = settle_step(derive_state(e, byte));
-    return next == kUnknown ? kEmpty : next;
-  }
+  if (!finalized_) return settle_step(derive_state(e, byte));  // byte classes may still change: nothing is stored
   if (has(e, kExactStep)) {
     if (const u32 known = node(e).first; known != kNone && !firsts_[known].has(byte)) return kEmpty;
     const u64 key = u64{index_of(e)} << 8 | byte;
     if (const Id* known = exact_memo_.find(key)) return *known;
     make_room();
+    const CapWatch watch(*this);
     const Id next = settle_step(derive_state(e, byte));
-    if (next == kUnknown) return kEmpty;
+    if (watch.hit()) return kEmpty;
     if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
     exact_memo_.set(key, next);
     return next;
@@ -446,8 +444,9 @@ Id Arena::step_slow(Id e, u8 byte) {
   const u32 byte_class = classes_[byte];
   if (Id known = known_step(e, byte_class); known != kUnknown) return known;
   make_room();
+  const CapWatch watch(*this);
   const Id next = settle_step(derive_state(e, byte));
-  if (next == kUnknown) return kEmpty;
+  if (watch.hit()) return kEmpty;
   Node& n = node(e);
   Id* row = n.row.load(std::memory_order_relaxed);
   if (!row && n.step.load(std::memory_order_relaxed)) row = ensure_row(e);  // a second successor

@@ -99,9 +99,9 @@ class Arena {
   // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
   // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
   std::optional<Hash> portable_hash(Id e);
-  // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid.
-  void clear_cap_hit() { cap_hit_ = false; }
-  void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
+  // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid (see caps.hpp).
+  bool clear_cap_hit() { return std::exchange(cap_hit_, false); }
+  void note_cap(bool hit) { cap_hit_ = cap_hit_ || hit; }
   bool cap_hit() const { return cap_hit_; }
   Id repeat_less(Id repeat_node);                 // the Repeat after one iteration
   u32 endless_class(Id text) const;               // C (an index of charset()) if the text is C{m,}; else kNone

@@ -111,7 +111,7 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
         }
         if (h.min == 0) work.push_back(join(kEpsilon, inner));
         if (arena_.nullable(h.body())) return false;  // it would be split again and again
-        arena_.note_cap(head);
+        arena_.note_cap(arena_.has(head, kCapHit));
         work.push_back(join(h.body(), arena_.concat(arena_.repeat_less(head), inner)));
         break;
       case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
