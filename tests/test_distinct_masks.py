@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import byte_vocabulary, mask_of, plain
 
 PIECES = [
     *'",[]{}:ab10.cet\\kn', '","', '", "', '"]', '"],', ", ", "},", "}, {", '{"', '"}', '"},', "[[", "]]", "ab", "aa",
@@ -115,3 +116,66 @@ def test_few_values_with_many_spellings(items: dict[str, Any], text: str, allowe
     shown = "".join(chr(b) for b in range(32, 127) if bitmask[0, b >> 5] >> (b & 31) & 1)
     assert allowed is None or set(shown) - {" "} == set(allowed) - {" "}
     assert matcher.least_tokens() is not None
+
+
+def many_values(rng: random.Random, count: int) -> list[Any]:
+    """Different values of all kinds that begin alike."""
+    leaves: list[Any] = [*range(-20, 60), *(n / 4 for n in range(1, 40) if n % 4), *CONSTANTS[:8], True, False, None]
+    leaves += [f"{a}{b}" for a in "abé" for b in ("", "a", "b", '"', "\n", "0", "\\")]
+    found = {json.dumps(value, ensure_ascii=False): value for value in leaves}
+    while len(found) < 2 * count:
+        some = rng.sample(leaves, 2)
+        value = rng.choice([[some[0]], some, {"a": some[0]}, {"a": some[0], "b": some[1]}, {"b": some[:1]}])
+        found.setdefault(json.dumps(value, ensure_ascii=False), value)
+    return rng.sample(list(found.values()), count)
+
+
+def spelled_differently(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.2f}" if value else "0.0"
+    if isinstance(value, str):
+        return '"' + "".join(f"\\u{ord(c):04x}" for c in value) + '"'
+    if isinstance(value, list):
+        return "[" + ",".join(map(spelled_differently, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f'"{k}":{spelled_differently(v)}' for k, v in reversed(value.items())) + "}"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("distinct", [True, False])
+def test_many_values_of_all_kinds(seed: int, distinct: bool) -> None:
+    """Whichever values have come, exactly these may not come again, however they are spelled."""
+    rng = random.Random(seed)
+    values = many_values(rng, 90)
+    schema = {"type": "array", "uniqueItems": True} if distinct else {"type": "array", "not": {"uniqueItems": True}}
+    constraint = gr.json_schema(schema, integers="any", layout="free", escapes="all")
+    tokens = [piece.encode() for piece in PIECES]
+    matcher = gr.compile(constraint, plain(tokens), cache=False).matcher()
+    program = constraint.program().core
+    state = program.root
+    for count, value in enumerate(values):
+        text = ("," if count else "[") + json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        state = program.derivative(state, text.encode())
+        assert matcher.accept_string(text)
+        if count % 30 != 29:
+            continue
+        for other in rng.sample(range(len(values)), 40):
+            after = program.derivative(state, f",{spelled_differently(values[other])}]".encode())
+            comes_again = other <= count
+            assert (after != 0 and program.is_nullable(after)) == (comes_again is not distinct), (values[other], count)
+        for ahead in ("", ",", ', "', ",1", ",-", ', "a', ',{"a":', ",["):
+            twin = matcher.fork()
+            assert twin.accept_string(ahead)
+            mask = mask_of(twin)
+            here = program.derivative(state, ahead.encode())
+            assert [t for t in range(len(tokens)) if mask[t]] == [
+                t for t, token in enumerate(tokens) if program.derivative(here, token)
+            ], (count, ahead)
+
+
+def test_a_list_costs_what_its_values_cost() -> None:
+    """A union of all earlier values for each item would take twice as many expressions, and more for longer lists."""
+    constraint = gr.json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True})
+    matcher = gr.compile(constraint, byte_vocabulary(), cache=False, max_nodes=120_000).matcher()
+    assert matcher.accept_string(json.dumps([n * 7919 % 100_003 for n in range(2_000)], separators=(",", ":")))

@@ -89,6 +89,23 @@ UNWRITABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**LIST, "uniqueItems": True, "minItems": 2, "prefixItems": [{"const": 1}, {"const": 1}], "items": X},
         {},
     ),
+    "two kinds of items that leave no room for each other": (
+        {
+            **LIST,
+            "maxItems": 9_000,
+            "allOf": [{"contains": {"const": n}, "minContains": 5_000} for n in (1, 2)],
+        },
+        {},
+    ),
+    "more items than all maxContains together allow": (
+        {
+            **LIST,
+            "minItems": 7_000,
+            "items": {"enum": [1, 2]},
+            "allOf": [{"contains": {"const": n}, "minContains": 0, "maxContains": 3_000} for n in (1, 2)],
+        },
+        {},
+    ),
     "more items than are counted": ({**LIST, "minItems": 2**32}, {}),
     "more members than are counted": ({"type": "object", "minProperties": 2**32}, {}),
     "more members than keys": ({"type": "object", "minProperties": 3, "propertyNames": {"pattern": "^[ab]$"}}, {}),
@@ -110,6 +127,10 @@ UNWRITABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "excludes, other names": (
         {"type": "object", "minProperties": 1, "propertyNames": {"pattern": "</a>"}},
         {"excludes": ("</a>",)},
+    ),
+    "excludes, too few other names": (
+        {"type": "object", "minProperties": 5, "propertyNames": {"pattern": "^[abc]x?$"}},
+        {"excludes": ("a",)},
     ),
 }
 

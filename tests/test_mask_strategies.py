@@ -226,6 +226,39 @@ def large(seed: int) -> Case:
     return constraint, plain(sorted(tokens))
 
 
+MAILBOX = gr.regex(r"[a-z]+(?:\.[a-z]+)*").limited_to(7) + "@" + gr.regex(r"[a-z0-9]+(?:\.[a-z]+)*")
+BESIDE: dict[str, gr.Constraint] = {
+    "up to a mark": gr.regex(r"(?=[^@]{1,6}@)[a-z0-9.]+@[a-z]+\.com"),
+    "at least": gr.regex(r"(?=[^@]{3,}@)[a-z0-9.]+@[a-z]+"),
+    "two counters": gr.regex(r"(?=[^@]{2,9}@)(?=[a-z.]{3,5}[0-9@])[a-z0-9.]+@[a-z]*"),
+    "the mark is of the class": gr.regex(r"(?=[a-z]{2,6}e)[a-z0-9]+"),
+    "words": gr.regex(r"(?=(?:[a-z]{1,4} ){2})[a-z ]{4,9}"),
+    "characters beyond ASCII": gr.regex(r"(?=[^@]{1,6}@)[^ ]+@[^@]+"),
+    "ambiguous": gr.regex(r"[a-z]+").limited_to(5) + gr.regex("[a-f0-9]*") & gr.regex(r"[a-z0-9]{2,9}"),
+    "in a string": gr.json_schema({"type": "string", "pattern": r"^(?=[^@]{1,6}@)[a-z.]+@[a-z]+$"}),
+    "in a string with a length": gr.json_schema(
+        {"type": "string", "pattern": r"^(?=[^@]{1,5}@)[a-z.]+@[a-z]+$", "maxLength": 9}
+    ),
+    "a part with a count": MAILBOX,
+    "a part with a count, and a length": MAILBOX.limited_to(11),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_counters_beside_other_conditions(name: str) -> None:
+    rng = random.Random(f"beside {name}")
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789..@@@ é"
+    tokens = {bytes([b]) for b in range(256)} | {"é".encode()[:1] + b"a", "aé".encode()[:2]}
+    for _ in range(3000):
+        text = "".join(rng.choice(letters) for _ in range(rng.randint(2, 9)))
+        tokens.add((rng.choice(["", "", '"']) + text + rng.choice(["", "", '"', "\\"])).encode())
+    case = BESIDE[name], plain(sorted(tokens))
+    before = made()["counted-intersections"]
+    for _ in range(3):
+        same(case, rng, [["counted-intersections"], NAMES], 9)
+    assert name in ("the mark is of the class", "words", "ambiguous") or made()["counted-intersections"] > before
+
+
 FAMILIES: list[tuple[Callable[[int], Case], int]] = [
     (counted, 50),
     (json, 60),

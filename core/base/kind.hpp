@@ -33,6 +33,7 @@ enum class Kind : u8 {
   Twice,     // the same where at least two are equal
   Tally,     // the rest of a list whose items are counted, or tell alternatives apart
   Item,      // one item of such a list
+  Among,     // one of many texts: a union that grows by one alternative at a time
   Decimal,   // the rest of a number
   // lexed/
   Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes

@@ -37,6 +37,7 @@ inline constexpr u32 kFewNames = 64;                   // limit: names that a ke
 inline constexpr int kMostObligations = 10;            // limit: of an object; its states are sets of them
 inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other keys that are counted
 inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that text distinguishes
+inline constexpr u32 kFewAmong = 16;                   // crossover: distinct values that are excluded as a plain union
 
 // -- masks: crossovers (masks) --
 inline constexpr u32 kHeavy = 1500;          // trie nodes: larger subtrees have their own class masks

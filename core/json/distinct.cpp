@@ -138,10 +138,13 @@ Id Json::distinct_node(Id body, u32 seen) {
 
 u32 Json::with_seen(u32 seen, u32 text) {
   SeenState next = seen_states_.values[seen];
-  if (text == kSomeText)
+  if (text == kSomeText) {
     next.some = true;
-  else
-    next.texts = sets_.with(next.texts, text);
+  } else {
+    const u32 before = next.texts;
+    next.texts = sets_.with(before, text);
+    if (next.texts != before && !grown_.find(next.texts)) grown_.set(next.texts, u64{before} << 32 | text);
+  }
   return seen_states_.id(std::move(next));
 }
 
@@ -297,18 +300,38 @@ void Json::check_repeated_items(Id e) const {
   if (nullable(e)) throw Error("item-outside", "an item cannot stand inside a repetition of what may be empty");
 }
 
+// The values of a set as a list, in the order in which they came: so it shares all but its end with the list before.
+u32 Json::values_of(u32 texts) {
+  std::vector<std::pair<u32, u32>> missing;  // sets, and the text that each adds
+  u32 list = 0;
+  for (u32 set = texts; set != 0;) {
+    if (const u32* known = values_.find(set)) {
+      list = *known;
+      break;
+    }
+    if (const u64* last = grown_.find(set)) {
+      missing.push_back({set, static_cast<u32>(*last)});
+      set = static_cast<u32>(*last >> 32);
+    } else {  // it was not made by with_seen()
+      sets_.each(set, [&](u32 text) { list = among_.with(list, equal_values(text), sets_.identity_of(text)); });
+      values_.set(set, list);
+      break;
+    }
+  }
+  for (; !missing.empty(); missing.pop_back()) {
+    const auto [set, text] = missing.back();
+    list = among_.with(list, equal_values(text), sets_.identity_of(text));
+    values_.set(set, list);
+  }
+  return list;
+}
+
+Id Json::same_as(u32 seen) { return among_.any_of(values_of(seen_states_.values[seen].texts)); }
+
 // e without the spellings of the seen values.
 Id Json::other_than(Id e, u32 seen) {
-  const SeenState& state = seen_states_.values[seen];
-  if (state.texts == 0) return e;
-  auto known = others_.find(seen);
-  if (known == others_.end()) {
-    std::vector<Id> equal;
-    sets_.each(state.texts, [&](u32 text) { equal.push_back(equal_values(text)); });
-    const Id others = negate(unite(std::move(equal)));
-    known = others_.emplace(seen, others).first;
-  }
-  return intersect(std::array{e, known->second}, true);
+  if (seen_states_.values[seen].texts == 0) return e;
+  return intersect(std::array{e, negate(same_as(seen))}, true);
 }
 
 // -- the spellings of a value --

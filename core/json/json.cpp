@@ -240,7 +240,7 @@ void Json::count(Tally& to) const {
   if (used_)
     to.add("objects", sizeof(*this) + texts_.memory() + sets_.memory() + member_states_.memory() +
                           key_states_.memory() + seen_states_.memory() + bytes_of(facts_) + facts_bytes_ +
-                          bytes_of(tables_) + table_bytes_ + bytes_of(equal_) + bytes_of(others_) + bytes_of(same_) +
+                          bytes_of(tables_) + table_bytes_ + bytes_of(equal_) + values_.memory() + grown_.memory() +
                           bytes_of(bare_) + bytes_of(twice_) + endless_memo_.memory());
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/interned.hpp"
+#include "json/among.hpp"
 #include "json/escaped.hpp"
 #include "json/members.hpp"
 
@@ -24,7 +25,7 @@ class Json final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};
   static constexpr u32 kItemLabels = 32;
-  explicit Json(Arena& arena) : Family(arena), escaped_(Escaped::of(arena)) {}
+  explicit Json(Arena& arena) : Family(arena), escaped_(Escaped::of(arena)), among_(Among::of(arena)) {}
   static Json& of(Arena& arena) { return arena.family<Json>(); }
   bool used() const { return used_; }  // there are objects or lists with a memory; needs no mutex
   void use() { used_ = true; }
@@ -150,7 +151,8 @@ class Json final : public Family {
   Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
   Id derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte);
   bool comes_twice(Id body, u32 labels);
-  Id same_as(u32 seen);
+  Id same_as(u32 seen);  // all spellings of the seen values
+  u32 values_of(u32 texts);
   Id without_items(Id e);
   template <class F>
   void each_knowing(Id e, F f) const;
@@ -161,6 +163,7 @@ class Json final : public Family {
   void describe_members(const MemberState& state, Description& to) const;
 
   Escaped& escaped_;
+  Among& among_;
   bool used_ = false, made_ = false;  // see used(); there are objects
   Id quote_ = kUnknown;
   std::deque<MemberFacts> facts_;
@@ -173,8 +176,8 @@ class Json final : public Family {
   mutable Texts texts_;  // caches the texts that it assembles
   TextSets sets_{texts_};
   std::unordered_map<u32, Id> equal_;    // text id -> equal_values
-  std::unordered_map<u32, Id> others_;   // id of a SeenState -> all texts but its values
-  std::unordered_map<u32, Id> same_;     // id of a SeenState -> its values
+  FlatMap<> values_;                     // set of texts -> the values as a list of Among
+  FlatMap<u64> grown_;                   // set of texts -> that without the last one << 32 | the last one
   std::unordered_map<Id, Id> bare_;      // see without_items
   std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
   FlatMap<> endless_memo_;

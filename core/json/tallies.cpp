@@ -26,7 +26,9 @@ u32 enough(u32 min, u32 max) { return max == kInf ? min : max + 1; }
 }  // namespace
 
 std::size_t bytes_of(const TallyTable& of) {
-  std::size_t bytes = bytes_of(of.places) + bytes_of(of.counters) + bytes_of(of.vote.cells) + bytes_of(of.vote.parts);
+  std::size_t bytes = bytes_of(of.places) + bytes_of(of.counters) + bytes_of(of.vote.cells) + bytes_of(of.vote.parts) +
+                      bytes_of(of.tight);
+  for (const Bits& counters : of.together) bytes += sizeof counters + bytes_of(counters);
   for (const auto& place : of.places) {
     bytes += bytes_of(place);
     for (const TallyTable::Items& items : place) bytes += bytes_of(items.fails) + bytes_of(items.counts);
@@ -48,6 +50,21 @@ Id Tallies::tally(TallyTable table) {
     }
   }
   if (finalized()) table.flags |= kExactStep;  // made while reading: its text is not in the byte classes
+  for (u32 i = 0; i < table.vote.cells.size(); ++i) {
+    bool least = table.vote.cells[i].min > 0, most = table.vote.cells[i].max != kInf, counted = false;
+    for (const TallyTable::Counter& counter : table.counters) {
+      if (counter.cell != i) continue;
+      counted = true;
+      least = least || counter.min > 0;
+      most = most || counter.max != kInf;
+    }
+    if (counted && least && most) table.tight.push_back(i);
+  }
+  table.together.assign(table.counters.size(), Bits((table.counters.size() + 63) / 64, 0));
+  for (const auto& place : table.places)
+    for (const TallyTable::Items& items : place)
+      for (u32 c : items.counts)
+        for (u32 other : items.counts) set_bit(table.together[c], other);
   TallyState start;
   start.table = static_cast<u32>(tables_.size());
   start.failed.assign((table.vote.cells.size() + 63) / 64, 0);
@@ -67,9 +84,16 @@ void Tallies::settle(TallyState& state) const {
     if (state.items > vote.cells[i].max) set_bit(state.failed, i);
   for (u32 c = 0; c < table.counters.size(); ++c)
     if (state.counts[c] > table.counters[c].max) set_bit(state.failed, table.counters[c].cell);
+  for (u32 i : table.tight) {
+    if (bit(state.failed, i)) continue;
+    Bits one(state.failed.size(), 0);
+    set_bit(one, i);
+    if (starved(state, one)) set_bit(state.failed, i);
+  }
   const std::vector<u8> known = truths(vote, [&](u32 i) { return bit(state.failed, i) ? False : Open; });
   Bits wanted(state.failed.size(), 0);
-  if (known.back() == Open) mark(vote, known, wanted);
+  const bool all = known.back() == Open && mark(vote, known, wanted);
+  if (all && !table.counters.empty() && starved(state, wanted)) wanted.assign(wanted.size(), 0);
   u32 items = 1;
   for (u32 i = 0; i < vote.cells.size(); ++i) {
     if (bit(wanted, i))
@@ -82,6 +106,45 @@ void Tallies::settle(TallyState& state) const {
     const TallyTable::Counter& counter = table.counters[c];
     state.counts[c] = bit(wanted, counter.cell) ? std::min(state.counts[c], enough(counter.min, counter.max)) : 0;
   }
+}
+
+// Is it certain that the cells cannot all hold in the end, since there is no room for the items that they still need?
+// Items that no two counters count at once need room for each. And if every item is counted by some counter with a
+// maximum, the maxima leave room for few.
+bool Tallies::starved(const TallyState& state, const Bits& cells) const {
+  const TallyTable& table = table_of(state);
+  u64 room = kNever, bounded = 0, need = 0, apart = 0;
+  std::vector<std::pair<u32, u32>> due;  // counters, the largest first
+  Bits full(table.together.empty() ? 0 : table.together[0].size(), 0), taken = full;
+  for (u32 i = 0; i < table.vote.cells.size(); ++i) {
+    if (!bit(cells, i)) continue;
+    const Vote::Cell& cell = table.vote.cells[i];
+    if (cell.min > state.items) need = std::max<u64>(need, cell.min - state.items);
+    if (cell.max != kInf) room = std::min<u64>(room, cell.max - std::min(cell.max, state.items));
+  }
+  for (u32 c = 0; c < table.counters.size(); ++c) {
+    const TallyTable::Counter& counter = table.counters[c];
+    if (!bit(cells, counter.cell)) continue;
+    if (counter.min > state.counts[c]) due.push_back({counter.min - state.counts[c], c});
+    if (counter.max == kInf) continue;
+    bounded += counter.max - std::min(counter.max, state.counts[c]);
+    set_bit(full, c);
+  }
+  std::sort(due.begin(), due.end(), std::greater<>());
+  for (const auto& [count, c] : due) {
+    if (bit(taken, c)) continue;
+    apart += count;
+    for (std::size_t w = 0; w < taken.size(); ++w) taken[w] |= table.together[c][w];
+  }
+  need = std::max(need, apart);
+  if (need == 0 || state.place + 1 < table.places.size()) return need > room;
+  const auto& items = table.places.back();
+  const bool counted = std::all_of(items.begin(), items.end(), [&](const TallyTable::Items& of) {
+    for (std::size_t w = 0; w < cells.size(); ++w)
+      if (of.fails[w] & cells[w]) return true;
+    return std::any_of(of.counts.begin(), of.counts.end(), [&](u32 c) { return bit(full, c); });
+  });
+  return need > (counted ? std::min(room, bounded) : room);
 }
 
 TallyState Tallies::with_item(const TallyState& state, u32 which) const {

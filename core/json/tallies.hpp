@@ -22,7 +22,9 @@ struct TallyTable {
   Vote vote;  // without `required`, `effects` and `settled`; bounds apply to items
   Id comma = kEmpty;
   // Derived:
-  u32 flags = 0, least = 0;  // least: characters of any item
+  u32 flags = 0, least = 0;    // least: characters of any item
+  std::vector<Bits> together;  // by counter: those that count some item with it
+  std::vector<u32> tight;      // cells whose counters may leave no room for each other
 };
 std::size_t bytes_of(const TallyTable& of);
 
@@ -67,6 +69,7 @@ class Tallies final : public Family {
   bool holds(const TallyState& state) const;
   bool possible(u32 state);
   void settle(TallyState& state) const;
+  bool starved(const TallyState& state, const Bits& cells) const;
   TallyState with_item(const TallyState& state, u32 which) const;
   u64 distance(const TallyState& state) const;
 

@@ -93,10 +93,8 @@ class TextSets {
       f(nodes_.values[set].text);
     }
   }
-  u32 with(u32 set, u32 text) {
-    const std::string& whole = texts_.whole(text);
-    return with(set, {text, 0, 0, 0, Identity(Of::Text).add(whole).done(), {}}, whole);
-  }
+  u32 with(u32 set, u32 text) { return with(set, {text, 0, 0, 0, identity_of(text), {}}, texts_.whole(text)); }
+  Hash identity_of(u32 text) const { return Identity(Of::Text).add(texts_.whole(text)).done(); }
   u32 count() const { return static_cast<u32>(nodes_.values.size()); }
   void take_first(const TextSets& of, u32 count) { nodes_ = of.nodes_.first(count); }
   std::size_t memory() const { return nodes_.memory(); }

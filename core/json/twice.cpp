@@ -139,16 +139,6 @@ Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
   }
 }
 
-// All spellings of the seen values.
-Id Json::same_as(u32 seen) {
-  if (auto known = same_.find(seen); known != same_.end()) return known->second;
-  std::vector<Id> equal;
-  sets_.each(seen_states_.values[seen].texts, [&](u32 text) { equal.push_back(equal_values(text)); });
-  const Id out = unite(std::move(equal));
-  same_.emplace(seen, out);
-  return out;
-}
-
 // The body when its items need no longer be stored.
 Id Json::without_items(Id e) {
   if (!has(e, kHasItem)) return e;

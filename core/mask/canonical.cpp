@@ -8,6 +8,7 @@ namespace guiderail {
 
 u32 Abstraction::slack(Id e) {
   const Node& n = node(e);
+  auto some_length = [&](Id part) { return has(part, kSearch) ? node(part).longest : node(part).shortest; };  // at most
   if (n.longest != kInf) return n.longest;
   if (auto it = slack_memo_.find(e); it != slack_memo_.end()) return it->second;
   u32 s = kInf;
@@ -16,7 +17,7 @@ u32 Abstraction::slack(Id e) {
       s = 0;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && s != kInf; cur = node(cur).tail())
-        s = std::max(s, add_sat(slack(node(cur).head()), node(node(cur).tail()).shortest));
+        s = std::max(s, add_sat(slack(node(cur).head()), some_length(node(cur).tail())));
       if (s != kInf) s = std::max(s, slack(cur));
       break;
     }
@@ -26,7 +27,7 @@ u32 Abstraction::slack(Id e) {
       for (Id m : members) s = std::max(s, slack(m));
       break;
     }
-    case Kind::Repeat: s = add_sat(slack(n.body()), mul_sat(n.min, node(n.body()).shortest)); break;
+    case Kind::Repeat: s = add_sat(slack(n.body()), mul_sat(n.min, some_length(n.body()))); break;
     default: break;
   }
   slack_memo_.emplace(e, s);
@@ -176,7 +177,7 @@ Id Abstraction::canonical(Id e, u32 horizon) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
         const Node& bound = node(bound_id);
         if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.body()).kind != Kind::Class ||
-            charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kSearch | kHasLook))
+            charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kHasLook))
           continue;
         if (add_sat(slack(other), horizon) <= bound.max) {
           out = canonical(other, horizon);

@@ -131,9 +131,36 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
   }
 }
 
-// An intersection with a counted class, R & C{m,n}, in which no state returns to itself. If R & C* does return to
-// itself (by characters of D), then the states after 1, 2, 3 … characters of D form a single chain: only the number of
-// characters counts. This fails if a character of D may also begin what follows.
+// Replaces C{m,n} t by C* t, and (R & C{m,n}) t by (R & C*) t. False: there are none. `leaving`: receives the first
+// bytes of each t; `nested`: each R & C*.
+static bool drop_counts(Arena& arena, Ids& parts, ByteSet& leaving, Ids& nested, bool inside = false) {
+  bool found = false;
+  for (Id& part : parts) {
+    const bool stacked = arena.node(part).kind == Kind::Concat;
+    const Id head = stacked ? arena.node(part).head() : part, tail = stacked ? arena.node(part).tail() : kEpsilon;
+    const Node& n = arena.node(head);
+    Id free = kEmpty;
+    if (n.kind == Kind::Repeat && !n.b && arena.node(n.body()).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
+      free = arena.repeat(n.body(), 0, kInf);
+    } else if (n.kind == Kind::And && !inside) {
+      Ids within(arena.operands(head)), deeper;
+      if (!drop_counts(arena, within, leaving, deeper, true)) continue;
+      free = arena.intersect(within);
+      nested.push_back(free);
+    } else {
+      continue;
+    }
+    part = arena.concat(free, tail);
+    leaving |= arena.first(tail);
+    found = true;
+  }
+  return found;
+}
+
+// An intersection with a counted class, R & C{m,n} t, in which no state returns to itself. If R & C* t does return to
+// itself (by characters of D), then the states after 1, 2, 3 … characters of D form a single chain: whichever they are,
+// they lead R & C* t to itself and only take one off the count, so only their number matters. This fails if a character
+// of D may also begin t, or what follows the intersection.
 bool MaskBuilder::counted_intersections(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
@@ -142,28 +169,36 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   }
   const bool in_string = arena_.node(head).kind == Kind::Escaped && arena_.node(head).b == kBetween;
   const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
-  if (in_string) head = escaped_text(arena_.node(head));
-  if (arena_.node(head).kind != Kind::And) return false;
-  Ids members(arena_.operands(head));
-  bool found = false;
-  for (Id& m : members) {
-    const Node& n = arena_.node(m);
-    if (n.kind == Kind::Repeat && arena_.node(n.body()).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
-      m = arena_.repeat(n.body(), 0, kInf);
-      found = true;
+  Id inner = kEpsilon;  // in a string: escaped(head inner) outer
+  if (in_string) {
+    head = escaped_text(arena_.node(head));
+    if (arena_.node(head).kind == Kind::Concat) {
+      inner = arena_.node(head).tail();
+      head = arena_.node(head).head();
     }
   }
-  if (!found) return false;
-  const Id open = arena_.intersect(members);
+  if (arena_.node(head).kind != Kind::And) return false;
+  Ids members(arena_.operands(head)), nested;
+  ByteSet leaving = arena_.first(outer);
+  leaving |= arena_.first(inner);
+  if (!drop_counts(arena_, members, leaving, nested)) return false;
+  const Id open = arena_.concat(arena_.intersect(members), inner);
   if (!arena_.live(open)) return false;
   const Id free = arena_.concat(in_string ? Escaped::of(arena_).escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
-  ByteSet both = arena_.first(outer);
-  both &= loop.chars->first();
-  if (both.any()) return false;
+  leaving &= loop.chars->first();
+  if (leaving.any()) return false;
+  for (Id part : nested) {  // the same for it alone
+    const Id to = step(part, static_cast<u8>(loop.chars->ranges()[0].first));
+    if (!loop.chars->ascii_only() || to == kEmpty) return false;
+    for (const auto& [low, high] : loop.chars->ranges())
+      for (u32 c = low; c <= high; ++c)
+        if (step(part, static_cast<u8>(c)) != to || step(to, static_cast<u8>(c)) != to) return false;
+  }
   const Shared shared(*this);
   auto mask = class_mask(loop.chars, node);
+  const ByteSet possible = arena_.first(loop.inside);  // after a character of the loop
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
   u32 longest = mask->most;  // characters of the loop that any token reads, including those that leave it
@@ -174,7 +209,8 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   u32 reach = static_cast<u32>(chain.size()) - 1;
   if (chain.back() == kEmpty) --reach;
   add(*mask, reach);
-  for (unsigned b = 0; b < 256; ++b)
+  for (unsigned b = 0; b < 256; ++b) {
+    if (!possible.has(static_cast<u8>(b))) continue;
     for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i) {
       const u32 at = mask->exits[i];
       if (mask->is_alive(at)) continue;
@@ -182,6 +218,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
       if (read > reach) continue;
       if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
+  }
   enter_outside(*mask, e, node);
   if (!loop.chars->ascii_only()) {
     enter_splits(*mask, node, [&](u32 read) { return read > reach ? kEmpty : chain[read]; });

@@ -60,6 +60,7 @@ MOST_STATES = 256
 
 _SPLIT = 60  # steps for splitting values by a term
 _WAY = 60  # steps for an item after a state
+_STARVED = 30  # steps for asking whether there is room for the items that cells need
 
 _Counts = tuple[int, ...]
 _State = tuple[int, int, int, _Counts]  # position, items, cells that failed (as bits), counts
@@ -73,7 +74,7 @@ class Tally(Numbered[ArrayCell]):
         counters: of each the number of its cell.
     """
 
-    __slots__ = ("_able", "_emptiness", "_places", "counters", "places")
+    __slots__ = ("_able", "_emptiness", "_places", "_tight", "_together", "counters", "places")
 
     def __init__(self, emptiness: Emptiness, formula: Any) -> None:
         super().__init__()
@@ -84,6 +85,11 @@ class Tally(Numbered[ArrayCell]):
         self.counters: list[tuple[int, Contains]] = [(i, c) for i, cell in enumerate(self.cells) for c in cell.contains]
         self.places = 1 + max((len(cell.prefix) for cell in self.cells), default=0)
         self.places = max([self.places, *(1 + c.start for _, c in self.counters)])
+        self._together: list[int] | None = None
+        # Cells whose counters may leave no room for each other, and all cells if all must hold; as bits.
+        self._tight = [1 << i for i, cell in enumerate(self.cells) if cell.contains]
+        if len(self.cells) > 1 and self.counters and all(op in (0, 1) for op, _ in self.parts):
+            self._tight.append((1 << len(self.cells)) - 1)
 
     def at(self, place: int) -> list[_Items]:
         """The values allowed at a position (the last position stands for all later ones), split by their effect."""
@@ -145,6 +151,9 @@ class Tally(Numbered[ArrayCell]):
         for (i, c), n in zip(self.counters, counts, strict=True):
             if c.max is not None and n > c.max:
                 failed |= 1 << i
+        for cells in self._tight:
+            if not failed & cells and self._starved(state, cells):
+                failed |= cells
         if not self._can_hold(failed):
             return None
         most = 1
@@ -156,6 +165,45 @@ class Tally(Numbered[ArrayCell]):
             for (i, c), n in zip(self.counters, counts, strict=True)
         )
         return min(place, self.places - 1), min(items, most), failed, cut
+
+    def _starved(self, state: _State, cells: int) -> bool:
+        """Whether some cells certainly cannot all hold in the end: there is no room for the items that they still need.
+
+        Items that no two counters count at once need room for each. And if every item is counted by some counter with
+        a maximum, the maxima leave room for few.
+        """
+        spend(_STARVED + 6 * len(self.counters))
+        place, items, _, counts = state
+        wanted = [cell for i, cell in enumerate(self.cells) if cells >> i & 1]
+        room = min((cell.max - items for cell in wanted if cell.max is not None), default=None)
+        need = max(cell.min - items for cell in wanted)
+        due: list[tuple[int, int]] = []
+        bounded, full = 0, 0
+        for n, (i, c) in enumerate(self.counters):
+            if cells >> i & 1:
+                due.append((c.min - counts[n], n))
+                if c.max is not None:
+                    bounded, full = bounded + c.max - counts[n], full | 1 << n
+        if room is not None and sum(max(missing, 0) for missing, _ in due) > room:
+            taken = apart = 0
+            for missing, n in sorted(due, reverse=True):
+                if missing > 0 and not taken >> n & 1:
+                    taken, apart = taken | self._counted_with(n), apart + missing
+            need = max(need, apart)
+        need = max([need, *(missing for missing, _ in due)])
+        if need <= 0 or (room is not None and need > room) or place < self.places - 1 or need <= bounded:
+            return need > 0 and room is not None and need > room
+        return all(fails & cells or any(full >> n & 1 for n in ups) for _, fails, ups in self.at(place))
+
+    def _counted_with(self, counter: int) -> int:
+        """The counters that count some item together with one, as bits."""
+        if self._together is None:
+            self._together = [0] * len(self.counters)
+            for place in range(self.places):
+                for _, _, ups in self.at(place):
+                    for n in ups:
+                        self._together[n] |= bits(ups)
+        return self._together[counter]
 
     def _holds(self, state: _State) -> bool:
         _, items, failed, counts = state
@@ -172,12 +220,16 @@ class Tally(Numbered[ArrayCell]):
             max(c.min - n, 0) for (i, c), n in zip(self.counters, counts, strict=True) if not failed >> i & 1
         )
 
-    def is_empty(self) -> bool:
-        """Whether no array is left. States only advance, so a depth-first search is exact."""
+    def is_empty(self, most: int | None = None) -> bool:
+        """Whether no array is left. States only advance, so a depth-first search is exact.
+
+        Args:
+            most: the answer is False, without a search, if an array may need more items than this.
+        """
         start = self._settled((0, 0, 0, (0,) * len(self.counters)))
         if start is None:
             return True
-        if self._holds(start):
+        if self._holds(start) or (most is not None and self.most_steps() > most):
             return False
         dead: set[_State] = set()
         stack = [(start, self._ways(start))]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraints.constraint import AnyText
+from guiderail.constraints.constraint import AnyText, Constraint
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.strings import Strings
 
-__all__ = ["Frame", "JsonNotation", "Notation", "excluding", "holds"]
+__all__ = ["Frame", "JsonNotation", "Notation", "PlainKeys", "excluding", "holds"]
+
+_PLAIN = _core.CharSet([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])  # characters that need no escape
 
 
 class Frame:
@@ -84,6 +87,16 @@ def excluding(b: _core.Builder, texts: Sequence[str]) -> int:
     """Any text that contains none of these."""
     every = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0)
     return b.complement(b.concat([every, b.choice([text.encode() for text in texts]), every]))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainKeys(Constraint):
+    """The keys, other than those that a schema names, that contain none of these texts: without escapes."""
+
+    excludes: tuple[str, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.intersection([b.repeat(b.char_class(_PLAIN), 0), excluding(b, self.excludes)])
 
 
 class JsonNotation(Notation):

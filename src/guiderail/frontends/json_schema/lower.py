@@ -15,7 +15,7 @@ from guiderail.frontends.json_schema.abundance import Abundance, is_dense
 from guiderail.frontends.json_schema.array_votes import ArrayVote, many_states
 from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.items import lower_items
-from guiderail.frontends.json_schema.layout import Notation, excluding, holds
+from guiderail.frontends.json_schema.layout import Notation, PlainKeys, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
@@ -37,7 +37,6 @@ from guiderail.support.work import spend
 __all__ = ["Lowering"]
 
 _MOST_OBLIGATIONS = 10  # as many as the core keeps
-_PLAIN = _core.CharSet([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])  # characters that need no escape
 _MOST_CHOICES = 8  # obligations that depend on the value: a member may meet any subset of them
 
 
@@ -282,10 +281,7 @@ class Lowering:
         """The expression of some texts as keys, without quotes and escapes."""
         b = self.builder
         handle = keys.lower(b, self.notation.texts)
-        if not self.excludes:
-            return handle
-        plain = b.repeat(b.char_class(_PLAIN), 0)
-        return b.intersection([handle, plain, excluding(b, self.excludes)])
+        return b.intersection([handle, PlainKeys(self.excludes)._lower(b)]) if self.excludes else handle
 
     def _subsets(
         self, choices: list[tuple[int, Strings, Term]], keys: Strings

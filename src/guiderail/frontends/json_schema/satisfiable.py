@@ -45,11 +45,13 @@ class Emptiness:
 
     Attributes:
         most_items: maximum number of items of an array, or None.
+        plain_keys: the keys, other than named ones, that can be written.
         exact: whether members that obligations ask for are decided however long it takes. Otherwise some objects count
             as possible; the core finds out when it has their members.
     """
 
     most_items: int | None = None
+    plain_keys: Strings = Strings.ALL
     exact = False
 
     def __init__(self, algebra: Algebra) -> None:
@@ -184,14 +186,14 @@ class Emptiness:
         return bool(cell.contains) and not alone and self._tally(cell, _MOST_COUNTED)
 
     def _tally(self, formula: Mix | ArrayCell, most: int | None = None) -> bool:
-        """Whether no array is left, decided by reading items; False if that takes more than so many items.
+        """Whether no array is left, decided by reading items; False if that may take more than so many items.
 
         The tally is not kept: what it takes for empty may be an assumption.
         """
         tally = Tally(self, formula)
         if self.most_items is not None and self.most_items < tally.most_steps():
             tally = Tally(self, Mix("all", (formula, ArrayCell((), TRUE, 0, self.most_items))))
-        return (most is None or tally.most_steps() <= most) and tally.is_empty()
+        return tally.is_empty(most)
 
     def _too_few(self, first: list[Term], rest: Term, need: int) -> bool:
         """Whether distinct values for items run out: some of the items share fewer values (Hall's theorem)."""
@@ -278,7 +280,7 @@ class Emptiness:
             return False
         regions = self.algebra.regions(cell)
         if self.exact:
-            others = ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
+            others = self.plain_keys & ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
             regions = [(keys & others, term) for keys, term in regions]
         if cell.min > len(required):
             optional = ((name, term) for name, term in cell.named.items() if name not in required)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from guiderail.errors import CompileError
-from guiderail.frontends.json_schema.layout import holds
+from guiderail.frontends.json_schema.layout import PlainKeys, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.satisfiable import Emptiness
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, UNREACHABLE, ArrayCell, ObjectCell
@@ -28,6 +28,8 @@ class Unwritable(Emptiness):
         self.lowering = lowering
         self.most_items = lowering.max_items
         options = lowering.document.options
+        if options.excludes:
+            self.plain_keys = Strings.constraint(PlainKeys(options.excludes))
         self._few_digits = options.max_integer_digits is not None or options.max_fraction_digits is not None
 
     def numbers(self, numbers: Numbers) -> bool:
