@@ -46,12 +46,10 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "email": (
         ["joe.bloggs@example.com", "te~st@example.com", '"joe@bloggs x"@example.com', '"a\\"b"@e.com', "a@localhost",
-         "a@[127.0.0.1]", "a@[IPv6:::1]", "a@b--c.d-e-1",
-         "a" * 64 + "@e.com", '"' + "a" * 60 + '\\@"@e.com', "a" * 64 + "@" + "b.c" * 63],
+         "a@[127.0.0.1]", "a@[IPv6:::1]", "a" * 64 + "@e.com", "a@b--c.d-e-1", "a" * 248 + "@e.com"],
         ["2962", ".a@e.com", "a.@e.com", "a..b@e.com", "a@in=valid.com", "a@[127.0.0.300]", "a@e.com, b@e.com",
          "@e.com",
-         "a b@e.com", "a@", "a" * 65 + "@e.com", '"' + "a" * 61 + '\\@"@e.com',
-         "a" * 64 + "@" + "b.c" * 63 + "d", "a@-e.com", "a@e-.com", "a@e..com", '"a"b"@e.com', "δ@e.com"],
+         "a b@e.com", "a@", "a" * 249 + "@e.com", "a@-e.com", "a@e-.com", "a@e..com", '"a"b"@e.com', "δ@e.com"],
     ),
     "idn-email": (
         ["실례@실례.테스트", "joe.bloggs@example.com", "δοκιμή@example.com", '"δ ο"@example.com', "\x85@e.com",

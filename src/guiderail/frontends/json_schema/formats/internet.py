@@ -108,15 +108,14 @@ class _Mailbox(Constraint):
         label = b.concat([some, b.repeat(b.concat([hyphen, some]), 0)])
         domain = b.concat([label, b.repeat(b.concat([b.literal(b"."), label]), 0)])
         where = b.union([domain, address_literal()._lower(b)])
-        any_char = b.char_class(ANY)
-        local = b.intersection([made(_LOCAL)._lower(b), b.repeat(any_char, 0, 64)])
-        return b.intersection([b.concat([local, b.literal(b"@"), where]), b.repeat(any_char, 0, 254)])
+        whole = b.concat([made(_LOCAL)._lower(b), b.literal(b"@"), where])
+        return b.intersection([whole, b.repeat(b.char_class(ANY), 0, 254)])
 
 
 def email() -> Constraint:
-    """``Mailbox`` of RFC 5321, section 4.1.2, of at most 254 characters, at most 64 of them before the ``@``.
+    """``Mailbox`` of RFC 5321, section 4.1.2, of at most 254 characters.
 
-    The limit of DNS for labels (63) is not part of that rule, and is not enforced. General address literals with
-    unregistered tags are left out.
+    The limits of section 4.5.3.1 for each part (64 before the ``@``) and those of DNS for labels (63) are not part of
+    that rule, and are not enforced. General address literals with unregistered tags are left out.
     """
     return _Mailbox()
