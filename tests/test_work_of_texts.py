@@ -17,6 +17,17 @@ def pattern(text: str, **options: object) -> Make:
     return lambda: gr.regex(text, **options)  # type: ignore[arg-type]
 
 
+def grammar(text: str, syntax: str) -> Make:
+    return lambda: gr.grammar(text, syntax)
+
+
+def rules(defined: str, end: str, join: str) -> str:
+    """A grammar of 300 rules, each of two texts."""
+    names = f" {join} ".join(f"r{i}" for i in range(300))
+    bodies = "".join(f'r{i} {defined} "x{i}" | "y{i}"{end}\n' for i in range(300))
+    return f"start {defined} {names}{end}\n{bodies}"
+
+
 def steps(make: Make) -> int:
     before = work.spent()
     build_program(make())
@@ -34,6 +45,15 @@ COUNTED: dict[str, tuple[Make, int]] = {
     "classes in any case": (pattern("(?iu)[α-ω]" + "[а-я]" * 100), 40_000),
     "classes with properties": (pattern("".join(rf"[\p{{L}}{chr(0x2000 + i)}]" for i in range(50))), 250_000),
     "assertions": (pattern(r"\w+\b " * 300), 30_000),
+    "GBNF": (grammar(rules("::=", "", "").replace("start", "root"), "gbnf"), 100_000),
+    "EBNF of the W3C": (grammar(rules("::=", "", ""), "ebnf-w3c"), 100_000),
+    "EBNF of ISO": (grammar(rules("=", ";", ","), "ebnf-iso"), 100_000),
+    "Lark's notation": (grammar(rules(":", "", ""), "lark"), 80_000),
+    "texts in GBNF": (grammar('root ::= "' + "\\n" * 2000 + '"', "gbnf"), 30_000),
+    "templates in Lark's notation": (
+        grammar("start: " + " ".join(f't{{"{i}"}}' for i in range(200)) + "\nt{x}: x x x x x x x x\n", "lark"),
+        60_000,
+    ),
     "white space and comments": (pattern("(?x)" + " \n" * 2000 + "a#b\n" * 1000), 60_000),
 }
 
@@ -59,11 +79,17 @@ def test_a_pattern_costs_the_same_from_a_cache() -> None:
     assert work.spent() - before == kept
 
 
-# Limits and the texts in which they are met: the whole text, or where.
+HARD = "".join(f"(?=.*{i}a)" for i in range(100, 160)) + "[a0-9]{100}"
+LONG, WIDE, ALTERNATIVES = "a" * 8_000_000, "a?" * 700_000, "root ::= " + "|" * 1_500_000
+LEFT = "root ::= r0\n" + "".join(f'r{i} ::= r{i} "x" | r{i + 1}\n' for i in range(600)) + 'r600 ::= "y"\n'
+
+# Limits and the texts in which they are met.
 PLACED: dict[str, tuple[Make, str, str]] = {
-    "a pattern that is too long": (pattern("a" * 8_000_000), "work", "a" * 8_000_000),
-    "a pattern of too many parts": (pattern("a?" * 700_000), "work", "a?" * 700_000),
-    "a pattern hard to decide": (pattern("(?=.*a.{20}b)(?=.*b.{20}a)(?!.*c.{20}d)[a-d]{30,90}"), "fuel", "(?=.*a.{20}b)(?=.*b.{20}a)(?!.*c.{20}d)[a-d]{30,90}"),
+    "a pattern that is too long": (pattern(LONG), "work", LONG),
+    "a pattern of too many parts": (pattern(WIDE), "work", WIDE),
+    "a pattern hard to decide": (pattern(HARD), "fuel", HARD),
+    "a grammar that is too long": (grammar(ALTERNATIVES, "gbnf"), "work", ALTERNATIVES),
+    "rules that begin with each other": (grammar(LEFT, "gbnf"), "grammar-depth", LEFT),
 }
 
 
@@ -75,3 +101,106 @@ def test_limits_name_the_text(name: str) -> None:
     assert caught.value.code == code
     assert caught.value.source == source
     assert caught.value.span is not None
+
+
+MANY = {"type": "object", "properties": {f"p{i}": {"type": "integer", "minimum": i} for i in range(20_000)}}
+POINTED: dict[str, tuple[Make, str]] = {
+    "a schema in a structural tag": (
+        lambda: gr.structural_tag({"type": "sequence", "elements": [{"type": "json_schema", "json_schema": MANY}]}),
+        "#/elements/0",
+    ),
+    "a schema hard to finish": (
+        lambda: gr.json_schema(
+            {"allOf": [{"anyOf": [{"type": "string", "pattern": f"a{i}{j}"} for j in range(3)]} for i in range(8)]}
+        ),
+        "#",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POINTED)
+def test_limits_name_the_schema(name: str) -> None:
+    make, pointer = POINTED[name]
+    with pytest.raises(gr.LimitError) as caught:
+        build_program(make())
+    assert caught.value.pointer.startswith(pointer)  # type: ignore[attr-defined]
+
+
+def test_limits_name_the_tool() -> None:
+    same = {"type": "object", "properties": {"a": {"type": "string", "pattern": "a" * 30}}}
+    tools = [{"name": f"tool{i}", "parameters": same} for i in range(15_000)]
+    with pytest.raises(gr.LimitError, match="the tool 'tool"):
+        build_program(gr.tool_calls(tools, format="hermes"))
+
+
+def test_tools_are_limited_together() -> None:
+    tools = [
+        {"name": f"tool{i}", "parameters": {"type": "object", "properties": {f"a{i}": {"type": "string"}}}}
+        for i in range(30_000)
+    ]
+    with pytest.raises(gr.LimitError, match=r"the first [0-9,]+ tools take more than") as caught:
+        gr.tool_calls(tools, format="hermes")
+    assert caught.value.code == "work"
+
+
+def test_running_out_of_work_is_never_an_answer() -> None:
+    """Questions that are too hard count as undecided. That the compilation is out of work ends it."""
+    made = gr.regex("(?>a|ab)(?>[a-c]+|[b-d]+x)")
+    with pytest.raises(gr.LimitError) as caught:
+        build_program(made, max_work=200)
+    assert caught.value.code == "work"
+
+
+# Inputs that took forever, or ended in an error of another library.
+XS = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}</xs:schema>'
+ROOT = '<xs:element name="a"><xs:complexType>{}</xs:complexType></xs:element>'
+TEXT = (
+    '<xs:element name="a"><xs:simpleType><xs:restriction base="xs:string"><xs:pattern value="{}"/></xs:restriction>'
+    "</xs:simpleType></xs:element>"
+)
+
+
+def test_repetitions_in_repetitions_share_what_they_repeat() -> None:
+    turns = 30 * '<xs:sequence minOccurs="2" maxOccurs="100">' + '<xs:element name="b"/>' + 30 * "</xs:sequence>"
+    assert gr.xml_schema(XS.format(ROOT.format(turns))).program().start
+
+
+def test_patterns_of_xml_schemas_are_paid_for_before_they_are_read() -> None:
+    with pytest.raises(gr.XmlSchemaLimitError) as caught:
+        gr.xml_schema(XS.format(TEXT.format(r"\i\c*\p{L}" * 5000)))
+    assert (caught.value.code, caught.value.path) == ("work", "/a")
+
+
+def test_a_schema_nested_deeper_than_its_library_allows() -> None:
+    begin, end = ROOT.format("<xs:sequence>{}</xs:sequence>").split("{}")
+    with pytest.raises(gr.XmlSchemaError):
+        gr.xml_schema(XS.format(5000 * begin + '<xs:element name="b"/>' + 5000 * end))
+
+
+def test_a_type_nested_deeper_than_it_can_be_written() -> None:
+    kind: object = int
+    for _ in range(5000):
+        kind = list[kind]  # type: ignore[valid-type]
+    with pytest.raises(gr.CompileError) as caught:
+        gr.python_type(kind)
+    assert caught.value.code == "type-depth"
+
+
+def test_many_attributes_of_xml_are_refused() -> None:
+    with pytest.raises(gr.LimitError) as caught:
+        gr.grammars.xml(attributes=[f"a{i}" for i in range(20_000)])
+    assert caught.value.code == "grammar-size"
+
+
+def test_inputs_of_a_service_may_refer_to_each_other_in_a_long_chain() -> None:
+    inputs = "".join(f"input I{i} {{ next: I{i + 1} }}\n" for i in range(600)) + "input I600 { end: Int }\n"
+    query = gr.grammars.graphql(schema=inputs + "type Query { a(of: I0): Int }")
+    assert query.matches("{a(of: {next: {next: null}})}")
+    assert not query.matches("{a(of: {end: 1})}")
+
+
+def test_reading_the_language_of_a_service_is_limited() -> None:
+    text = "type Query { " + " ".join(f"f{i}: Int" for i in range(60_000)) + " }"
+    with pytest.raises(gr.LimitError) as caught:
+        gr.grammars.graphql(schema=text)
+    assert (caught.value.code, caught.value.source) == ("work", text)

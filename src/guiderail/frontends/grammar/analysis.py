@@ -39,7 +39,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
-from guiderail.support.work import spend
+from guiderail.support.work import out_of_work, spend
 
 __all__ = [
     "ConstraintFacts",
@@ -127,7 +127,9 @@ class ConstraintFacts:
         builder = cast(_core.Builder, self._builder)
         try:
             return handle != builder.EMPTY and not builder.is_empty(handle)
-        except LimitError:
+        except LimitError as error:
+            if out_of_work(error):
+                raise
             return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:

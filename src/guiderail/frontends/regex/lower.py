@@ -35,7 +35,7 @@ from guiderail.frontends.regex.syntax import (
     Rep,
     Set,
 )
-from guiderail.support.work import spend
+from guiderail.support.work import out_of_work, spend
 
 __all__ = ["lower"]
 
@@ -71,11 +71,10 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
             longer = b.concat([e, b.repeat(emitter.any_char(), 1, -1)])
             try:
                 return b.is_empty(b.intersection([e, longer]))
-            except (
-                LimitError,
-                _core.CoreError,
-            ):  # too hard to decide: treated as "no", which can only refuse more
-                return False
+            except (LimitError, _core.CoreError) as error:
+                if isinstance(error, LimitError) and out_of_work(error):
+                    raise
+                return False  # too hard to decide: treated as "no", which can only refuse more
 
         tree = expand(tree, facts, source, prefix_free)
     tree = without_empty_iterations(tree, facts)

@@ -1,4 +1,4 @@
-"""The syntax tree of a pattern. Nodes never change once the pattern is read; ``start`` and ``end`` are their span in the pattern.
+"""The syntax tree of a pattern. Nodes never change once it is read; ``start`` and ``end`` are their span in it.
 
 The tree is small: groups are gone (only their contents count), flags are applied (a letter that ignores case is a set),
 and each run of characters is one ``Lit``.
