@@ -204,3 +204,17 @@ def test_reading_the_language_of_a_service_is_limited() -> None:
     with pytest.raises(gr.LimitError) as caught:
         gr.grammars.graphql(schema=text)
     assert (caught.value.code, caught.value.source) == ("work", text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gr.grammars.sql(schema={"t": ["c" * 5000]}),
+        lambda: gr.grammars.sql(schema={"t" * 5000: ["c"]}),
+        lambda: gr.grammars.graphql(schema="type Query { " + "a" * 5000 + ": Int }"),
+    ],
+)
+def test_names_too_long_for_a_mask_are_refused(make: Make) -> None:
+    with pytest.raises(gr.LimitError, match="5,000 characters") as caught:
+        make()
+    assert caught.value.code == "query-schema-size"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.queries.database import LONGEST_NAME
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
@@ -131,6 +132,14 @@ def introspected(schema: Any) -> str:
             "query, SDL, or a GraphQLSchema",
             code="query-schema",
         ) from None
+    for one in service.types.values():
+        for name in (one.name, *(part.name for field in one.fields for part in (field, *field.arguments)), *one.values):
+            if len(name) > LONGEST_NAME:
+                raise LimitError(
+                    f"the name {shown(name)} has {len(name):,} characters; names of a GraphQL schema may have at most "
+                    f"{LONGEST_NAME:,}",
+                    code="query-schema-size",
+                )
     if sum(len(one.fields) for one in service.types.values()) > _MOST_FIELDS:
         raise LimitError(
             f"the GraphQL schema has more than {_MOST_FIELDS:,} fields; pass a part of it", code="query-schema-size"
