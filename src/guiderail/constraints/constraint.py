@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from guiderail import _core
 from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
 
@@ -73,6 +73,10 @@ class Constraint:
     def _lower(self, b: _core.Builder) -> int:
         """Builds the expression of this constraint. The handle is valid only with ``b``."""
         raise NotImplementedError
+
+    def _placed(self, error: LimitError) -> LimitError:
+        """A limit error of compiling this constraint, with the place in what the user wrote, if there is one."""
+        return error
 
     def _in_unicode(self) -> Constraint:
         """The same constraint with Unicode ``\\d \\w \\s \\b`` and case where its patterns use ASCII; may be itself."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from guiderail import _core
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.support.nesting import nested
 from guiderail.support.texts import shown, utf8
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
@@ -50,7 +50,10 @@ def build_program(
     check_steps("max_step_work", max_step_work)
     with nested("the constraint"), limited(max_work):
         builder = _core.Builder(max_nodes, fuel, max_step_work)
-        return builder.finish(constraint._lower(builder))
+        try:
+            return builder.finish(constraint._lower(builder))
+        except LimitError as error:
+            raise constraint._placed(error) from None
 
 
 def _check_bound(name: str, value: int) -> None:

@@ -134,6 +134,9 @@ def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | No
             documents require. Without them, tags are balanced but may have any names.
         attributes: names of the attributes; each occurs at most once in a tag, in this order. ``[]``: no attributes.
             None: at most one attribute per tag, with any name.
+
+    Raises:
+        LimitError: ``grammar-size``: ``attributes`` has more than 400 names.
     """
     return _ready("xml", elements=elements, attributes=attributes)
 

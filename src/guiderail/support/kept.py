@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from guiderail.support.work import spend, spent
+
 __all__ = ["Kept", "clear_kept", "kept", "kept_bytes", "text_weight"]
 
 P = ParamSpec("P")
@@ -73,18 +75,24 @@ class Kept(Generic[K, V]):
 def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Caches the results of a function by its arguments, which are positional and hashable.
 
+    A cached result costs as many steps of work as making it did, every time.
+
     Args:
         most_bytes: maximum total weight.
         weigh: returns the weight of an entry in bytes, from the arguments.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known: Kept[tuple[Any, ...], tuple[R]] = Kept(most_bytes)
+        known: Kept[tuple[Any, ...], tuple[R, int]] = Kept(most_bytes)
 
         def asked(*args: P.args, **named: P.kwargs) -> R:
             found = known.get(args)
             if found is None:
-                found = known.put(args, (function(*args, **named),), weigh(*args))
+                before = spent()
+                result = function(*args, **named)
+                found = known.put(args, (result, spent() - before), weigh(*args))
+            else:
+                spend(found[1])
             return found[0]
 
         update_wrapper(asked, function)

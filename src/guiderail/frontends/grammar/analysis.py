@@ -7,7 +7,7 @@ worklist of the rules whose operands changed, so that thousands of rules cost li
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
 from guiderail import _core
@@ -39,7 +39,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
-from guiderail.support.work import spend
+from guiderail.support.work import out_of_work, spend
 
 __all__ = [
     "ConstraintFacts",
@@ -57,6 +57,8 @@ __all__ = [
 ]
 
 Rules = dict[str, Expression]
+
+_RULE = 20  # steps that a pass over the rules takes for each of them
 
 
 def check_names(grammar: Grammar) -> None:
@@ -125,7 +127,9 @@ class ConstraintFacts:
         builder = cast(_core.Builder, self._builder)
         try:
             return handle != builder.EMPTY and not builder.is_empty(handle)
-        except LimitError:
+        except LimitError as error:
+            if out_of_work(error):
+                raise
             return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:
@@ -230,6 +234,7 @@ def _least(
     place: dict[str, int] = {}
     rest: list[str] = []
     for name in rules if order is None else order:
+        spend(_RULE)
         if holds(rules[name], found):
             found.add(name)
         else:
@@ -250,6 +255,7 @@ def _least(
     waiting = set(work)
     while work:
         name = work.pop()
+        spend(_RULE)
         waiting.discard(name)
         if name not in found and holds(rules[name], found):
             found.add(name)
@@ -382,7 +388,9 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
     """The rules that ``start`` needs, itself included."""
     found, work = {start}, [start]
     while work:
-        for name in leaves(rules[work.pop()])[0]:
+        used = leaves(rules[work.pop()])[0]
+        spend(_RULE + 2 * len(used))
+        for name in used:
             if name in rules and name not in found:
                 found.add(name)
                 work.append(name)
@@ -413,7 +421,7 @@ def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str
     return found
 
 
-def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+def components(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
     """Strongly connected components, each after those that it needs (Tarjan 1972), without recursion.
 
     The order is the same in every process, although names come in sets.
@@ -423,7 +431,8 @@ def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     on_stack: set[str] = set()
     stack: list[str] = []
     found: list[list[str]] = []
-    for root in graph:
+    for root, edges in graph.items():
+        spend(_RULE + 5 * len(edges))
         if root in index:
             continue
         work = [(root, iter(sorted(graph[root])))]

@@ -120,8 +120,10 @@ def leaves(e: Expression) -> Leaves:
     plain = True
     stack: list[Any] = [root]
     seen: set[int] = set()
+    parts = 0
     while stack:
         here = stack.pop()
+        parts += 1
         kind = type(here)
         if kind is Name:
             found.add(here.name)
@@ -134,6 +136,7 @@ def leaves(e: Expression) -> Leaves:
                 stack += here.parts
         elif kind is not Text:
             plain = False
+    spend(2 * parts)
     result = frozenset(found), plain
     object.__setattr__(root, "leaves", result)
     return result

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
 from guiderail.constraints.reading import Partial, Reading, Unfinished
-from guiderail.errors import CompileError, PatternError
+from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar import productions
 from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
@@ -25,6 +25,7 @@ from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.nesting import nested
+from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ class GrammarConstraint(HasRules):
                 return
         begun = time.perf_counter()
         with nested("the grammar"), limited(MAX_WORK):
-            object.__setattr__(self, "_imported", self._read())
+            try:
+                object.__setattr__(self, "_imported", self._read())
+            except LimitError as error:
+                raise self._placed(error) from None
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
         if not slow or self._imported:
             state.key = None
@@ -252,7 +256,16 @@ class GrammarConstraint(HasRules):
         """Returns a reader that leaves the text as it stands and offers ``captures``."""
         return _GrammarReading(self)
 
+    def _placed(self, error: LimitError) -> LimitError:
+        return in_text(error, self.text) if isinstance(self.text, str) else error
+
     def _lower(self, b: _core.Builder) -> int:
+        try:
+            return self._lowered(b)
+        except LimitError as error:
+            raise self._placed(error) from None
+
+    def _lowered(self, b: _core.Builder) -> int:
         state = self._state
         if state.file is not None:
             try:

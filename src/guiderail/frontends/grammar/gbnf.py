@@ -27,6 +27,7 @@ from guiderail.frontends.grammar.gbnf_functions import FUNCTIONS, OtherTokens, f
 from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal
 from guiderail.frontends.grammar.rules_from import RulesFrom
 from guiderail.frontends.grammar.syntax import Capture, Characters, Embedded, Expression, Grammar, Name, Rule, Span
+from guiderail.support.work import spend
 
 __all__ = ["read"]
 
@@ -38,6 +39,7 @@ _ATTRIBUTE = re.compile(r"""\s*([a-z_]+)\s*(?:=\s*("[^"\r\n]*"|[^",\s\]]+)\s*)?(
 _COUNTS = ("max_tokens", "max_chars")
 _HIDDEN = "capture_hidden_"  # attributes that XGrammar prints for itself
 _COUNT = re.compile(r"[0-9]+")
+_PLAIN = re.compile(r'[^"\\\r\n]+')
 _TOKEN = re.compile(r"<(?:\[([0-9]+)\]|([^\r\n>]+))>")
 _HEX = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "[": "[", "]": "]", "-": "-"}
@@ -45,6 +47,7 @@ _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "[": "[", "]"
 _MORE_ESCAPES = {"'": "'", "?": "?", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "e": "\x1b", "/": "/"}
 _CLASS_ESCAPES = {c: c for c in "^$.*+?(){}|/"}
 _MOST = 2**32 - 2
+_ONE = 10  # steps that reading a character takes, alone
 
 
 def read(text: str, start: str | None = None, path: str | None = None) -> Grammar:
@@ -286,10 +289,12 @@ class _Gbnf(Reader):
                 self.fail('this text is never closed; add " before the end of the line', begin, self.at)
             if self.take('"'):
                 return "".join(out)
-            out.append(self.one({}))
+            plain = self.match(_PLAIN)
+            out.append(plain[0] if plain else self.one({}))
 
     def one(self, more: dict[str, str]) -> str:
         """One character, which may be escaped."""
+        spend(_ONE)
         begin = self.at
         c = self.text[begin]
         self.at += 1

@@ -48,6 +48,9 @@ _WIDEST = 256
 _DEEPEST = 200
 """Maximum nesting of a rule that is inlined; the core allows 1,500."""
 
+_PAIRS = 60
+"""Pairs of terminals that the core compares in one step while it makes a lexer."""
+
 _LEFT = 500
 """Maximum length of a chain of rules that each begin with the next; a derivative descends it on the machine's stack."""
 
@@ -66,6 +69,7 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
 
 def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
     """Rules over terminals, and the lexer that cuts texts into them."""
+    spend(len(lexer.terminals) ** 2 // _PAIRS)
     place = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     terminals = [
         (

@@ -10,8 +10,11 @@ from guiderail.errors import PatternError
 from guiderail.frontends.grammar.build import EMPTY, choice, sequence
 from guiderail.frontends.grammar.syntax import Characters, Expression, Grammar, Rule, Text
 from guiderail.support.texts import utf8
+from guiderail.support.work import spend
 
 __all__ = ["ANY", "Groups", "Reader", "characters", "finish_grammar", "literal"]
+
+_MATCH, _ALTERNATIVE, _GROUP = 10, 15, 20  # steps that reading one takes, with what belongs to it
 
 ANY = _core.CharSet([(0, 0x10FFFF)])
 """Every character."""
@@ -35,6 +38,7 @@ class Reader:
 
     def __init__(self, text: str) -> None:
         utf8(text)
+        spend(len(text))
         self.text = text
         self.at = 0
 
@@ -84,6 +88,7 @@ class Reader:
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Reads and returns what the pattern matches here."""
+        spend(_MATCH)
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
@@ -114,6 +119,7 @@ class Groups:
         self.open("", 0)
 
     def open(self, bracket: str, at: int) -> None:
+        spend(_GROUP)
         self.stack.append((bracket, at, [], []))
 
     @property
@@ -137,6 +143,7 @@ class Groups:
 
     def bar(self) -> None:
         """Ends an alternative."""
+        spend(_ALTERNATIVE)
         _, _, done, parts = self.stack[-1]
         done.append(sequence(parts))
         parts.clear()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
-from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
@@ -110,6 +111,9 @@ class JsonSchema(Constraint):
         key = self._text, options, id(options.registry)
         known = _cache.get(key)
         return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))
+
+    def _placed(self, error: LimitError) -> LimitError:
+        return at_pointer(error, lambda: "#")
 
     def _lower(self, b: _core.Builder) -> int:
         try:

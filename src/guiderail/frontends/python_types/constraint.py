@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.reading import Reading
-from guiderail.errors import CompileError, ReadError
+from guiderail.errors import CompileError, LimitError, ReadError
 from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
@@ -51,6 +51,9 @@ class PythonType(Constraint, Generic[T]):
         self._node = node
         self._options = options
         self._key = (kind, constraint)
+
+    def _placed(self, error: LimitError) -> LimitError:
+        return self.constraint._placed(error)
 
     def _lower(self, b: _core.Builder) -> int:
         return self.constraint._lower(b)

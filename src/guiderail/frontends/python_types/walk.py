@@ -87,7 +87,7 @@ def type_words(kind: Any) -> str:
         return kind.__qualname__.rpartition("<locals>.")[2]
     try:
         text = str(kind)
-    except ValueError:  # it has an integer of more digits than Python writes
+    except (ValueError, RecursionError):  # it has an integer of more digits than Python writes, or nests deeper
         text = f"{getattr(kind, '__name__', type(kind).__name__)}[…]"
     return text.replace("typing.", "").replace("typing_extensions.", "")
 

@@ -10,7 +10,10 @@ from typing import Any
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "Database"]
+__all__ = ["AGGREGATES", "FUNCTIONS", "LONGEST_NAME", "Database"]
+
+LONGEST_NAME = 2_000
+"""Characters of a name. A mask follows the rest of a name, some hundred steps for each character."""
 
 _MOST_TABLES = 1_000
 _MOST_COLUMNS = 20_000
@@ -117,6 +120,12 @@ def _distinct(names: list[Any], what: str) -> None:
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
             raise _wrong(f"{shown(name)} is not a name; the names of {what} must consist of printable characters")
+        if len(name) > LONGEST_NAME:
+            raise LimitError(
+                f"the name {shown(name)} has {len(name):,} characters; names of {what} may have at most "
+                f"{LONGEST_NAME:,}",
+                code="query-schema-size",
+            )
         folded = "".join(c.lower() if c.isascii() else c for c in name)
         if folded in seen:
             raise _wrong(f"{shown(seen[folded])} and {shown(name)} are the same name in SQL; keep one of these {what}")

@@ -98,6 +98,8 @@ class _Operations:
         s.finish()
         self._selections: dict[tuple[str, frozenset[str]], int] = {}
         self._inputs: dict[str, int] = {}
+        self._open_inputs: list[Type] = []
+        self._kinds: dict[str, dict[str, set[str]]] = {}
         self._open: list[tuple[int, str, frozenset[str]]] = []
 
     # -- selections ------------------------------------------------------------------------------------------------
@@ -134,13 +136,13 @@ class _Operations:
 
     def _colliding(self, of: Type, name: str) -> frozenset[str]:
         """Returns the fields of a type that a fragment on it must not contain: they could collide with others."""
-        own = {field.name for field in of.fields}
-        kinds: dict[str, set[str]] = {}
-        for possible in of.possible:
-            for field in self.types[possible].fields:
-                kinds.setdefault(field.name, set()).add(field.type.written)
-        fields = {field.name for field in self.types[name].fields}
-        return frozenset(one for one in fields if one in own or len(kinds[one]) > 1)
+        kinds = self._kinds.get(of.name)
+        if kinds is None:
+            kinds = self._kinds[of.name] = {field.name: {"", field.type.written} for field in of.fields}
+            for possible in of.possible:
+                for field in self.types[possible].fields:
+                    kinds.setdefault(field.name, set()).add(field.type.written)
+        return frozenset(field.name for field in self.types[name].fields if len(kinds[field.name]) > 1)
 
     def _field(self, field: Field) -> int:
         s = self.s
@@ -184,7 +186,7 @@ class _Operations:
         if one.kind == "INPUT_OBJECT":
             if name not in self._inputs:
                 self._inputs[name] = self.b.rule(name)
-                self.b.define(self._inputs[name], self._input(one))
+                self._open_inputs.append(one)
             return self._inputs[name]
         scalars = {
             "Int": ["int"],
@@ -221,9 +223,13 @@ class _Operations:
             ways.append(s.seq(kind, s.opt(s.symbol(WORD)), selected))
             if kind == "query":
                 ways.append(selected)
-        while self._open:
-            rule, name, without = self._open.pop()
-            self.b.define(rule, self._selected(name, without))
+        while self._open or self._open_inputs:  # each is defined outside of the others, however deep they nest
+            if self._open:
+                rule, name, without = self._open.pop()
+                self.b.define(rule, self._selected(name, without))
+            else:
+                one = self._open_inputs.pop()
+                self.b.define(self._inputs[one.name], self._input(one))
         return s.lexed(s.alt(*ways))
 
     def _single(self, root: str) -> int:

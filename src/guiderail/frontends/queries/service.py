@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.queries.database import LONGEST_NAME
+from guiderail.support.places import in_text
 from guiderail.support.texts import shown
+from guiderail.support.work import MAX_WORK, limited, spend
 
 __all__ = ["COMPOSITE", "Field", "Service", "Type", "TypeRef", "introspected"]
 
 COMPOSITE = ("OBJECT", "INTERFACE", "UNION")
 _MOST_FIELDS = 20_000
+_STEPS = 200  # steps that graphql-core takes for a name
+_NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
+_SKIPPED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)  # texts and comments
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,14 @@ def introspected(schema: Any) -> str:
             "query, SDL, or a GraphQLSchema",
             code="query-schema",
         ) from None
+    for one in service.types.values():
+        for name in (one.name, *(part.name for field in one.fields for part in (field, *field.arguments)), *one.values):
+            if len(name) > LONGEST_NAME:
+                raise LimitError(
+                    f"the name {shown(name)} has {len(name):,} characters; names of a GraphQL schema may have at most "
+                    f"{LONGEST_NAME:,}",
+                    code="query-schema-size",
+                )
     if sum(len(one.fields) for one in service.types.values()) > _MOST_FIELDS:
         raise LimitError(
             f"the GraphQL schema has more than {_MOST_FIELDS:,} fields; pass a part of it", code="query-schema-size"
@@ -147,6 +162,13 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
             "reading SDL needs graphql-core; pip install graphql-core, or pass an introspection",
             code="missing-package",
         ) from None
+    if isinstance(schema, str):
+        names = len(_NAME.findall(_SKIPPED.sub(" ", schema)))
+        try:
+            with limited(MAX_WORK):
+                spend(len(schema) + _STEPS * names)
+        except LimitError as error:
+            raise in_text(error, schema) from None
     try:
         made = graphql.build_schema(schema) if isinstance(schema, str) else schema
         found: Mapping[str, Any] = graphql.introspection_from_schema(made, input_value_deprecation=True)

@@ -16,6 +16,7 @@ from types import ModuleType
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import _classes
+from guiderail.support.work import spend
 
 __all__ = [
     "ANY",
@@ -36,6 +37,7 @@ __all__ = [
     "others",
     "property_set",
     "space",
+    "weight",
     "word",
 ]
 
@@ -60,6 +62,11 @@ ECMA_SPACE = CharSet(
         (0xFEFF, 0xFEFF),
     ]
 )
+
+_ASCII = CharSet([(0, 127)])
+
+_FOLD = 300  # steps that ignoring case in a set takes
+_FOLDED_ONE = 7  # and for each character in it that has another case
 
 Ranges = list[tuple[int, int]]
 
@@ -151,6 +158,12 @@ def others(a: CharSet) -> CharSet:
     return ~a
 
 
+@lru_cache(maxsize=512)
+def weight(chars: CharSet) -> int:
+    """Steps that combining this set with another takes, by its ranges."""
+    return len(chars.ranges()) // 2
+
+
 # -- case
 def _lower(c: int) -> int:
     """Lower case as ``re`` uses it: the first character, if there are several (only for U+0130)."""
@@ -236,14 +249,21 @@ def letter_fold(char: str, mode: str) -> CharSet | None:
     return None if folded == own else folded
 
 
-@lru_cache(maxsize=256)
 def fold_unicode(chars: CharSet, explicit: CharSet) -> CharSet:
     """``chars`` as ``re.IGNORECASE`` reads them.
 
     ``explicit`` is the part written as characters and ranges.
     """
+    simple = chars == explicit and len(explicit) <= 128 and len(explicit & _ASCII) == len(explicit)
+    if not simple:  # the usual case needs no table
+        spend(_FOLD + _FOLDED_ONE * len(chars & _cases().cased_set))
+    return _folded_unicode(chars, explicit, simple)
+
+
+@lru_cache(maxsize=256)
+def _folded_unicode(chars: CharSet, explicit: CharSet, simple: bool) -> CharSet:
     ranges = explicit.ranges()
-    if chars == explicit and (not ranges or ranges[-1][1] < 128):  # the usual case needs no table
+    if simple:
         extra = [r for letter, more in _EXTRA["unicode"].items() if _has_letter(ranges, letter) for r in more]
         return fold_ascii(chars) | CharSet(extra) if extra else fold_ascii(chars)
     return _cases().fold(chars, explicit)
@@ -292,9 +312,14 @@ def _ecma_classes(mode: str) -> tuple[dict[int, list[int]], CharSet]:
     return classes, CharSet(_runs(sorted(classes)))
 
 
-@lru_cache(maxsize=256)
 def fold_ecma(chars: CharSet, mode: str) -> CharSet:
     """``chars`` and all characters that Canonicalize of ECMA-262 makes equal to one of them."""
+    spend(_FOLD + _FOLDED_ONE * len(chars & _ecma_classes(mode)[1]))
+    return _folded_ecma(chars, mode)
+
+
+@lru_cache(maxsize=256)
+def _folded_ecma(chars: CharSet, mode: str) -> CharSet:
     classes, members = _ecma_classes(mode)
     inside = (chars & members).ranges()
     return (

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
-from guiderail.errors import CompileError, PatternError
+from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.ecma_dialect import EcmaParser
 from guiderail.frontends.regex.lower import lower
 from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, UNICODE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
+from guiderail.support.places import in_text
 from guiderail.support.texts import shown
+from guiderail.support.work import MAX_WORK, limited
 
 __all__ = ["Regex", "regex"]
 
@@ -55,21 +57,21 @@ class Regex(Constraint):
     _parsed: Parsed = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.dialect == "python":
-            parsed = self._read(0)
-        else:
-            bits = 0
-            for letter in self.flags:
-                bits |= _ECMA_FLAGS[letter]
-            unicode = "u" in self.flags or "v" in self.flags
-            parsed = EcmaParser(self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags).parse()
-        object.__setattr__(self, "_parsed", parsed)
+        with limited(MAX_WORK):
+            object.__setattr__(self, "_parsed", self._read(0))
+
+    def _placed(self, error: LimitError) -> LimitError:
+        return in_text(error, self.pattern)
 
     def _read(self, bits: int) -> Parsed:
-        """The pattern in Python's dialect, with flags besides its own."""
+        """The pattern, with flags besides its own."""
+        python = self.dialect == "python"
         for letter in self.flags:
-            bits |= _PYTHON_FLAGS[letter]
-        return PythonParser(self.pattern, bits, self.max_nesting).parse()
+            bits |= (_PYTHON_FLAGS if python else _ECMA_FLAGS)[letter]
+        if python:
+            return PythonParser(self.pattern, bits, self.max_nesting).parse()
+        sets = "v" in self.flags
+        return EcmaParser(self.pattern, bits, self.max_nesting, unicode="u" in self.flags or sets, sets=sets).parse()
 
     def _in_unicode(self) -> Regex:
         if self.dialect != "python" or "a" in self.flags or "u" in self.flags:
@@ -83,6 +85,12 @@ class Regex(Constraint):
             return self
 
     def _lower(self, b: _core.Builder) -> int:
+        try:
+            return self._lowered(b)
+        except LimitError as error:
+            raise self._placed(error) from None
+
+    def _lowered(self, b: _core.Builder) -> int:
         e = lower(self._parsed, b, self.pattern, self.mode == "search")
         if self.compiled:
             e = b.intersection([e, lower(self._read(UNICODE), b, self.pattern, self.mode == "search")])

@@ -20,6 +20,7 @@ from guiderail.frontends.regex.parser import (
     match_of,
 )
 from guiderail.frontends.regex.syntax import Boundary, Edge, Set
+from guiderail.support.work import spend
 
 __all__ = ["EcmaParser"]
 
@@ -222,11 +223,13 @@ class EcmaParser(Parser):
                     if isinstance(bound, int):
                         ranges.append((bound, bound))
                     else:
+                        spend(charsets.weight(bound))
                         chars = chars | bound
                 i = end
             elif isinstance(low, int):
                 ranges.append((low, low))
             else:
+                spend(charsets.weight(low))
                 chars = chars | low
         explicit = CharSet(ranges)
         chars = self.fold(chars | explicit, explicit)

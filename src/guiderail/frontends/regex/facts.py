@@ -24,8 +24,11 @@ from guiderail.frontends.regex.syntax import (
     Rep,
     Set,
 )
+from guiderail.support.work import spend
 
 __all__ = ["Fact", "Facts", "children", "one"]
+
+_NODE = 30  # steps that the facts of a node take, besides those of its parts
 
 
 @lru_cache(maxsize=512)
@@ -81,6 +84,7 @@ class Facts:
             if missing:
                 stack.extend(missing)
             else:
+                spend(_NODE + len(children(top)))
                 self.known[id(top)] = (top, self.compute(top))
                 stack.pop()
         return self.known[id(node)][1]
@@ -137,22 +141,27 @@ class Facts:
                 break
         most = -1 if any(f.most < 0 for f in facts) else sum(f.most for f in facts)
         least = sum(f.least for f in facts)
-        unique = least == most or all(
-            f.unique or self.stops(item, facts[k + 1 :]) for k, (item, f) in enumerate(zip(items, facts, strict=True))
-        )
+        unique = least == most or self.unique_parts(items, facts)
         return Fact(least, most, first, last, any(f.special for f in facts), unique)
 
-    def stops(self, item: Node, following: list[Fact]) -> bool:
+    def unique_parts(self, items: list[Node], facts: list[Fact]) -> bool:
+        """Whether each item can end in only one place, perhaps because of what follows it."""
+        following: CharSet | None = None  # what the items after this one begin with; None: they may be empty
+        first = NONE
+        for item, fact in zip(reversed(items), reversed(facts), strict=True):
+            if not fact.unique and not self.stops(item, following):
+                return False
+            first = fact.first if fact.least else either(first, fact.first)
+            if fact.least or following is not None:
+                following = first
+        return True
+
+    def stops(self, item: Node, following: CharSet | None) -> bool:
         """Whether a repetition can end in only one place, because what follows begins with another character."""
-        if not isinstance(item, Rep) or not self(item.item).unique or not self(item.item).least:
+        if following is None or not isinstance(item, Rep):
             return False
-        first, least = NONE, 0
-        for fact in following:
-            first = either(first, fact.first)
-            least = fact.least
-            if least:
-                break
-        return least > 0 and not len(common(first, self(item.item).first))
+        inner = self(item.item)
+        return inner.unique and inner.least > 0 and not len(common(following, inner.first))
 
     def of_alt(self, items: list[Node]) -> Fact:
         if not items:

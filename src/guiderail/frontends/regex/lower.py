@@ -35,9 +35,13 @@ from guiderail.frontends.regex.syntax import (
     Rep,
     Set,
 )
+from guiderail.support.work import out_of_work, spend
 
 __all__ = ["lower"]
 
+_NODE = 10  # steps that a node takes, besides those of the core
+_CHARACTER = 2  # and a character of a text
+_RANGE = 9  # and a range of a set, with the automaton of its characters
 _EDGE = (charsets.NONE, True)  # the neighbour at either end of the text: its edge, no character
 
 
@@ -67,11 +71,10 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
             longer = b.concat([e, b.repeat(emitter.any_char(), 1, -1)])
             try:
                 return b.is_empty(b.intersection([e, longer]))
-            except (
-                LimitError,
-                _core.CoreError,
-            ):  # too hard to decide: treated as "no", which can only refuse more
-                return False
+            except (LimitError, _core.CoreError) as error:
+                if isinstance(error, LimitError) and out_of_work(error):
+                    raise
+                return False  # too hard to decide: treated as "no", which can only refuse more
 
         tree = expand(tree, facts, source, prefix_free)
     tree = without_empty_iterations(tree, facts)
@@ -137,6 +140,7 @@ class _Emitter:
         self.b = b
         self.source = source
         self.any: int | None = None
+        self.sets: dict[CharSet, int] = {}
 
     def any_char(self) -> int:
         if self.any is None:
@@ -154,14 +158,18 @@ class _Emitter:
                 if id(kid) in done:
                     continue
                 kind = type(kid)
+                spend(_NODE)
                 if kind is Lit:
+                    spend(_CHARACTER * len(kid.text))  # type: ignore[attr-defined]
                     done[id(kid)] = b.literal(kid.text.encode())  # type: ignore[attr-defined]
                 elif kind is Set:
-                    done[id(kid)] = b.char_class(kid.chars)  # type: ignore[attr-defined]
+                    done[id(kid)] = self.set(kid.chars)  # type: ignore[attr-defined]
                 else:
                     of = children(kid)
                     if kind is Alt and len(of) > 1 and all(type(one) is Lit for one in of):
-                        done[id(kid)] = b.choice([one.text.encode() for one in of])  # type: ignore[attr-defined]
+                        texts = [one.text.encode() for one in of]  # type: ignore[attr-defined]
+                        spend(_NODE * len(texts) + _CHARACTER * sum(map(len, texts)))
+                        done[id(kid)] = b.choice(texts)
                     else:
                         stack.append((kid, of))
             if len(stack) > waiting:
@@ -170,6 +178,13 @@ class _Emitter:
             if stack and id(node) not in done:
                 done[id(node)] = self.build(node, [done[id(kid)] for kid in kids])
         return done[id(root)]
+
+    def set(self, chars: CharSet) -> int:
+        known = self.sets.get(chars)
+        if known is None:
+            spend(_RANGE * len(chars.ranges()))
+            known = self.sets[chars] = self.b.char_class(chars)
+        return known
 
     def build(self, node: Node, handles: list[int]) -> int:
         b = self.b
@@ -214,4 +229,4 @@ class _Emitter:
     def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:
         """The neighbour is one of ``chars``, or the edge; expressed negatively, it is none of the others."""
         look = self.b.look_behind if behind else self.b.look_ahead
-        return look(self.b.char_class(charsets.others(chars) if edge else chars), edge)
+        return look(self.set(charsets.others(chars) if edge else chars), edge)

@@ -15,6 +15,8 @@ from guiderail._core import CharSet
 from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Rep, Set
+from guiderail.support.places import in_text
+from guiderail.support.work import spend
 
 __all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "UNICODE", "VERBOSE", "Parsed", "Parser"]
 
@@ -22,6 +24,9 @@ IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII, UNICODE = 1, 2, 4, 8, 16, 32
 
 # The kind of the last item of a sequence, for the quantifier that may follow it.
 NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
+
+_CHARACTER = 3  # steps that reading a character takes
+_ITEM = 12  # and an item: a run of characters, a class, a quantifier, a bracket
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _MAX_REPEAT = 2**31 - 1
@@ -56,7 +61,7 @@ class Parser:
 
     Raises:
         PatternError: the pattern is malformed, or needs more than an automaton.
-        LimitError: groups nest deeper than ``max_nesting``.
+        LimitError: groups nest deeper than ``max_nesting``, or reading the pattern takes too many steps.
     """
 
     plain: Callable[[str, int], re.Match[str] | None]
@@ -74,6 +79,7 @@ class Parser:
         self.alts: list[Node] = []
         self.items: list[Node] = []
         self.last = NOTHING
+        self.at = 0  # where the item begins that is being read
         self.start = 0  # of the open alternative
         self.grouped: tuple[Node, int] | None = None  # the last group's contents, and where the group begins
         # open groups: (alternatives, items, start of alternative, start of group, kind, name, flags outside)
@@ -110,9 +116,23 @@ class Parser:
 
     # -- the loop
     def parse(self) -> Parsed:
+        try:
+            self.read()
+        except LimitError as error:
+            raise in_text(error, self.pattern, (self.at, self.at + 1)) from None
+        if self.stack:
+            start = self.stack[-1][3]
+            self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
+        return Parsed(self.alternation(len(self.pattern), 0), self.assertions, self.atomics)
+
+    def read(self) -> None:
+        """Reads the whole pattern, item by item."""
         pattern, n, i = self.pattern, len(self.pattern), 0
         plain, plain_verbose = self.plain, self.plain_verbose
+        spend(_CHARACTER * n)
         while i < n:
+            self.at = i
+            spend(_ITEM)
             match = (plain_verbose if self.flags & VERBOSE else plain)(pattern, i)
             if match is not None:
                 self.text(match[0], i, match.end())
@@ -143,10 +163,6 @@ class Parser:
                 i += 1
             else:
                 i = self.other(i, c)
-        if self.stack:
-            start = self.stack[-1][3]
-            self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
-        return Parsed(self.alternation(n, 0), self.assertions, self.atomics)
 
     def other(self, i: int, c: str) -> int:
         """White space and comments of verbose mode; an escaped newline does not end a comment."""
@@ -199,14 +215,14 @@ class Parser:
         if self.last == TEXT:
             item = self.items[-1]
             if isinstance(item, Lit):
-                item.text += text
-                item.end = end
+                item.append(text, end)
                 return
         self.items.append(Lit(text, start, end))
         self.last = TEXT
 
     def folded_text(self, text: str, start: int, end: int) -> None:
         mode = self.fold_mode
+        spend(_ITEM * len(text))
         for k, char in enumerate(text):
             span = (start + k, start + k + 1) if len(text) == end - start else (start, end)
             folded = charsets.letter_fold(char, mode)
@@ -214,8 +230,7 @@ class Parser:
             if folded is not None:
                 self.items.append(Set(folded, *span))
             elif isinstance(item, Lit):
-                item.text += char
-                item.end = span[1]
+                item.append(char, span[1])
             else:
                 self.items.append(Lit(char, *span))
             self.last = TEXT
@@ -386,7 +401,10 @@ class Parser:
                 i,
                 end,
             )
-        return (self.complement(found) if negated else found), end
+        if negated:
+            spend(charsets.weight(found))
+            found = self.complement(found)
+        return found, end
 
     def complement(self, chars: CharSet) -> CharSet:
         r"""What ``\P{…}`` means if ``chars`` have the property."""

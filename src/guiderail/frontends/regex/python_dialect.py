@@ -24,6 +24,7 @@ from guiderail.frontends.regex.parser import (
     match_of,
 )
 from guiderail.frontends.regex.syntax import Boundary, Edge, EndNl, Set
+from guiderail.support.work import spend
 
 __all__ = ["PythonParser"]
 
@@ -191,6 +192,7 @@ class PythonParser(Parser):
         explicit = CharSet(ranges)
         chars = explicit
         for other in sets:
+            spend(charsets.weight(other))
             chars = chars | other
         chars = self.fold(chars, explicit)
         self.atom(Set(~chars if negated else chars, start, i + 1))

@@ -284,6 +284,7 @@ class _Resolver:
         did = False
         k = 0
         while k < len(out):
+            spend(5)
             item = out[k]
             replaced: list[Node] | None = None
             if isinstance(item, Edge):
@@ -308,9 +309,10 @@ class _Resolver:
                 continue
             did = True
             low, high = min(j, k), max(j, k)
-            out[low : high + 1] = flat(replaced)
-            if any(is_fail(x) for x in out):
+            merged = flat(replaced)
+            if any(map(is_fail, merged)):
                 return None
+            out[low : high + 1] = merged
             k = max(low - 1, 0)
         return out, did
 

@@ -1,4 +1,4 @@
-"""The syntax tree of a pattern. Nodes never change once built; ``start`` and ``end`` are their span in the pattern.
+"""The syntax tree of a pattern. Nodes never change once it is read; ``start`` and ``end`` are their span in it.
 
 The tree is small: groups are gone (only their contents count), flags are applied (a letter that ignores case is a set),
 and each run of characters is one ``Lit``.
@@ -41,11 +41,22 @@ class Node:
 class Lit(Node):
     """A run of characters; ``text`` may be empty."""
 
-    __slots__ = ("text",)
+    __slots__ = ("_pieces",)
 
     def __init__(self, text: str, start: int, end: int) -> None:
-        self.text = text
+        self._pieces = [text]
         self.start = start
+        self.end = end
+
+    @property
+    def text(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def append(self, text: str, end: int) -> None:
+        """Adds what follows, while the pattern is being read."""
+        self._pieces.append(text)
         self.end = end
 
 

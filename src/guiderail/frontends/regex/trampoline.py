@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from guiderail.support.work import spend
+
 __all__ = ["run"]
+
+_CALL = 10  # steps that a call takes, with what it does to its node
 
 
 def run(steps: Generator[Any, Any, Any]) -> Any:
@@ -13,6 +17,7 @@ def run(steps: Generator[Any, Any, Any]) -> Any:
     stack = [steps]
     value: Any = None
     while True:
+        spend(_CALL)
         try:
             call = stack[-1].send(value)
         except StopIteration as done:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from guiderail.errors import GuiderailError, LimitError, PatternError
+from guiderail.frontends.json_schema.errors import SchemaLimitError
 
-__all__ = ["ToolError", "ToolTextError", "ToolWarning", "placed"]
+__all__ = ["ToolError", "ToolTextError", "ToolWarning", "of_tool", "placed", "step"]
 
 
 class ToolError(GuiderailError, ValueError):
@@ -42,22 +43,28 @@ class ToolWarning(UserWarning):
     """A tool was left out because it cannot be used; the message says why."""
 
 
+def of_tool(error: LimitError, name: str) -> LimitError:
+    """The error with the tool whose arguments are at fault."""
+    said = f"the tool {name!r}: {getattr(error, 'reason', error.message)}"
+    pointer = getattr(error, "pointer", None)
+    if pointer is not None:
+        return SchemaLimitError(said, code=error.code, pointer=pointer)
+    return LimitError(said, code=error.code, source=error.source, span=error.span)
+
+
 @contextmanager
 def placed(pointer: str) -> Iterator[None]:
-    """Adds the location in a structural tag to an error of another front end. Keeps its code; a LimitError stays as it
-    is.
-    """
+    """Adds the location in a structural tag to an error of another front end, which keeps its code."""
     try:
         yield
     except ToolError:
-        raise
-    except LimitError:
         raise
     except GuiderailError as error:
         inner = getattr(error, "pointer", None)  # of a schema: continues from here
         if isinstance(inner, str) and inner.startswith("#"):
             pointer += inner[1:]
-        raise ToolError(getattr(error, "reason", error.message), code=error.code, pointer=pointer) from error
+        kind = SchemaLimitError if isinstance(error, LimitError) else ToolError
+        raise kind(getattr(error, "reason", error.message), code=error.code, pointer=pointer) from error
 
 
 def step(pointer: str, key: str | int) -> str:

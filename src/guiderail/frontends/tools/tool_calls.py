@@ -12,16 +12,17 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.reading import Reading
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
-from guiderail.errors import GuiderailError
+from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
-from guiderail.frontends.tools.errors import ToolError, ToolWarning
+from guiderail.frontends.tools.errors import ToolError, ToolWarning, of_tool
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
+from guiderail.support.work import MAX_WORK, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText
@@ -147,13 +148,20 @@ class ToolCalls(Constraint):
         forbidden = self._forbidden()
         if self.choice == "none" or not tools:
             return self._content(b, forbidden)
-        written = {tool.name: tool.arguments._lower(b) for tool in tools}
+        written = {tool.name: self._arguments(b, tool) for tool in tools}
         calls = [self._call(b, written, i) for i in range(len(form.calls))]
         rules = tuple((start, _Made(self._calls(b, calls, index))) for start, index in form.starts())
         if must or form.content is not None or self.content is not None:
             only = Dispatch(rules, form.triggers, loop=False, required=True)._lower(b)
             return only if must else b.union([self._content(b, forbidden), only])
         return Dispatch(rules, form.triggers, forbidden, loop=False)._lower(b)
+
+    @staticmethod
+    def _arguments(b: _core.Builder, tool: Tool) -> int:
+        try:
+            return tool.arguments._lower(b)
+        except LimitError as error:
+            raise of_tool(error, tool.name) from None
 
     def _content(self, b: _core.Builder, forbidden: tuple[str, ...]) -> int:
         form = self.format
@@ -273,8 +281,15 @@ def tool_calls(
     SchemaOptions.of(settings := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}
     dropped: dict[str, GuiderailError] = {}
+    before = spent()
     for position, given in enumerate(tools):
         name = name_of(given, position)
+        if spent() - before > MAX_WORK:
+            raise LimitError(
+                f"the first {position:,} tools take more than {MAX_WORK:,} steps of work to read; pass fewer, or "
+                "simpler ones",
+                code="work",
+            )
         try:
             tool = read_tool(given, form.parameters, settings, extra_arguments)
             if tool.name in known or tool.name in dropped:

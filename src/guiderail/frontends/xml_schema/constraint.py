@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.reading import Partial, Reading, Unfinished
-from guiderail.errors import CompileError
-from guiderail.frontends.xml_schema.errors import XmlReadError
+from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.xml_schema.errors import XmlReadError, at_path
 from guiderail.frontends.xml_schema.lower import Lowering
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.reading import check_names, read_schema
@@ -93,9 +93,15 @@ class XmlSchema(Constraint):
 
         return report(self)
 
+    def _placed(self, error: LimitError) -> LimitError:
+        return at_path(error, "/" + "|".join(self.root))
+
     def _lower(self, b: _core.Builder) -> int:
-        with self._lock:
-            return Lowering(b, self.model(), self.options).document()
+        try:
+            with self._lock:
+                return Lowering(b, self.model(), self.options).document()
+        except LimitError as error:
+            raise self._placed(error) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, XmlSchema):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
 
-__all__ = ["XmlReadError", "XmlSchemaError", "XmlSchemaLimitError"]
+__all__ = ["XmlReadError", "XmlSchemaError", "XmlSchemaLimitError", "at_path"]
 
 
 class _InSchema(GuiderailError):
@@ -46,6 +46,13 @@ class XmlSchemaLimitError(_InSchema, LimitError):
     """
 
     code = "xml-orders"
+
+
+def at_path(error: LimitError, path: str) -> LimitError:
+    """The error with the component of the schema that was being read, unless it has one."""
+    if isinstance(error, XmlSchemaLimitError) or error.source is not None:
+        return error
+    return XmlSchemaLimitError(error.message, code=error.code, path=path)
 
 
 def _rebuild(

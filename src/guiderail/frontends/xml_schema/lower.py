@@ -6,7 +6,7 @@ are escaped as in Canonical XML. Each element is a rule, so recursion costs noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from guiderail import _core
@@ -22,6 +22,7 @@ from guiderail.frontends.xml_schema.model import (
     Model,
     Particle,
     Repeat,
+    Seq,
     Text,
 )
 from guiderail.frontends.xml_schema.namespaces import XSI
@@ -52,6 +53,7 @@ class Lowering:
         self.value = SimpleTypes(Writer(b, attribute=True), model.prefixes, options.max_text_length, options.version)
         self.rules: dict[tuple[Key, int | None], int] = {}
         self.todo: list[tuple[Key, int | None]] = []
+        self.pairs: dict[tuple[int, int | None, int | None], Pair] = {}  # by the identity of a particle, and its place
         self.productive = self._productive()
 
     def document(self) -> int:
@@ -103,20 +105,27 @@ class Lowering:
                 return False
         if isinstance(form.content, Text):
             return form.content.fixed is not None or not self._is_empty(self.text.texts(form.content.type))
-        return self._can(form.content.particle)
+        return self._can(form.content.particle, {})
 
     def _is_empty(self, e: int) -> bool:
         return e == self.b.EMPTY or self.b.is_empty(e)
 
-    def _can(self, particle: Particle) -> bool:
-        spend(5)
+    def _can(self, particle: Particle, known: dict[int, bool]) -> bool:
+        """``known``: by the identities of particles. Repetitions in turns share parts, on every level of nesting."""
         if isinstance(particle, Element):
             return particle.key in self.productive
+        can = known.get(id(particle))
+        if can is None:
+            spend(5 + _parts(particle))
+            can = known[id(particle)] = self._can_parts(particle, known)
+        return can
+
+    def _can_parts(self, particle: Repeat | All | Choice | Seq, known: dict[int, bool]) -> bool:
         if isinstance(particle, Repeat):
-            return particle.least == 0 or self._can(particle.item)
+            return particle.least == 0 or self._can(particle.item, known)
         if isinstance(particle, All):
-            return all(least == 0 or self._can(item) for item, least, _ in particle.items)
-        found = (self._can(item) for item in particle.items)
+            return all(least == 0 or self._can(item, known) for item, least, _ in particle.items)
+        found = (self._can(item, known) for item in particle.items)
         return any(found) if isinstance(particle, Choice) else all(found)
 
     def _blame(self, form: Form) -> str:
@@ -127,23 +136,26 @@ class Lowering:
             for attribute in form.attributes:
                 if attribute.required and attribute.fixed is None and self._is_empty(self.value.texts(attribute.type)):
                     return f"{form.path}/@{attribute.name.rpartition('}')[2]}"
-            child = self._impossible(form.content.particle) if isinstance(form.content, Children) else None
+            child = self._impossible(form.content.particle, set()) if isinstance(form.content, Children) else None
             forms = [] if child is None else self.model.forms[child.key]
             if not forms:
                 break
             form = forms[0]
         return form.path
 
-    def _impossible(self, particle: Particle) -> Element | None:
+    def _impossible(self, particle: Particle, seen: set[int]) -> Element | None:
         if isinstance(particle, Element):
             return None if particle.key in self.productive else particle
+        if id(particle) in seen:
+            return None
+        seen.add(id(particle))
         if isinstance(particle, Repeat):
-            return self._impossible(particle.item) if particle.least else None
+            return self._impossible(particle.item, seen) if particle.least else None
         if isinstance(particle, All):
             items = [item for item, least, _ in particle.items if least]
         else:
             items = list(particle.items)
-        return next((found for item in items if (found := self._impossible(item)) is not None), None)
+        return next((found for item in items if (found := self._impossible(item, seen)) is not None), None)
 
     # -- elements
     def _rule(self, key: Key, depth: int | None) -> int:
@@ -216,6 +228,14 @@ class Lowering:
         return self.b.literal(b"\n" + b" " * (self.options.indent * depth))
 
     def _pair(self, particle: Particle, place: _Place) -> Pair:
+        key = id(particle), place.depth, place.after
+        found = self.pairs.get(key)
+        if found is None:
+            spend(10 + _parts(particle))
+            found = self.pairs[key] = self._made_pair(particle, place)
+        return found
+
+    def _made_pair(self, particle: Particle, place: _Place) -> Pair:
         b = self.b
         if isinstance(particle, Element):
             if particle.key not in self.productive:
@@ -305,11 +325,27 @@ class Lowering:
         return self.b.concat([e, self.b.union([some, self.b.EPSILON]) if empty else some])
 
 
-def _elements(particle: Particle) -> Iterator[Key]:
-    if isinstance(particle, Element):
-        yield particle.key
-    elif isinstance(particle, Repeat):
-        yield from _elements(particle.item)
-    else:
-        for item in particle.items:
-            yield from _elements(item[0] if isinstance(item, tuple) else item)
+def _parts(particle: Particle) -> int:
+    return 1 if isinstance(particle, Element | Repeat) else len(particle.items)
+
+
+def _elements(root: Particle) -> set[Key]:
+    """The elements of a particle."""
+    found: set[Key] = set()
+    stack, seen = [root], {id(root)}
+    while stack:
+        particle = stack.pop()
+        if isinstance(particle, Element):
+            found.add(particle.key)
+            continue
+        if isinstance(particle, Repeat):
+            parts: Iterable[Particle] = (particle.item,)
+        elif isinstance(particle, All):
+            parts = (item for item, _, _ in particle.items)
+        else:
+            parts = particle.items
+        for part in parts:
+            if id(part) not in seen:
+                seen.add(id(part))
+                stack.append(part)
+    return found

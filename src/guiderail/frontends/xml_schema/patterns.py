@@ -20,10 +20,12 @@ from guiderail.frontends.regex.charsets import ANY, NONE, property_set, word
 from guiderail.frontends.regex.syntax import Alt, Cat, Lit, Node, Rep, Set
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, name_chars, name_starts
 from guiderail.support.kept import kept, text_weight
+from guiderail.support.work import spend
 
 __all__ = ["emit", "parse"]
 
 _MAX_NESTING = 200
+_NODE = 25  # steps that a part of a pattern takes
 _SINGLE = {"n": "\n", "r": "\r", "t": "\t"} | {c: c for c in r"\|.?*+(){}-[]^"}
 _DOT = ANY - CharSet([(10, 10), (13, 13)])
 
@@ -41,6 +43,7 @@ def parse(pattern: str) -> Node:
 
 def emit(node: Node, writer: Writer) -> int:
     """The expression of the texts that a pattern matches as a whole."""
+    spend(_NODE)
     if isinstance(node, Lit):
         return writer.literal(node.text.encode())
     if isinstance(node, Set):
@@ -117,7 +120,12 @@ class _Parser:
         if c == "(":
             self.depth += 1
             if self.depth > _MAX_NESTING:
-                raise LimitError(f"groups nest deeper than {_MAX_NESTING}; flatten the pattern", code="regex-nesting")
+                raise LimitError(
+                    f"groups nest deeper than {_MAX_NESTING}; flatten the pattern",
+                    code="regex-nesting",
+                    source=self.pattern,
+                    span=(i, i + 1),
+                )
             inner, end = self.alternatives(i + 1)
             self.depth -= 1
             if end == len(self.pattern):

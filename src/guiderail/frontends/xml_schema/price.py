@@ -7,6 +7,7 @@ busy forever.
 
 from __future__ import annotations
 
+import re
 import xml.parsers.expat
 from dataclasses import dataclass, field
 
@@ -22,6 +23,11 @@ _TAG = 600  # steps for each tag: it is parsed, checked against the schema of sc
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
 _MEMBER = 40  # for each simple type that a value of the schema is tried against
+_PATTERN = 40  # for each character of a pattern: it is read twice, and compiled
+_CLASS = 30_000  # for each class of hundreds of ranges in it
+_COMBINED = 150_000  # and for each in brackets, which are worked out character by character
+_LARGE = re.compile(r"\\[icICpP]").findall
+_IN_BRACKETS = re.compile(r"\[[^\[\]]*\\[wWpPicIC]").findall
 _KEY = 5  # for each simple type within that of an attribute, which must not be ID
 _MOST = 10**9  # particles: a model with more is rejected in any case
 _PARTICLES = frozenset({"element", "any"})
@@ -66,7 +72,7 @@ def spend_on(texts: list[str]) -> None:
             spend(content.uses * size if content.is_type else _PAIR * size * size // 2)
         except LimitError as error:
             raise XmlSchemaLimitError(
-                f"a {what} is too large to be read: {error}", code=error.code, path=content.path
+                f"a {what} is too large to be read: {error.message}", code=error.code, path=content.path
             ) from None
 
 
@@ -91,8 +97,14 @@ def _contents(text: str) -> list[_Content]:
             here.uses += _MEMBER if local == "enumeration" else 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        spend(_TAG)
         namespace, _, local = tag.rpartition("}")
+        try:
+            spend(_TAG + (_of_pattern(attributes.get("value", "")) if local == "pattern" else 0))
+        except LimitError as error:
+            at = path(attributes.get("name", ""))
+            raise XmlSchemaLimitError(
+                f"the schema is too large to be read: {error.message}", code=error.code, path=at
+            ) from None
         here = inside[-1]
         outer = uses[-1] if local == "simpleType" else 0
         valued = "fixed" in attributes or "default" in attributes
@@ -125,6 +137,11 @@ def _contents(text: str) -> list[_Content]:
     reader.StartElementHandler, reader.EndElementHandler = start, end
     reader.Parse(utf8(text), True)
     return found
+
+
+def _of_pattern(pattern: str) -> int:
+    """The steps that reading a regular expression takes."""
+    return _PATTERN * len(pattern) + _CLASS * len(_LARGE(pattern)) + _COMBINED * len(_IN_BRACKETS(pattern))
 
 
 def _size(content: _Content, named: dict[str, _Content], sizes: dict[str, int]) -> int:

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from guiderail.errors import CompileError
-from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
+from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError, at_path
 from guiderail.frontends.xml_schema.model import (
     NOTHING,
     All,
@@ -235,7 +235,10 @@ class _Reader:
             self.note(path, "xs:openContent", "approximated", "no other elements are written than the declared ones")
         if fixed is not None:
             return Text(self.maps.types[f"{{{XSD}}}string"], fixed)
-        return Children(self._particle(content, path), kind.mixed)
+        try:
+            return Children(self._particle(content, path), kind.mixed)
+        except LimitError as error:
+            raise at_path(error, path) from None
 
     # -- particles
     def _particle(self, particle: Any, path: str) -> Particle:

@@ -100,7 +100,10 @@ class Source:
         """The place of the first pattern that no regular expression can be made of: the library does not say it."""
         from elementpath.regex import translate_pattern
 
-        root = library().XMLResource(self.text).root
+        try:
+            root = library().XMLResource(self.text).root
+        except Exception:  # it is nested too deeply for the library
+            return None, None
         for elem in root.iter(f"{{{XSD}}}pattern"):
             try:
                 re.compile(translate_pattern(elem.get("value", "")))

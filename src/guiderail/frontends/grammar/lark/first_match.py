@@ -24,10 +24,12 @@ from typing import NamedTuple
 from guiderail._core import CharSet
 from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
+from guiderail.support.work import spend
 
 __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
+_THREAD = 20  # steps of work that one takes, or a state
 _STATES = 20_000
 _LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
@@ -123,10 +125,9 @@ def _greedy(node: Node, facts: Facts) -> bool:
         item = facts(node.item)
         return node.mode == "greedy" and item.unique and item.least > 0
     if isinstance(node, Cat):
-        rest = [facts(item) for item in node.items]
-        return _greedy(node.items[-1], facts) and all(
-            rest[k].unique or facts.stops(item, rest[k + 1 :]) for k, item in enumerate(node.items[:-1])
-        )
+        parts = [facts(item) for item in node.items]
+        parts[-1] = parts[-1]._replace(unique=True)
+        return _greedy(node.items[-1], facts) and facts.unique_parts(node.items, parts)
     if isinstance(node, Alt):
         seen = CharSet([])
         for branch in node.items:
@@ -176,6 +177,7 @@ class Machine:
         signs = [0] * len(cuts)
         for k, chars in enumerate(sets):
             for a, b in chars.ranges():
+                spend(5 + index[b + 1] - index[a])
                 for i in range(index[a], index[b + 1]):
                     signs[i] |= 1 << k
         ranges: dict[int, list[tuple[int, int]]] = {}
@@ -201,6 +203,7 @@ class Machine:
     def add(self, state: _State) -> int:
         if len(self.states) >= _STATES:
             raise Unknown("its repetitions are too large to follow", self.special)
+        spend(_THREAD)
         self.states.append(state)
         return len(self.states) - 1
 
@@ -277,6 +280,7 @@ class Machine:
             if here in seen:
                 continue
             seen.add(here)
+            spend(_THREAD)
             self.work += 1
             if self.work > _THREADS:
                 raise Unknown("it is too large to decide", self.special)
@@ -433,6 +437,7 @@ class Machine:
             longest &= any(self.valid(duties, -1) for duties in ends) == at_end
             needs |= bool(all_ends) and not at_end
             row = [-1] * count
+            spend(10 * count)
             valid_before = 0
             for part in self.parts(here, every):
                 k = (part & -part).bit_length() - 1
@@ -479,12 +484,14 @@ class Machine:
             ends, all_end = _MATCH in here, _MATCH in every
             longest &= ends == all_end
             row = [-1] * count
+            spend(2 * count + len(every))
             kinds = frozenset([masks[state] for state in every])
             parts = divisions.get(kinds)
             if parts is None:
                 parts = divisions[kinds] = self.divided(kinds)
             for part in parts:
                 bit = part & -part
+                spend(_THREAD + 3 * len(every))
                 threads: set[int] = set()
                 for state in every:
                     if masks[state] & bit:

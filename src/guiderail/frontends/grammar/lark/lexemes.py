@@ -22,6 +22,7 @@ from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 from guiderail.support.kept import kept, text_weight
+from guiderail.support.work import out_of_work
 
 __all__ = [
     "Lexeme",
@@ -295,7 +296,9 @@ def no_text(constraint: Constraint, b: _core.Builder) -> bool:
     """Whether nothing matches; False if that is too hard to decide, which the guide then does."""
     try:
         return b.is_empty(constraint._lower(b))
-    except LimitError:
+    except LimitError as error:
+        if out_of_work(error):
+            raise
         return False
 
 

@@ -36,7 +36,8 @@ __all__ = ["Parts", "quick"]
 
 _DEEPEST = 40  # nested parentheses
 _LONGEST = 10_000  # characters of a name of a template in use
-_INSTANCE, _TOKEN_STEPS = 200, 5  # steps of a template in use: for itself, and for each token of its body
+_CHARACTER, _TOKEN_FOUND = 1, 8  # steps of finding the tokens
+_INSTANCE, _TOKEN_STEPS = 200, 12  # steps of a template in use; and of each token, whenever its body is read
 _EMPTY = Text("")
 _UNNAMED = Name("")
 _PLACE = itemgetter(0, 1)
@@ -114,6 +115,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text = text + "\n"
         found = _TOKEN.findall(text)
+        spend(_CHARACTER * len(text) + _TOKEN_FOUND * len(found))
         self.tokens = list(map(itemgetter(1), found))
         self.ends = list(accumulate(map(len, map("".join, found))))
         self.tokens.append(" ")  # so that each line break has something after it
@@ -407,6 +409,7 @@ class _Rules:
         return found
 
     def parse(self, head: _Head, given: dict[str, Name]) -> Expression:
+        spend(_TOKEN_STEPS * (head.end - head.begin))
         self.given, self.pending = given, []
         found, i = self.alternatives(head.begin, 0)
         if i != head.end:
@@ -428,7 +431,7 @@ class _Rules:
                 if len(one.written) > _LONGEST:
                     raise _Unusual
                 self.reader.place = self.reader.places[one.template]
-                spend(_INSTANCE + len(one.written) // 8 + _TOKEN_STEPS * (template.end - template.begin))
+                spend(_INSTANCE + len(one.written) // 8)
                 names = map(Name, one.arguments)
                 self.instances[one.written] = template, dict(zip(template.parameters, names, strict=True))
                 self.order.append(one.written)

@@ -12,13 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.syntax import Indentation
 from guiderail.support.texts import shown
 
 __all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
 
 _FOLDER = Path(__file__).parent
+_MOST_ATTRIBUTES = 400
 _XML_NAME = re.compile(r"(?!xml)[a-z_][\w.-]*(?::[a-z_][\w.-]*)?", re.ASCII | re.IGNORECASE)
 _XML_OWN_ATTRIBUTE = re.compile(r"xmlns(?::(?!xml)[A-Za-z_][\w.-]*)?|xml:(?:lang|space|base|id)", re.ASCII)
 
@@ -178,6 +179,12 @@ def _attributes(names: list[str]) -> str:
     if not names:
         return ""
     one = "".join(f'attribute_{i}: "{name}" SPACE? "=" SPACE? VALUE -> attribute\n' for i, name in enumerate(names))
+    if len(names) > _MOST_ATTRIBUTES:
+        raise LimitError(
+            f"attributes has {len(names):,} names, and the grammar grows with their square; pass at most "
+            f"{_MOST_ATTRIBUTES}, or None for any",
+            code="grammar-size",
+        )
     count = range(len(names))
     first = " | ".join(f"SPACE attribute_{i}" + (f" _after_{i}?" if i + 1 < len(names) else "") for i in count)
     after = "".join(
