@@ -283,6 +283,46 @@ def test_within_a_frame(backend: GuiderailGrammarBackend, kind: str, text: str, 
     assert backend.compile_framed_grammar(InvalidGrammarObject("x"), lambda content: content) is None
 
 
+def test_tokens_of_a_frame_are_not_text() -> None:
+    """SGLang reserves the tokens of the frame, which need not be special tokens of the tokenizer."""
+    backend = GuiderailGrammarBackend(TOKENIZER, SIZE, {END})
+    (yes,) = TOKENIZER.encode("yes")
+
+    def frame(content: Any) -> Any:
+        end = {"type": "token", "token": yes}
+        return {"type": "structural_tag", "format": {"type": "sequence", "elements": [content, end]}}
+
+    grammar = ask(backend, "regex", "(yes|no)+")
+    found = []
+    for reserved in ([], [yes]):
+        backend.reserve_framing_tokens(reserved)
+        framed = backend.compile_framed_grammar(grammar, frame)
+        assert framed is not None
+        mask = framed.allocate_vocab_mask(SIZE, 1, "cpu")
+        framed.fill_vocab_mask(mask, 0)
+        found.append(yes in allowed(mask))
+        framed.accept_token(*TOKENIZER.encode("no"))
+        framed.accept_token(yes)
+        framed.fill_vocab_mask(mask, 0)
+        assert (allowed(mask) == [END]) == bool(reserved)
+    assert found == [True, False]
+    assert write(ask(backend, "regex", "yes|no"), "yes")
+
+
+def test_what_the_server_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``auto``, or a default for the model's architecture: the arguments stay as they were given."""
+    from sglang.srt import runtime_context
+
+    decided = arguments(reasoning_parser="qwen3", constrained_json_disable_any_whitespace=True)
+    context = SimpleNamespace(is_config_namespace_published=lambda name: name == "serving")
+    monkeypatch.setattr(runtime_context, "get_context", lambda: context)
+    monkeypatch.setattr(runtime_context, "get_serving", lambda: decided)
+    for given in (None, "auto"):
+        backend = create(arguments(reasoning_parser=given), TOKENIZER, SIZE, {END})
+        assert isinstance(backend, ReasonerGrammarBackend)
+        assert backend.grammar_backend.compact
+
+
 def test_the_plugin() -> None:
     for _ in range(2):  # SGLang may load plugins more than once
         register()

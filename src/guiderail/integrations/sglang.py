@@ -65,8 +65,9 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
     Raises:
         CompileError: ``bad-option``: an option of the server that would be ignored.
     """
+    settings = _settings(server_args)
     for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
-        if getattr(server_args, option, None) is not None:
+        if getattr(settings, option, None) is not None:
             raise CompileError(
                 f"--{option.replace('_', '-')} is unknown to the guiderail backend; use "
                 "--constrained-json-disable-any-whitespace",
@@ -76,15 +77,22 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
         tokenizer,
         vocab_size,
         eos_token_ids,
-        compact=bool(getattr(server_args, "constrained_json_disable_any_whitespace", False)),
+        compact=bool(getattr(settings, "constrained_json_disable_any_whitespace", False)),
     )
-    return _reasoning(backend, server_args, tokenizer)
+    return _reasoning(backend, settings, tokenizer)
 
 
-def _reasoning(backend: GuiderailGrammarBackend, server_args: Any, tokenizer: Any) -> Any:
-    """The backend, wrapped in SGLang's own for reasoning models, if the server is told that the model is one."""
-    strict = bool(getattr(server_args, "enable_strict_thinking", False))
-    parser_name = getattr(server_args, "reasoning_parser", None)
+def _settings(server_args: Any) -> Any:
+    """What the server has decided, such as the parser that it found for ``auto``; the arguments stay as given."""
+    from sglang.srt.runtime_context import get_context, get_serving
+
+    return get_serving() if get_context().is_config_namespace_published("serving") else server_args
+
+
+def _reasoning(backend: GuiderailGrammarBackend, settings: Any, tokenizer: Any) -> Any:
+    """The backend, wrapped in SGLang's own for reasoning models, if the server's model is one."""
+    strict = bool(getattr(settings, "enable_strict_thinking", False))
+    parser_name = getattr(settings, "reasoning_parser", None)
     if parser_name:
         from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
         from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -269,13 +277,13 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
             return Vocabulary.from_huggingface(tokenizer, size=vocab_size)
 
-        self.store = GuideStore(make)
+        self.store = self._framing = GuideStore(make)
         self.executor.submit(self.store.warm)
 
-    def _grammar(self, kind: str, text: str) -> BaseGrammarObject:
+    def _grammar(self, kind: str, text: str, store: GuideStore | None = None) -> BaseGrammarObject:
         asked = Asked(kind, text, self.compact and kind == "json")
         try:
-            guide = self.store.guide(asked)
+            guide = (store or self.store).guide(asked)
         except GuiderailError as error:
             logger.warning("a request for %s was rejected: %s", kind, error)
             return InvalidGrammarObject(str(error))
@@ -301,6 +309,10 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         """Returns the grammar of a structural tag."""
         return self._grammar("structural_tag", key_string)
 
+    def reserve_framing_tokens(self, token_ids: Collection[int]) -> None:
+        """In the grammars of :meth:`compile_framed_grammar`, these tokens come only where the frame names them."""
+        self._framing = GuideStore(lambda: _reserving(self.store.vocabulary, frozenset(token_ids)))
+
     def compile_framed_grammar(
         self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> BaseGrammarObject | None:
@@ -317,7 +329,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
             content = {"type": "grammar", "grammar": text}
         else:
             return None
-        made = self._grammar("structural_tag", json.dumps(frame(content)))
+        made = self._grammar("structural_tag", json.dumps(frame(content)), self._framing)
         return made if isinstance(made, GuiderailGrammar) else None
 
     def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
@@ -349,6 +361,23 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
     move_vocab_mask = staticmethod(GuiderailGrammar.move_vocab_mask)
     apply_vocab_mask = staticmethod(GuiderailGrammar.apply_vocab_mask)
+
+
+def _reserving(known: Vocabulary, tokens: frozenset[int]) -> Vocabulary:
+    """A vocabulary with some more special tokens, which are never text."""
+    from guiderail.vocabulary import Vocabulary
+
+    new = sorted(tokens.intersection(range(known.token_count)) - set(known.special_tokens.values()))
+    if not new:
+        return known
+    return Vocabulary(
+        [known.token_bytes(i) if i not in known.unplaced else None for i in range(known.token_count)],
+        special_tokens={**known.special_tokens, **{known.token_bytes(i).decode("utf-8", "replace"): i for i in new}},
+        stop_token_ids=known.stop_token_ids,
+        size=known.size,
+        encode=known.encode if known.can_encode else None,
+        bos_token_id=known.bos_token_id,
+    )
 
 
 def _with_calls(text: str) -> str:
