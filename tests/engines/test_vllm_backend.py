@@ -361,6 +361,19 @@ def test_reasoning_has_no_drafts_of_the_constraint() -> None:
         assert _vllm_patches._drafted(manager, asking(grammar, reasoning_ended=ended))[:1] == expected
 
 
+def test_a_limit_ends_a_draft_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's scheduler would end with all its requests."""
+    from guiderail.errors import LimitError
+
+    def failing(*_: Any) -> bool:
+        raise LimitError("too much", code="step-work")
+
+    engine = backend()
+    grammar = engine.compile_asked(Asked("choice", '["yes"]'))
+    monkeypatch.setattr(gr.Matcher, "accept_token", failing)
+    assert drafting(engine).validate_tokens(asking(grammar), []) == []
+
+
 def test_drafts_follow_the_text_after_a_reset() -> None:
     grammar = backend().compile_asked(Asked("regex", '(\\{"name":[ \n]{0,2}(yes|no)\\})+'))
     text = '{"name":\nyes}'

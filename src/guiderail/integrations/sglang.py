@@ -12,11 +12,13 @@ reasoning has ended. SGLang wraps its own backends for that; this one wraps itse
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sglang.srt.constrained.base_grammar_backend import (
@@ -79,7 +81,26 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
         eos_token_ids,
         compact=bool(getattr(settings, "constrained_json_disable_any_whitespace", False)),
     )
+    if getattr(server_args, "speculative_algorithm", None):
+        _guard_trees()
     return _reasoning(backend, settings, tokenizer)
+
+
+def _guard_trees() -> None:
+    """Has SGLang's walk through the tree of a draft survive a limit."""
+    from sglang.srt.speculative import spec_utils
+
+    original = spec_utils.traverse_tree
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def traverse_tree(next_token: Any, next_sibling: Any, tokens: Any, grammar: Any, *rest: Any, **more: Any) -> None:
+        inner = getattr(grammar, "grammar", grammar)  # within the reasoning's
+        with inner.draft() if isinstance(inner, GuiderailGrammar) else nullcontext():
+            original(next_token, next_sibling, tokens, grammar, *rest, **more)
+
+    spec_utils.traverse_tree = traverse_tree
 
 
 def _settings(server_args: Any) -> Any:
@@ -139,6 +160,7 @@ class GuiderailGrammar(BaseGrammarObject):
         super().__init__()
         self.guide, self.asked, self.stop_token_ids = guide, asked, stop_token_ids
         self._text = EngineText(guide.matcher(stop_token_ids))
+        self._beyond: int | None = None  # tokens of a draft read since a limit was reached; None: not within a draft
         self.grammar_stats = stats
 
     @property
@@ -156,16 +178,37 @@ class GuiderailGrammar(BaseGrammarObject):
             return
         self.current_token = token
         try:
-            taken = self._text.read(token)
+            taken = not self._beyond and self._text.read(token)
         except LimitError as error:
-            raise ValueError(str(error)) from error
+            if self._beyond is None:
+                raise ValueError(str(error)) from error
+            taken = False
+        if self._beyond is not None and not taken:
+            self._beyond += 1
+            return
         if not taken:
             raise ValueError(f"token {token} cannot come after {self.matcher.history(20)} under {self.asked!r:.200}")
 
     def rollback(self, k: int) -> None:
         """Undoes the last ``k`` tokens read."""
+        if self._beyond:
+            beyond = min(k, self._beyond)
+            self._beyond, k = self._beyond - beyond, k - beyond
         if k > 0:
             self._text.rollback(k)
+
+    @contextmanager
+    def draft(self) -> Iterator[None]:
+        """Within the block, a limit raises nothing: the tokens are those of a draft.
+
+        SGLang catches errors only where it reads tokens that were sampled. If the model samples a token that a draft
+        could not read, the limit is reported then. Outside a draft, nothing has changed after the block.
+        """
+        self._beyond = 0
+        try:
+            yield
+        finally:
+            self._beyond = None
 
     def is_terminated(self) -> bool:
         """Whether a stop token was read."""
@@ -177,7 +220,8 @@ class GuiderailGrammar(BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
         """Writes the mask into row ``idx``."""
-        self._text.fill(vocab_mask, idx)
+        if not self._beyond:  # or the text ends with an error before the row is used
+            self._text.fill(vocab_mask, idx)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: Any) -> None:
