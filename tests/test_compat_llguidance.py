@@ -270,6 +270,23 @@ def asked(library: Any) -> Any:
     return interpreter
 
 
+def failed(library: Any) -> Any:
+    interpreter = asked(library)
+    with pytest.raises(ValueError, match="doesn't satisfy"):
+        interpreter.commit_token(5)
+    return interpreter
+
+
+def converted(library: Any, text: str) -> Any:
+    module = importlib.import_module(f"{library.__name__}.gbnf_to_lark")
+    try:
+        return module.gbnf_to_lark(text)
+    except module.GbnfToLarkError as error:
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(str(error)) from error  # theirs is a plain Exception
+
+
 def filled(library: Any, mask: Any, index: Any = 0) -> Any:
     importlib.import_module(f"{library.__name__}.numpy").fill_next_token_bitmask(made(library), mask, index)
 
@@ -308,6 +325,8 @@ MISUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a prompt that is a text": (lambda x: asked(x).process_prompt("ab"), (TypeError, ValueError)),
     "a token that the grammar forbids": (lambda x: asked(x).commit_token(5), ValueError),
     "no token after a mask": (lambda x: asked(x).commit_token(None), ValueError),
+    "a mask after an error": (lambda x: failed(x).compute_mask(), ValueError),
+    "a grammar in GBNF that ends early": (lambda x: converted(x, 'root ::= "a'), ValueError),
     "a target of the wrong type": (lambda x: asked(x).compute_mask_into(bytes(262)), TypeError),
 }
 
@@ -466,3 +485,49 @@ def test_the_interpreter(theirs: Any) -> None:
     for library in (ours, theirs):
         with pytest.raises(ValueError, match="backtrack"):
             library.LLInterpreter(library.LLTokenizer("byte"), 'start: "a"', enable_ff_tokens=False)
+
+
+def test_the_interpreter_without_a_mask(theirs: Any) -> None:
+    """Without a mask, llguidance ignores the token; that is refused here, and nothing changes."""
+    for library in (ours, theirs):
+        interpreter = library.LLInterpreter(library.LLTokenizer("byte"), "start: /[ab]c/", log_level=0)
+        assert interpreter.commit_token(None) == (0, [])
+        interpreter.start_without_prompt()
+        assert interpreter.commit_token(None) == (0, [])
+        interpreter.compute_mask()
+        assert interpreter.commit_token(97) == (0, [97, 99])
+    interpreter = ours.LLInterpreter(ours.LLTokenizer("byte"), "start: /[ab][ab]c/", log_level=0)
+    for before in (97, 98):
+        with pytest.raises(ValueError, match="compute_mask"):
+            interpreter.commit_token(before)
+        interpreter.compute_mask()
+        assert interpreter.commit_token(97) == (0, [97] if before == 97 else [97, 99])
+
+
+GBNF = 'root ::= [a-z]+ "end" end?\nend ::= "." | "!"'
+
+
+def test_gbnf_where_lark_is_expected(theirs: Any) -> None:
+    from guiderail.compat.llguidance import gbnf_to_lark
+
+    text = gbnf_to_lark.gbnf_to_lark(GBNF)
+    tokenizer = ours.LLTokenizer("byte")
+    named = json.dumps({"grammars": [{"lark_grammar": 'start: "<" @x ">"'}, {"name": "x", "lark_grammar": text}]})
+    for grammar, written in [
+        (text, "bend!"),
+        (gbnf_to_lark.any_to_lark(GBNF), "bend"),
+        (ours.LLMatcher.grammar_from_lark(text), "bend."),
+        (ours.LarkCompiler().compile(text), "aend"),
+        (ours.grammar_from("lark", text), "aend"),
+        (named, "<aend>"),
+    ]:
+        matcher = ours.LLMatcher(tokenizer, grammar)
+        assert matcher.consume_tokens(tokenizer.tokenize_str(written)), matcher.get_error()
+        assert matcher.is_accepting()
+    module = importlib.import_module("llguidance.gbnf_to_lark")
+    for lark in ('start: "a ::= b"', "  start : /a/", "%llguidance {}\nstart: A", "A: /a/", "root ::= start"):
+        assert gbnf_to_lark.is_lark_syntax(lark) == module.is_lark_syntax(lark)
+    assert ours.grammar_from("ebnf", 'start: "a ::= b"') == theirs.grammar_from("ebnf", 'start: "a ::= b"')
+    assert not gbnf_to_lark.is_lark_syntax('start ::= "a"')  # llguidance takes this for Lark
+    with pytest.raises(gbnf_to_lark.GbnfToLarkError, match=r"(?s)no rule 'y'.*position 9"):
+        gbnf_to_lark.gbnf_to_lark("root ::= y")
