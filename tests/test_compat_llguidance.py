@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -291,6 +292,26 @@ def filled(library: Any, mask: Any, index: Any = 0) -> Any:
     importlib.import_module(f"{library.__name__}.numpy").fill_next_token_bitmask(made(library), mask, index)
 
 
+def tensor_filled(library: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    module = importlib.import_module(f"{library.__name__}.torch")
+    return module.fill_next_token_bitmask(made(library), torch.zeros((1, 9), dtype=torch.int64))
+
+
+def applied(library: Any, logits: Any, mask: Any) -> Any:
+    return importlib.import_module(f"{library.__name__}.numpy").apply_token_bitmask_inplace(logits, mask)
+
+
+def wrapped(library: Any, end: int) -> Any:
+    class Words:
+        eos_token_id, bos_token_id, tokens = end, None, [b"a", b"b", b"</s>"]
+
+        def __call__(self, text: Any) -> list[int]:
+            return [0 if one in (97, "a") else 1 for one in text]
+
+    return library.LLTokenizer(library.TokenizerWrapper(Words()))
+
+
 MASK = np.zeros((1, 9), np.int32)
 
 # a call on either library, and what both raise
@@ -327,6 +348,12 @@ MISUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "no token after a mask": (lambda x: asked(x).commit_token(None), ValueError),
     "a mask after an error": (lambda x: failed(x).compute_mask(), ValueError),
     "a grammar in GBNF that ends early": (lambda x: converted(x, 'root ::= "a'), ValueError),
+    "a mask of one dimension": (lambda x: filled(x, MASK[0]), AssertionError),
+    "a mask of 64 bits": (lambda x: filled(x, MASK.astype(np.int64)), AssertionError),
+    "a mask whose rows are apart": (lambda x: filled(x, np.zeros((1, 18), np.int32)[:, ::2]), AssertionError),
+    "a tensor of 64 bits": (lambda x: tensor_filled(x), AssertionError),
+    "logits with more rows": (lambda x: applied(x, np.zeros((2, 262), np.float32), MASK), AssertionError),
+    "logits under 64 bits": (lambda x: applied(x, np.ones((1, 9), np.float32), MASK.astype(np.int64)), AssertionError),
     "a target of the wrong type": (lambda x: asked(x).compute_mask_into(bytes(262)), TypeError),
 }
 
@@ -397,6 +424,13 @@ def test_what_cannot_be_kept_to_is_refused() -> None:
     assert "max_tokens" in ours.LLMatcher(tokenizer, limited, log_level=0).get_error()
     loop = {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "lark_grammar": "start: @b"}]}
     assert "@b -> @b" in ours.LLMatcher(tokenizer, loop, log_level=0).get_error()
+    with pytest.raises(ValueError, match="0 or more"):
+        ours.LLParserLimits(step_max_items=-3)
+    with pytest.raises(TypeError, match="a number"):
+        ours.LLParserLimits(step_max_items=True)
+    with pytest.raises(ValueError, match="out of range"):  # llguidance takes it: texts would never end
+        wrapped(ours, 9)
+    assert pickle.loads(pickle.dumps(tokenizer)).tokenize_str("é") == [195, 169]
     with pytest.warns(UserWarning, match="max_step_work"):
         ours.LLParserLimits(step_max_items=3)
     assert ours.LLParserLimits().max_items_in_row == 2000

@@ -307,6 +307,10 @@ class LLTokenizer:
         return f"<LLTokenizer of {self.vocabulary!r}>"
 
 
+def _each_byte(text: str) -> list[int]:
+    return list(text.encode())
+
+
 def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vocabulary:
     if isinstance(tokenizer, TokenizerWrapper):
         special = [token for token in tokenizer.special_token_ids if token < len(tokenizer.tokens)]
@@ -314,7 +318,7 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
             [token or None for token in tokenizer.tokens],
             special_tokens=special,
             stop_token_ids=[tokenizer.eos_token_id] if stops is None else stops,
-            size=size,
+            size=len(tokenizer.tokens) if size is None else size,
             encode=tokenizer,
             bos_token_id=tokenizer.bos_token_id,
         )
@@ -324,8 +328,8 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
             tokens,
             special_tokens={name: 256 + i for i, name in enumerate(_BYTE_SPECIALS)},
             stop_token_ids=[len(tokens) - 1] if stops is None else stops,
-            size=size,
-            encode=lambda text: list(text.encode()),
+            size=len(tokens) if size is None else size,
+            encode=_each_byte,
         )
     if isinstance(tokenizer, str) and not os.path.exists(tokenizer):
         import tokenizers
