@@ -352,9 +352,10 @@ def test_what_the_server_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     from sglang.srt import runtime_context
 
     decided = arguments(reasoning_parser="qwen3", constrained_json_disable_any_whitespace=True)
-    context = SimpleNamespace(is_config_namespace_published=lambda name: name == "serving")
+    context = SimpleNamespace(
+        is_config_namespace_published=lambda name: name == "serving", config_bag=lambda name: decided
+    )
     monkeypatch.setattr(runtime_context, "get_context", lambda: context)
-    monkeypatch.setattr(runtime_context, "get_serving", lambda: decided)
     for given in (None, "auto"):
         backend = create(arguments(reasoning_parser=given), TOKENIZER, SIZE, {END})
         assert isinstance(backend, ReasonerGrammarBackend)

@@ -67,7 +67,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
     Raises:
         CompileError: ``bad-option``: an option of the server that would be ignored.
     """
-    settings = _settings(server_args)
+    settings = _settings(server_args, "serving")
     for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
         if getattr(settings, option, None) is not None:
             raise CompileError(
@@ -81,7 +81,7 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
         eos_token_ids,
         compact=bool(getattr(settings, "constrained_json_disable_any_whitespace", False)),
     )
-    if getattr(server_args, "speculative_algorithm", None):
+    if getattr(_settings(server_args, "spec"), "speculative_algorithm", None):
         _guard_trees()
     return _reasoning(backend, settings, tokenizer)
 
@@ -103,11 +103,12 @@ def _guard_trees() -> None:
     spec_utils.traverse_tree = traverse_tree
 
 
-def _settings(server_args: Any) -> Any:
+def _settings(server_args: Any, namespace: str) -> Any:
     """What the server has decided, such as the parser that it found for ``auto``; the arguments stay as given."""
-    from sglang.srt.runtime_context import get_context, get_serving
+    from sglang.srt.runtime_context import get_context
 
-    return get_serving() if get_context().is_config_namespace_published("serving") else server_args
+    context = get_context()
+    return context.config_bag(namespace) if context.is_config_namespace_published(namespace) else server_args
 
 
 def _reasoning(backend: GuiderailGrammarBackend, settings: Any, tokenizer: Any) -> Any:
