@@ -263,6 +263,36 @@ def rows_of(drafts: list[list[int]], most: int) -> list[int]:
     return list(range(sum(counts)))
 
 
+@pytest.mark.parametrize("chosen", ["guiderail", None], ids=["checked", "not checked"])
+def test_a_request_that_reaches_the_engine(chosen: str | None) -> None:
+    """The manager makes one backend. A front end other than vLLM's own in Python may not have chosen it."""
+    from vllm.v1.structured_output.request import StructuredOutputRequest
+
+    manager = manager_of(backend(), 2, 0)
+    manager.backend = manager.backend_name = None
+    manager.tokenizer, manager._use_async_grammar_compilation = TOKENIZER, False
+    manager.vllm_config.structured_outputs_config = StructuredOutputsConfig(backend="guiderail")
+    manager.vllm_config.model_config = SimpleNamespace(
+        is_diffusion=False, max_model_len=64, get_vocab_size=lambda: SIZE, skip_tokenizer_init=False
+    )
+    made = []
+    for text in ("yes|no", "(a"):
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(regex=text), max_tokens=9)
+        assert params.structured_outputs is not None
+        params.structured_outputs._backend = chosen
+        asked = StructuredOutputRequest(params.structured_outputs)
+        request = SimpleNamespace(
+            structured_output_request=asked, sampling_params=params, request_id="r", max_tokens=9, num_prompt_tokens=3,
+            num_output_tokens=0, use_structured_output=True,
+        )  # fmt: skip
+        manager.grammar_init(request)
+        assert asked.is_grammar_ready
+        made.append(asked.grammar)
+    assert isinstance(manager.backend, GuiderailBackend) and manager.backend_name == "guiderail"
+    assert write(made[0], "yes")
+    assert isinstance(made[1], gr.GuiderailError)
+
+
 def request_of(grammar: Any) -> Any:
     asked = SimpleNamespace(grammar=grammar, reasoning_ended=None, reasoner=None)
     return SimpleNamespace(structured_output_request=asked, prompt_token_ids=[], all_token_ids=[])

@@ -309,9 +309,13 @@ def _grammar_init(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def grammar_init(self: Any, request: Any) -> None:
         asked = request.structured_output_request
-        if asked is not None and self.backend is None and asked.params._backend == NAME:
-            self.backend = _backend(self)
-            self.backend_name = NAME  # since 0.33, vLLM refuses requests for another backend than this
+        if asked is not None:
+            ours = _serves(self.vllm_config.structured_outputs_config.backend)
+            if asked.params._backend is None and ours:  # no front end in Python has checked it
+                asked.params._backend = NAME
+            if self.backend is None and asked.params._backend == NAME:
+                self.backend = _backend(self)
+                self.backend_name = NAME  # since 0.33, vLLM refuses requests for another backend than this
         original(self, request)
 
     return grammar_init
