@@ -426,8 +426,11 @@ CITY = {
 }
 
 
-def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
-    """Returns the constraint that vLLM makes for a request with a tool, and the request."""
+def tag_of(choice: Any, parser: str = "hermes", answer: Any = None, **tool: Any) -> tuple[Any, Any]:
+    """Returns the constraint that vLLM makes for a request with a tool, and the request.
+
+    ``answer``: a schema of the answer, if it is no call.
+    """
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
 
@@ -440,6 +443,7 @@ def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
         messages=[{"role": "user", "content": "?"}],
         tools=[{"type": "function", "function": {"name": "weather", "parameters": CITY, **tool}}],
         tool_choice=choice,
+        structured_outputs=answer and StructuredOutputsParams(json=answer),
     )
     reading = object.__new__(made)
     reading._tool_parser, reading._reasoning_parser = object.__new__(made.tool_parser_cls), None
@@ -470,6 +474,18 @@ def test_calls_keep_to_the_schemas_of_the_tools(choice: Any, strict: bool | None
     assert constraint.matches("Let me see. " + call.format(GOOD)) == (choice == "auto")
     assert not constraint.matches("Let me see. " + call.format(BAD))
     assert not constraint.matches(call.format(GOOD.replace("weather", "whether")))
+
+
+@pytest.mark.parametrize("keyword", [{"multipleOf": 3}, {"minimum": 3}])
+def test_tools_beside_any_schema_of_the_answer(keyword: dict[str, Any]) -> None:
+    """Also one that XGrammar cannot serve: vLLM would leave out the tools, and no call could be written."""
+    number = {"type": "object", "properties": {"n": {"type": "integer", **keyword}}, "required": ["n"]}
+    constraint, _ = tag_of("auto", answer=number)
+    assert constraint is not None
+    assert constraint.matches(f"<tool_call>\n{GOOD}\n</tool_call>")
+    assert not constraint.matches(f"<tool_call>\n{BAD}\n</tool_call>")
+    assert constraint.matches('{"n": 6}') and not constraint.matches('{"n": 2}')
+    assert not constraint.matches("I do not know.")
 
 
 def test_strict_tools_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@
 | ``StructuredOutputManager.validate_tokens`` | drafts forced text in place of the engine's draft |
 | checks of structural tags when a request is read | skipped, because they ask XGrammar whatever the backend is |
 | ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
+| ``_xgrammar_supports`` of the parsers | tools go with any constraint of the answer, whatever XGrammar can serve |
 | offline beam search | makes the backend, too |
 | ``rejection_sampler.expand_batch_to_tokens``, on the CPU only | writes its result: vLLM 0.32 leaves it uninitialised |
 | ``WorkerBase.__init__``, on the CPU only | has guiderail apply the masks to the logits, in place |
@@ -103,6 +104,7 @@ def _patch_loaded() -> None:
         "vllm.entrypoints.generate.beam_search.offline": _patch_beams,
         "vllm.entrypoints.generate.base.protocol": _patch_protocol,
         "vllm.parser.abstract_parser": _patch_tools,
+        "vllm.parser.beam": _patch_supported,  # since 0.33, with a name of its own for it
     }.items():
         if name not in _done and name in sys.modules and change(sys.modules[name]):
             _done.add(name)
@@ -416,6 +418,24 @@ def _patch_tools(module: Any) -> bool:
             request.tools = tools  # as the client sent them: the prompt shows them
 
     owner._apply_structural_tag = apply_tag  # type: ignore[union-attr]
+    _patch_supported(module)
+    return True
+
+
+def _patch_supported(module: Any) -> bool:
+    """Has vLLM combine tools with any constraint of the answer, not only with those that XGrammar can serve.
+
+    What guiderail cannot serve is rejected when the request is checked.
+    """
+    original = getattr(module, "_xgrammar_supports", None)
+    if original is None:
+        return False
+
+    @functools.wraps(original)
+    def supports(structured_outputs: Any) -> bool:
+        return NAME in _configured or bool(original(structured_outputs))
+
+    module._xgrammar_supports = supports
     return True
 
 
