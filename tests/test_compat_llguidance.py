@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -270,8 +271,45 @@ def asked(library: Any) -> Any:
     return interpreter
 
 
+def failed(library: Any) -> Any:
+    interpreter = asked(library)
+    with pytest.raises(ValueError, match="doesn't satisfy"):
+        interpreter.commit_token(5)
+    return interpreter
+
+
+def converted(library: Any, text: str) -> Any:
+    module = importlib.import_module(f"{library.__name__}.gbnf_to_lark")
+    try:
+        return module.gbnf_to_lark(text)
+    except module.GbnfToLarkError as error:
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(str(error)) from error  # theirs is a plain Exception
+
+
 def filled(library: Any, mask: Any, index: Any = 0) -> Any:
     importlib.import_module(f"{library.__name__}.numpy").fill_next_token_bitmask(made(library), mask, index)
+
+
+def tensor_filled(library: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    module = importlib.import_module(f"{library.__name__}.torch")
+    return module.fill_next_token_bitmask(made(library), torch.zeros((1, 9), dtype=torch.int64))
+
+
+def applied(library: Any, logits: Any, mask: Any) -> Any:
+    return importlib.import_module(f"{library.__name__}.numpy").apply_token_bitmask_inplace(logits, mask)
+
+
+def wrapped(library: Any, end: int) -> Any:
+    class Words:
+        eos_token_id, bos_token_id, tokens = end, None, [b"a", b"b", b"</s>"]
+
+        def __call__(self, text: Any) -> list[int]:
+            return [0 if one in (97, "a") else 1 for one in text]
+
+    return library.LLTokenizer(library.TokenizerWrapper(Words()))
 
 
 MASK = np.zeros((1, 9), np.int32)
@@ -308,6 +346,14 @@ MISUSED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "a prompt that is a text": (lambda x: asked(x).process_prompt("ab"), (TypeError, ValueError)),
     "a token that the grammar forbids": (lambda x: asked(x).commit_token(5), ValueError),
     "no token after a mask": (lambda x: asked(x).commit_token(None), ValueError),
+    "a mask after an error": (lambda x: failed(x).compute_mask(), ValueError),
+    "a grammar in GBNF that ends early": (lambda x: converted(x, 'root ::= "a'), ValueError),
+    "a mask of one dimension": (lambda x: filled(x, MASK[0]), AssertionError),
+    "a mask of 64 bits": (lambda x: filled(x, MASK.astype(np.int64)), AssertionError),
+    "a mask whose rows are apart": (lambda x: filled(x, np.zeros((1, 18), np.int32)[:, ::2]), AssertionError),
+    "a tensor of 64 bits": (lambda x: tensor_filled(x), AssertionError),
+    "logits with more rows": (lambda x: applied(x, np.zeros((2, 262), np.float32), MASK), AssertionError),
+    "logits under 64 bits": (lambda x: applied(x, np.ones((1, 9), np.float32), MASK.astype(np.int64)), AssertionError),
     "a target of the wrong type": (lambda x: asked(x).compute_mask_into(bytes(262)), TypeError),
 }
 
@@ -378,6 +424,13 @@ def test_what_cannot_be_kept_to_is_refused() -> None:
     assert "max_tokens" in ours.LLMatcher(tokenizer, limited, log_level=0).get_error()
     loop = {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "lark_grammar": "start: @b"}]}
     assert "@b -> @b" in ours.LLMatcher(tokenizer, loop, log_level=0).get_error()
+    with pytest.raises(ValueError, match="0 or more"):
+        ours.LLParserLimits(step_max_items=-3)
+    with pytest.raises(TypeError, match="a number"):
+        ours.LLParserLimits(step_max_items=True)
+    with pytest.raises(ValueError, match="out of range"):  # llguidance takes it: texts would never end
+        wrapped(ours, 9)
+    assert pickle.loads(pickle.dumps(tokenizer)).tokenize_str("é") == [195, 169]
     with pytest.warns(UserWarning, match="max_step_work"):
         ours.LLParserLimits(step_max_items=3)
     assert ours.LLParserLimits().max_items_in_row == 2000
@@ -466,3 +519,49 @@ def test_the_interpreter(theirs: Any) -> None:
     for library in (ours, theirs):
         with pytest.raises(ValueError, match="backtrack"):
             library.LLInterpreter(library.LLTokenizer("byte"), 'start: "a"', enable_ff_tokens=False)
+
+
+def test_the_interpreter_without_a_mask(theirs: Any) -> None:
+    """Without a mask, llguidance ignores the token; that is refused here, and nothing changes."""
+    for library in (ours, theirs):
+        interpreter = library.LLInterpreter(library.LLTokenizer("byte"), "start: /[ab]c/", log_level=0)
+        assert interpreter.commit_token(None) == (0, [])
+        interpreter.start_without_prompt()
+        assert interpreter.commit_token(None) == (0, [])
+        interpreter.compute_mask()
+        assert interpreter.commit_token(97) == (0, [97, 99])
+    interpreter = ours.LLInterpreter(ours.LLTokenizer("byte"), "start: /[ab][ab]c/", log_level=0)
+    for before in (97, 98):
+        with pytest.raises(ValueError, match="compute_mask"):
+            interpreter.commit_token(before)
+        interpreter.compute_mask()
+        assert interpreter.commit_token(97) == (0, [97] if before == 97 else [97, 99])
+
+
+GBNF = 'root ::= [a-z]+ "end" end?\nend ::= "." | "!"'
+
+
+def test_gbnf_where_lark_is_expected(theirs: Any) -> None:
+    from guiderail.compat.llguidance import gbnf_to_lark
+
+    text = gbnf_to_lark.gbnf_to_lark(GBNF)
+    tokenizer = ours.LLTokenizer("byte")
+    named = json.dumps({"grammars": [{"lark_grammar": 'start: "<" @x ">"'}, {"name": "x", "lark_grammar": text}]})
+    for grammar, written in [
+        (text, "bend!"),
+        (gbnf_to_lark.any_to_lark(GBNF), "bend"),
+        (ours.LLMatcher.grammar_from_lark(text), "bend."),
+        (ours.LarkCompiler().compile(text), "aend"),
+        (ours.grammar_from("lark", text), "aend"),
+        (named, "<aend>"),
+    ]:
+        matcher = ours.LLMatcher(tokenizer, grammar)
+        assert matcher.consume_tokens(tokenizer.tokenize_str(written)), matcher.get_error()
+        assert matcher.is_accepting()
+    module = importlib.import_module("llguidance.gbnf_to_lark")
+    for lark in ('start: "a ::= b"', "  start : /a/", "%llguidance {}\nstart: A", "A: /a/", "root ::= start"):
+        assert gbnf_to_lark.is_lark_syntax(lark) == module.is_lark_syntax(lark)
+    assert ours.grammar_from("ebnf", 'start: "a ::= b"') == theirs.grammar_from("ebnf", 'start: "a ::= b"')
+    assert not gbnf_to_lark.is_lark_syntax('start ::= "a"')  # llguidance takes this for Lark
+    with pytest.raises(gbnf_to_lark.GbnfToLarkError, match=r"(?s)no rule 'y'.*position 9"):
+        gbnf_to_lark.gbnf_to_lark("root ::= y")

@@ -543,15 +543,23 @@ def masked_bit_by_bit(logits, masks: np.ndarray, rows: dict[int, int]):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("drafts", [{}, {"c": [5, 6], "x": [7]}], ids=["plain", "drafts"])
-def test_vllm_masks_of_a_step_reach_their_rows(dtype, drafts):
-    """The order of the masks is not that of the batch; some texts have no mask, and one mask has no text."""
+@pytest.mark.parametrize("each", [None, 3, 4], ids=["side by side", "rows for the longest", "rows for more"])
+def test_vllm_masks_of_a_step_reach_their_rows(dtype, drafts, each):
+    """The order of the masks is not that of the batch; some texts have no mask, and one mask has no text.
+
+    vLLM 0.32 puts the rows of the requests side by side; since 0.33, each request has as many as the longest draft.
+    """
     torch = pytest.importorskip("torch")
     from guiderail.integrations._vllm_patches import _apply_masks
 
     random_masks = np.random.default_rng(1)
     batch, constrained = ["a", "b", "c", "x"], ["x", "gone", "c", "a"]
     count = {id: 1 + len(drafts.get(id, ())) for id in [*batch, "gone"]}
-    masks = random_masks.integers(-(2**31), 2**31, (sum(count[id] for id in constrained), 3), dtype=np.int32)
+    start, rows_of_masks = {}, 0
+    for id in constrained:
+        start[id] = rows_of_masks
+        rows_of_masks += each or count[id]
+    masks = random_masks.integers(-(2**31), 2**31, (rows_of_masks, 3), dtype=np.int32)
     masks[0], masks[-1] = -1, 0
     logits = torch.randn(sum(count[id] for id in batch), 90, generator=torch.Generator().manual_seed(1))
     logits = logits.to(getattr(torch, dtype))
@@ -559,8 +567,7 @@ def test_vllm_masks_of_a_step_reach_their_rows(dtype, drafts):
     for id in batch:
         if id in constrained:
             of_batch = sum(count[one] for one in batch[: batch.index(id)])
-            of_masks = sum(count[one] for one in constrained[: constrained.index(id)])
-            rows |= {of_batch + k: of_masks + k for k in range(count[id])}
+            rows |= {of_batch + k: start[id] + k for k in range(count[id])}
     expected = masked_bit_by_bit(logits, masks, rows)
     apply_masks = _apply_masks(lambda *_: pytest.fail("vLLM's own way, which is for other devices"))
     apply_masks(

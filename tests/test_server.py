@@ -610,6 +610,27 @@ def test_logprobs_of_completions(toy):
     assert told["text_offset"] == starts and all(len(top) == 2 for top in told["top_logprobs"])
 
 
+def test_logprobs_of_parts_of_characters():
+    """Bytes that are no text have names of their own: all replacement characters would be one entry."""
+
+    class Parts(ToyModel):
+        def score(self, row):
+            logits = super().score(row)
+            logits[[0xE2, 0xF0, 0x9F, ord("a")]] = 1e3, 999, 998, 997
+            return logits
+
+    with client_of(Parts("a")) as client:
+        body = {"temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": 4}
+        (chat,) = client.chat(**body)["choices"][0]["logprobs"]["content"]
+        names = ["\\xe2", "\\xf0", "\\x9f", "a"]
+        assert [one["token"] for one in chat["top_logprobs"]] == names
+        assert [one["bytes"] for one in chat["top_logprobs"]] == [[0xE2], [0xF0], [0x9F], [97]]
+        plain = client.post("/v1/completions", prompt="x", temperature=0, max_tokens=1, logprobs=4).json()
+        told = plain["choices"][0]["logprobs"]
+        assert list(told["top_logprobs"][0]) == [*(f"bytes:{name}" for name in names[:3]), "a"]
+        assert told["tokens"] == [chat["token"]] == ["a"]  # the only one with which the text could end in time
+
+
 @pytest.mark.parametrize("stop", [None, "z"])
 def test_offsets_count_characters_of_the_text_however_it_is_told(stop):
     with client_of(ToyModel("aé漢b😀cz")) as client:

@@ -202,6 +202,7 @@ def arguments(**more: Any) -> Any:
             "constrained_json_disable_any_whitespace": False,
             "reasoning_parser": None,
             "enable_strict_thinking": False,
+            "speculative_algorithm": None,
             **more,
         }
     )
@@ -281,6 +282,84 @@ def test_within_a_frame(backend: GuiderailGrammarBackend, kind: str, text: str, 
     assert framed is not None
     assert write(framed, f"<call>{good}.")
     assert backend.compile_framed_grammar(InvalidGrammarObject("x"), lambda content: content) is None
+
+
+def test_tokens_of_a_frame_are_not_text() -> None:
+    """SGLang reserves the tokens of the frame, which need not be special tokens of the tokenizer."""
+    backend = GuiderailGrammarBackend(TOKENIZER, SIZE, {END})
+    (yes,) = TOKENIZER.encode("yes")
+
+    def frame(content: Any) -> Any:
+        end = {"type": "token", "token": yes}
+        return {"type": "structural_tag", "format": {"type": "sequence", "elements": [content, end]}}
+
+    grammar = ask(backend, "regex", "(yes|no)+")
+    found = []
+    for reserved in ([], [yes]):
+        backend.reserve_framing_tokens(reserved)
+        framed = backend.compile_framed_grammar(grammar, frame)
+        assert framed is not None
+        mask = framed.allocate_vocab_mask(SIZE, 1, "cpu")
+        framed.fill_vocab_mask(mask, 0)
+        found.append(yes in allowed(mask))
+        framed.accept_token(*TOKENIZER.encode("no"))
+        framed.accept_token(yes)
+        framed.fill_vocab_mask(mask, 0)
+        assert (allowed(mask) == [END]) == bool(reserved)
+    assert found == [True, False]
+    assert write(ask(backend, "regex", "yes|no"), "yes")
+
+
+@pytest.mark.parametrize("thinking", [False, True])
+def test_a_limit_within_the_tree_of_a_draft(thinking: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang's own walk: it ends, nothing has moved, and only a sampled token reports the limit."""
+    from sglang.srt.speculative import spec_utils
+
+    from guiderail.errors import LimitError
+
+    monkeypatch.setattr(spec_utils, "traverse_tree", spec_utils.traverse_tree)  # undone after the test
+    parser = "qwen3" if thinking else None
+    backend = create(arguments(speculative_algorithm="EAGLE", reasoning_parser=parser), TOKENIZER, SIZE, {END})
+    grammar = ask(backend, "regex", "(yes|no)+", reasoning=thinking)
+    for token in TOKENIZER.encode("</think>") if thinking else ():
+        grammar.accept_token(token)
+    (yes,), (no,) = TOKENIZER.encode("yes"), TOKENIZER.encode("no")
+    native = gr.Matcher.fill_next_token_bitmask
+
+    def fill(matcher: Any, *args: Any) -> Any:
+        if matcher.history(1) == [yes]:
+            raise LimitError("too much", code="step-work")
+        return native(matcher, *args)
+
+    monkeypatch.setattr(gr.Matcher, "fill_next_token_bitmask", fill)
+    # yes, with "end of the text" after it, and beside it no: after "yes", only the end is left
+    children, siblings = torch.tensor([1, 2, -1, -1]), torch.tensor([-1, 3, -1, -1])
+    tokens = torch.tensor([no, yes, END, no])
+    mask = grammar.allocate_vocab_mask(SIZE, 4, "cpu")
+    spec_utils.traverse_tree(children, siblings, tokens, grammar, mask, vocab_size=SIZE)
+    inner = grammar.grammar if thinking else grammar
+    assert inner.matcher.history() == []
+    rows = [allowed(mask[i : i + 1]) for i in range(4)]
+    assert yes in rows[0] and rows[1] == [END] and yes in rows[3]
+    grammar.accept_token(yes)
+    grammar.fill_vocab_mask(mask, 1)
+    with pytest.raises(ValueError, match="too much"):
+        grammar.accept_token(END)
+
+
+def test_what_the_server_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``auto``, or a default for the model's architecture: the arguments stay as they were given."""
+    from sglang.srt import runtime_context
+
+    decided = arguments(reasoning_parser="qwen3", constrained_json_disable_any_whitespace=True)
+    context = SimpleNamespace(
+        is_config_namespace_published=lambda name: name == "serving", config_bag=lambda name: decided
+    )
+    monkeypatch.setattr(runtime_context, "get_context", lambda: context)
+    for given in (None, "auto"):
+        backend = create(arguments(reasoning_parser=given), TOKENIZER, SIZE, {END})
+        assert isinstance(backend, ReasonerGrammarBackend)
+        assert backend.grammar_backend.compact
 
 
 def test_the_plugin() -> None:

@@ -16,6 +16,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.platforms import current_platform
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.sample import rejection_sampler
+from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 
 import guiderail as gr
@@ -240,18 +241,56 @@ def test_another_vllm_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
 def manager_of(engine: GuiderailBackend, rows: int, drafts: int) -> Any:
     """Makes vLLM's own manager without a tokenizer and threads."""
-    from vllm.v1.structured_output import StructuredOutputManager
-
     manager = object.__new__(StructuredOutputManager)
     manager.backend, manager.reasoner_cls, manager._grammar_bitmask = engine, None, None
+    manager.backend_name = "guiderail"
     manager.enable_in_reasoning, manager.fill_bitmask_parallel_threshold = False, 128
     manager._full_mask = torch.tensor(-1, dtype=torch.int32)
     manager.vllm_config = SimpleNamespace(
         num_speculative_tokens=drafts,
         scheduler_config=SimpleNamespace(max_num_seqs=rows),
         model_config=SimpleNamespace(is_diffusion=False),
+        use_v2_model_runner=False,
     )
     return manager
+
+
+def rows_of(drafts: list[list[int]], most: int) -> list[int]:
+    """Returns the rows of a step's masks that count: vLLM 0.32 has no others, later ones have the same number each."""
+    counts = [1 + len(draft) for draft in drafts]
+    if hasattr(StructuredOutputManager, "_masked_reasoning_ends"):
+        return [i * (1 + most) + k for i, count in enumerate(counts) for k in range(count)]
+    return list(range(sum(counts)))
+
+
+@pytest.mark.parametrize("chosen", ["guiderail", None], ids=["checked", "not checked"])
+def test_a_request_that_reaches_the_engine(chosen: str | None) -> None:
+    """The manager makes one backend. A front end other than vLLM's own in Python may not have chosen it."""
+    from vllm.v1.structured_output.request import StructuredOutputRequest
+
+    manager = manager_of(backend(), 2, 0)
+    manager.backend = manager.backend_name = None
+    manager.tokenizer, manager._use_async_grammar_compilation = TOKENIZER, False
+    manager.vllm_config.structured_outputs_config = StructuredOutputsConfig(backend="guiderail")
+    manager.vllm_config.model_config = SimpleNamespace(
+        is_diffusion=False, max_model_len=64, get_vocab_size=lambda: SIZE, skip_tokenizer_init=False
+    )
+    made = []
+    for text in ("yes|no", "(a"):
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(regex=text), max_tokens=9)
+        assert params.structured_outputs is not None
+        params.structured_outputs._backend = chosen
+        asked = StructuredOutputRequest(params.structured_outputs)
+        request = SimpleNamespace(
+            structured_output_request=asked, sampling_params=params, request_id="r", max_tokens=9, num_prompt_tokens=3,
+            num_output_tokens=0, use_structured_output=True,
+        )  # fmt: skip
+        manager.grammar_init(request)
+        assert asked.is_grammar_ready
+        made.append(asked.grammar)
+    assert isinstance(manager.backend, GuiderailBackend) and manager.backend_name == "guiderail"
+    assert write(made[0], "yes")
+    assert isinstance(made[1], gr.GuiderailError)
 
 
 def request_of(grammar: Any) -> Any:
@@ -290,7 +329,7 @@ def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatc
             drafts[str(i)] = [token for c in draft for token in special.get(c) or [TOKENIZER.encode(c)[0]]]
         manager = manager_of(engine, len(BATCH), 3)
         for _ in range(2):  # the second step reuses the rows of the first
-            found = manager.grammar_bitmask(requests, list(requests), drafts).copy()
+            found = manager.grammar_bitmask(requests, list(requests), drafts)[rows_of(list(drafts.values()), 3)]
         made.append((found, [r.structured_output_request.grammar.matcher.step_count for r in requests.values()]))
         assert not engine.together.open
     assert (made[0][0] == made[1][0]).all()
@@ -331,6 +370,9 @@ def test_the_constraint_offers_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     engine.habits.running = 32
     assert manager.validate_tokens(request, [yes, no]) == [yes, yes, end]
     assert drafting(engine, asynchronous=True).validate_tokens(request, [yes, no]) == [yes]
+    manager.vllm_config.use_v2_model_runner = True  # whose workers verify their own draft, whatever the scheduler says
+    assert manager.validate_tokens(request, [yes, no]) == [yes]
+    manager.vllm_config.use_v2_model_runner = False
     monkeypatch.setenv("GUIDERAIL_VLLM_DRAFTS", "0")
     assert manager.validate_tokens(request, [yes, no]) == [yes]
     monkeypatch.delenv("GUIDERAIL_VLLM_DRAFTS")
@@ -347,6 +389,19 @@ def test_reasoning_has_no_drafts_of_the_constraint() -> None:
     manager = drafting(engine, reasoner=object)
     for ended, expected in ((False, []), (None, []), (True, TOKENIZER.encode("yes"))):
         assert _vllm_patches._drafted(manager, asking(grammar, reasoning_ended=ended))[:1] == expected
+
+
+def test_a_limit_ends_a_draft_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's scheduler would end with all its requests."""
+    from guiderail.errors import LimitError
+
+    def failing(*_: Any) -> bool:
+        raise LimitError("too much", code="step-work")
+
+    engine = backend()
+    grammar = engine.compile_asked(Asked("choice", '["yes"]'))
+    monkeypatch.setattr(gr.Matcher, "accept_token", failing)
+    assert drafting(engine).validate_tokens(asking(grammar), []) == []
 
 
 def test_drafts_follow_the_text_after_a_reset() -> None:
@@ -371,8 +426,11 @@ CITY = {
 }
 
 
-def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
-    """Returns the constraint that vLLM makes for a request with a tool, and the request."""
+def tag_of(choice: Any, parser: str = "hermes", answer: Any = None, **tool: Any) -> tuple[Any, Any]:
+    """Returns the constraint that vLLM makes for a request with a tool, and the request.
+
+    ``answer``: a schema of the answer, if it is no call.
+    """
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
 
@@ -385,6 +443,7 @@ def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
         messages=[{"role": "user", "content": "?"}],
         tools=[{"type": "function", "function": {"name": "weather", "parameters": CITY, **tool}}],
         tool_choice=choice,
+        structured_outputs=answer and StructuredOutputsParams(json=answer),
     )
     reading = object.__new__(made)
     reading._tool_parser, reading._reasoning_parser = object.__new__(made.tool_parser_cls), None
@@ -415,6 +474,18 @@ def test_calls_keep_to_the_schemas_of_the_tools(choice: Any, strict: bool | None
     assert constraint.matches("Let me see. " + call.format(GOOD)) == (choice == "auto")
     assert not constraint.matches("Let me see. " + call.format(BAD))
     assert not constraint.matches(call.format(GOOD.replace("weather", "whether")))
+
+
+@pytest.mark.parametrize("keyword", [{"multipleOf": 3}, {"minimum": 3}])
+def test_tools_beside_any_schema_of_the_answer(keyword: dict[str, Any]) -> None:
+    """Also one that XGrammar cannot serve: vLLM would leave out the tools, and no call could be written."""
+    number = {"type": "object", "properties": {"n": {"type": "integer", **keyword}}, "required": ["n"]}
+    constraint, _ = tag_of("auto", answer=number)
+    assert constraint is not None
+    assert constraint.matches(f"<tool_call>\n{GOOD}\n</tool_call>")
+    assert not constraint.matches(f"<tool_call>\n{BAD}\n</tool_call>")
+    assert constraint.matches('{"n": 6}') and not constraint.matches('{"n": 2}')
+    assert not constraint.matches("I do not know.")
 
 
 def test_strict_tools_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +526,7 @@ def test_a_limit_met_by_one_text_of_a_step(monkeypatch: pytest.MonkeyPatch) -> N
     requests = {str(i): request_of(engine.compile_asked(Asked("choice", '["yes", "no"]'))) for i in range(2)}
     draft = {"0": [TOKENIZER.encode("y")[0]]}
     found = manager_of(engine, 2, 1).grammar_bitmask(requests, list(requests), draft)
-    allowed = gr.bitmask_to_bool(found, SIZE)
+    allowed = gr.bitmask_to_bool(found[rows_of([draft["0"], []], 1)], SIZE)
     spelled = [{engine.store.vocabulary.token_bytes(int(i)) for i in row.nonzero()[0]} for row in allowed]
     every = {b"y", b"ye", b"yes", b"n", b"no"}
     assert spelled == [every, {b"e"}, every]
@@ -468,7 +539,8 @@ def test_a_manager_that_fails_leaves_nothing_behind() -> None:
     with pytest.raises(KeyError):
         manager.grammar_bitmask(requests, ["a", "b"], {})
     assert not engine.together.open and engine.together._waiting == []
-    assert manager.grammar_bitmask(requests, ["a"], {}).shape[0] == 1
+    row = manager.grammar_bitmask(requests, ["a"], {})[:1]
+    assert gr.bitmask_to_bool(row, SIZE)[0].nonzero()[0].size == 5  # the first tokens of yes and no
 
 
 @pytest.mark.skipif(not current_platform.is_cpu(), reason="only the CPU build is patched")
@@ -488,7 +560,9 @@ def test_masks_are_applied_as_vllm_applies_them(dtype: torch.dtype) -> None:
 
     drafts = {"b": [1, 2], "d": [3]}
     batch, constrained = ["a", "b", "c", "d"], ["d", "gone", "b", "a"]
-    masks = torch.randint(-(2**31), 2**31, (7, 10), dtype=torch.int64).to(torch.int32).numpy()
+    rows = rows_of([drafts.get(one, []) for one in constrained], 2)[-1] + 1
+    rows += -rows % len(constrained) if rows > 7 else 0
+    masks = torch.randint(-(2**31), 2**31, (rows, 10), dtype=torch.int64).to(torch.int32).numpy()
     masks[0], masks[1] = -1, 0
     logits = torch.randn(7, SIZE).to(dtype)
     made = []

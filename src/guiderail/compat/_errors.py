@@ -65,7 +65,9 @@ def raised_as(kind: type[CompatError] = CompatError) -> Iterator[None]:
     except CompatError:
         raise
     except GuiderailError as error:
-        if kind is CompatError:
+        if error.code == "bitmask-array":  # an object of another type
+            kind = CompatTypeError
+        elif kind is CompatError:
             kind = next((ours for one, ours in _KINDS if isinstance(error, one)), kind)
         raise kind(error.message, code=error.code, source=error.source, span=error.span) from error
 

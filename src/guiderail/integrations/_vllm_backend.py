@@ -225,7 +225,10 @@ class GuiderailGrammar(StructuredOutputGrammar):
         bytes_of = matcher.guide.vocabulary.core.token_bytes
         self._layout.read(b"".join(bytes_of(token) for token in new if token >= 0))
         self._seen = matcher.step_count
-        return draft(matcher, self._layout, most, self._habits.same)
+        try:
+            return draft(matcher, self._layout, most, self._habits.same)
+        except LimitError:  # reported where the text itself needs that work
+            return []
 
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""

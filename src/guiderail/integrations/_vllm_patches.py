@@ -11,6 +11,7 @@
 | ``StructuredOutputManager.validate_tokens`` | drafts forced text in place of the engine's draft |
 | checks of structural tags when a request is read | skipped, because they ask XGrammar whatever the backend is |
 | ``DelegatingParser._apply_structural_tag`` | tools are strict by default: calls keep to their schemas |
+| ``_xgrammar_supports`` of the parsers | tools go with any constraint of the answer, whatever XGrammar can serve |
 | offline beam search | makes the backend, too |
 | ``rejection_sampler.expand_batch_to_tokens``, on the CPU only | writes its result: vLLM 0.32 leaves it uninitialised |
 | ``WorkerBase.__init__``, on the CPU only | has guiderail apply the masks to the logits, in place |
@@ -27,6 +28,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -102,6 +104,7 @@ def _patch_loaded() -> None:
         "vllm.entrypoints.generate.beam_search.offline": _patch_beams,
         "vllm.entrypoints.generate.base.protocol": _patch_protocol,
         "vllm.parser.abstract_parser": _patch_tools,
+        "vllm.parser.beam": _patch_supported,  # since 0.33, with a name of its own for it
     }.items():
         if name not in _done and name in sys.modules and change(sys.modules[name]):
             _done.add(name)
@@ -206,19 +209,32 @@ def _apply_masks(original: Callable[..., None]) -> Callable[..., None]:
             row += 1 + len(drafts.get(id, ()))
         source: list[int] = []
         target: list[int] = []
-        row = 0
-        for id in grammars.structured_output_request_ids:
-            count = 1 + len(drafts.get(id, ()))
+        for id, rows in _mask_rows(grammars, drafts):
             if id in first:
-                source += range(row, row + count)
-                target += range(first[id], first[id] + count)
-            row += count
+                source += rows
+                target += range(first[id], first[id] + len(rows))
         masks = np.empty((logits.shape[0], grammars.grammar_bitmask.shape[1]), np.int32)
         masks[target] = grammars.grammar_bitmask[source]
         apply_token_bitmask_inplace(logits, masks, indices=target)
         return None
 
     return apply_masks
+
+
+def _mask_rows(grammars: Any, drafts: Any) -> list[tuple[str, range]]:
+    """The rows of each request's masks: one for each token of its draft, and one more.
+
+    vLLM 0.32 leaves no rows between those of two requests. Since 0.33, all requests have equally many, for the longest
+    draft, and a request uses the first of its own.
+    """
+    ids = grammars.structured_output_request_ids
+    counts = [1 + len(drafts.get(id, ())) for id in ids]
+    rows = grammars.grammar_bitmask.shape[0]
+    if rows == sum(counts):
+        starts = list(accumulate(counts, initial=0))
+    else:
+        starts = [i * (rows // len(ids)) for i in range(len(ids))]
+    return [(id, range(start, start + count)) for id, start, count in zip(ids, starts, counts, strict=False)]
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -295,8 +311,13 @@ def _grammar_init(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def grammar_init(self: Any, request: Any) -> None:
         asked = request.structured_output_request
-        if asked is not None and self.backend is None and asked.params._backend == NAME:
-            self.backend = _backend(self)
+        if asked is not None:
+            ours = _serves(self.vllm_config.structured_outputs_config.backend)
+            if asked.params._backend is None and ours:  # no front end in Python has checked it
+                asked.params._backend = NAME
+            if self.backend is None and asked.params._backend == NAME:
+                self.backend = _backend(self)
+                self.backend_name = NAME  # since 0.33, vLLM refuses requests for another backend than this
         original(self, request)
 
     return grammar_init
@@ -346,7 +367,8 @@ def _validate_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
 def _drafted(manager: Any, request: Any) -> list[int]:
     """The draft of a request's constraint, which replaces that of the engine's own proposer; empty if there is none.
 
-    With asynchronous scheduling, the worker already has the tokens of its draft, and nothing can replace them.
+    With asynchronous scheduling, and in the V2 model runner, the worker verifies the draft that it has itself. A draft
+    that replaced it would have masks for other tokens than those verified.
     """
     from guiderail.integrations._vllm_backend import GuiderailGrammar
 
@@ -357,7 +379,9 @@ def _drafted(manager: Any, request: Any) -> list[int]:
     if manager.reasoner_cls is not None and not asked.reasoning_ended:
         return []
     config = manager.vllm_config
-    if config.scheduler_config.async_scheduling or (manager.backend.habits.running > _MOST_ON_CPU and _on_cpu()):
+    if config.scheduler_config.async_scheduling or config.use_v2_model_runner:
+        return []
+    if manager.backend.habits.running > _MOST_ON_CPU and _on_cpu():
         return []
     return grammar.draft(int(config.num_speculative_tokens))
 
@@ -394,6 +418,24 @@ def _patch_tools(module: Any) -> bool:
             request.tools = tools  # as the client sent them: the prompt shows them
 
     owner._apply_structural_tag = apply_tag  # type: ignore[union-attr]
+    _patch_supported(module)
+    return True
+
+
+def _patch_supported(module: Any) -> bool:
+    """Has vLLM combine tools with any constraint of the answer, not only with those that XGrammar can serve.
+
+    What guiderail cannot serve is rejected when the request is checked.
+    """
+    original = getattr(module, "_xgrammar_supports", None)
+    if original is None:
+        return False
+
+    @functools.wraps(original)
+    def supports(structured_outputs: Any) -> bool:
+        return NAME in _configured or bool(original(structured_outputs))
+
+    module._xgrammar_supports = supports
     return True
 
 

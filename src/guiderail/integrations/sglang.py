@@ -12,11 +12,13 @@ reasoning has ended. SGLang wraps its own backends for that; this one wraps itse
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sglang.srt.constrained.base_grammar_backend import (
@@ -65,8 +67,9 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
     Raises:
         CompileError: ``bad-option``: an option of the server that would be ignored.
     """
+    settings = _settings(server_args, "serving")
     for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
-        if getattr(server_args, option, None) is not None:
+        if getattr(settings, option, None) is not None:
             raise CompileError(
                 f"--{option.replace('_', '-')} is unknown to the guiderail backend; use "
                 "--constrained-json-disable-any-whitespace",
@@ -76,15 +79,42 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
         tokenizer,
         vocab_size,
         eos_token_ids,
-        compact=bool(getattr(server_args, "constrained_json_disable_any_whitespace", False)),
+        compact=bool(getattr(settings, "constrained_json_disable_any_whitespace", False)),
     )
-    return _reasoning(backend, server_args, tokenizer)
+    if getattr(_settings(server_args, "spec"), "speculative_algorithm", None):
+        _guard_trees()
+    return _reasoning(backend, settings, tokenizer)
 
 
-def _reasoning(backend: GuiderailGrammarBackend, server_args: Any, tokenizer: Any) -> Any:
-    """The backend, wrapped in SGLang's own for reasoning models, if the server is told that the model is one."""
-    strict = bool(getattr(server_args, "enable_strict_thinking", False))
-    parser_name = getattr(server_args, "reasoning_parser", None)
+def _guard_trees() -> None:
+    """Has SGLang's walk through the tree of a draft survive a limit."""
+    from sglang.srt.speculative import spec_utils
+
+    original = spec_utils.traverse_tree
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def traverse_tree(next_token: Any, next_sibling: Any, tokens: Any, grammar: Any, *rest: Any, **more: Any) -> None:
+        inner = getattr(grammar, "grammar", grammar)  # within the reasoning's
+        with inner.draft() if isinstance(inner, GuiderailGrammar) else nullcontext():
+            original(next_token, next_sibling, tokens, grammar, *rest, **more)
+
+    spec_utils.traverse_tree = traverse_tree
+
+
+def _settings(server_args: Any, namespace: str) -> Any:
+    """What the server has decided, such as the parser that it found for ``auto``; the arguments stay as given."""
+    from sglang.srt.runtime_context import get_context
+
+    context = get_context()
+    return context.config_bag(namespace) if context.is_config_namespace_published(namespace) else server_args
+
+
+def _reasoning(backend: GuiderailGrammarBackend, settings: Any, tokenizer: Any) -> Any:
+    """The backend, wrapped in SGLang's own for reasoning models, if the server's model is one."""
+    strict = bool(getattr(settings, "enable_strict_thinking", False))
+    parser_name = getattr(settings, "reasoning_parser", None)
     if parser_name:
         from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
         from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -131,6 +161,7 @@ class GuiderailGrammar(BaseGrammarObject):
         super().__init__()
         self.guide, self.asked, self.stop_token_ids = guide, asked, stop_token_ids
         self._text = EngineText(guide.matcher(stop_token_ids))
+        self._beyond: int | None = None  # tokens of a draft read since a limit was reached; None: not within a draft
         self.grammar_stats = stats
 
     @property
@@ -148,16 +179,37 @@ class GuiderailGrammar(BaseGrammarObject):
             return
         self.current_token = token
         try:
-            taken = self._text.read(token)
+            taken = not self._beyond and self._text.read(token)
         except LimitError as error:
-            raise ValueError(str(error)) from error
+            if self._beyond is None:
+                raise ValueError(str(error)) from error
+            taken = False
+        if self._beyond is not None and not taken:
+            self._beyond += 1
+            return
         if not taken:
             raise ValueError(f"token {token} cannot come after {self.matcher.history(20)} under {self.asked!r:.200}")
 
     def rollback(self, k: int) -> None:
         """Undoes the last ``k`` tokens read."""
+        if self._beyond:
+            beyond = min(k, self._beyond)
+            self._beyond, k = self._beyond - beyond, k - beyond
         if k > 0:
             self._text.rollback(k)
+
+    @contextmanager
+    def draft(self) -> Iterator[None]:
+        """Within the block, a limit raises nothing: the tokens are those of a draft.
+
+        SGLang catches errors only where it reads tokens that were sampled. If the model samples a token that a draft
+        could not read, the limit is reported then. Outside a draft, nothing has changed after the block.
+        """
+        self._beyond = 0
+        try:
+            yield
+        finally:
+            self._beyond = None
 
     def is_terminated(self) -> bool:
         """Whether a stop token was read."""
@@ -169,7 +221,8 @@ class GuiderailGrammar(BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
         """Writes the mask into row ``idx``."""
-        self._text.fill(vocab_mask, idx)
+        if not self._beyond:  # or the text ends with an error before the row is used
+            self._text.fill(vocab_mask, idx)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: Any) -> None:
@@ -269,13 +322,13 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
             return Vocabulary.from_huggingface(tokenizer, size=vocab_size)
 
-        self.store = GuideStore(make)
+        self.store = self._framing = GuideStore(make)
         self.executor.submit(self.store.warm)
 
-    def _grammar(self, kind: str, text: str) -> BaseGrammarObject:
+    def _grammar(self, kind: str, text: str, store: GuideStore | None = None) -> BaseGrammarObject:
         asked = Asked(kind, text, self.compact and kind == "json")
         try:
-            guide = self.store.guide(asked)
+            guide = (store or self.store).guide(asked)
         except GuiderailError as error:
             logger.warning("a request for %s was rejected: %s", kind, error)
             return InvalidGrammarObject(str(error))
@@ -301,6 +354,10 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         """Returns the grammar of a structural tag."""
         return self._grammar("structural_tag", key_string)
 
+    def reserve_framing_tokens(self, token_ids: Collection[int]) -> None:
+        """In the grammars of :meth:`compile_framed_grammar`, these tokens come only where the frame names them."""
+        self._framing = GuideStore(lambda: _reserving(self.store.vocabulary, frozenset(token_ids)))
+
     def compile_framed_grammar(
         self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> BaseGrammarObject | None:
@@ -317,7 +374,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
             content = {"type": "grammar", "grammar": text}
         else:
             return None
-        made = self._grammar("structural_tag", json.dumps(frame(content)))
+        made = self._grammar("structural_tag", json.dumps(frame(content)), self._framing)
         return made if isinstance(made, GuiderailGrammar) else None
 
     def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
@@ -349,6 +406,23 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
     move_vocab_mask = staticmethod(GuiderailGrammar.move_vocab_mask)
     apply_vocab_mask = staticmethod(GuiderailGrammar.apply_vocab_mask)
+
+
+def _reserving(known: Vocabulary, tokens: frozenset[int]) -> Vocabulary:
+    """A vocabulary with some more special tokens, which are never text."""
+    from guiderail.vocabulary import Vocabulary
+
+    new = sorted(tokens.intersection(range(known.token_count)) - set(known.special_tokens.values()))
+    if not new:
+        return known
+    return Vocabulary(
+        [known.token_bytes(i) if i not in known.unplaced else None for i in range(known.token_count)],
+        special_tokens={**known.special_tokens, **{known.token_bytes(i).decode("utf-8", "replace"): i for i in new}},
+        stop_token_ids=known.stop_token_ids,
+        size=known.size,
+        encode=known.encode if known.can_encode else None,
+        bos_token_id=known.bos_token_id,
+    )
 
 
 def _with_calls(text: str) -> str:

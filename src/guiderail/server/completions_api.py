@@ -14,7 +14,7 @@ from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
-from guiderail.server.rows import Delta, finite, token_bytes, token_text
+from guiderail.server.rows import Delta, finite, token_bytes
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
 from guiderail.server.written import sse
@@ -90,8 +90,10 @@ class CompletionAnswer:
         vocabulary = self._service.vocabulary
         logprobs: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for info in tokens:
-            top = {token_text(vocabulary, token)["token"]: finite(value) for token, value in info.top}
-            logprobs["tokens"].append(token_text(vocabulary, info.token)["token"])
+            top: dict[str, float | None] = {}
+            for token, value in info.top:  # of tokens with the same text, the more likely one
+                top.setdefault(_name(token_bytes(vocabulary, token)), finite(value))
+            logprobs["tokens"].append(_name(token_bytes(vocabulary, info.token)))
             logprobs["token_logprobs"].append(finite(info.logprob))
             logprobs["top_logprobs"].append(top)
             logprobs["text_offset"].append(places.next(token_bytes(vocabulary, info.token)))
@@ -109,6 +111,14 @@ class _Places:
         at = self._at
         self._at += len(self._decoder.decode(token))
         return at
+
+
+def _name(token: bytes) -> str:
+    """A token in this form, which has no bytes: its text, or ``bytes:\\xf0\\x9f`` if that is not UTF-8."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
 
 
 def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict[str, Any] | None) -> dict[str, Any]:

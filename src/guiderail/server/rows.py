@@ -267,6 +267,6 @@ def token_bytes(vocabulary: Vocabulary, token: int) -> bytes:
 
 
 def token_text(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
-    """A token in OpenAI's logprobs: its text, and its bytes in case the text is incomplete."""
+    """A token in OpenAI's logprobs: its text, with ``\\xf0`` for bytes of an incomplete character, and its bytes."""
     data = token_bytes(vocabulary, token)
-    return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
+    return {"token": data.decode("utf-8", "backslashreplace"), "bytes": list(data)}

@@ -143,6 +143,10 @@ class _Grammars:
             from guiderail.frontends.grammar import grammar
 
             return grammar(body, syntax="gbnf")
+        if isinstance(body, str) and body.lstrip().startswith("{"):  # as gbnf_to_lark writes it
+            constraint, warned = read_grammar(body)
+            self.warnings += warned
+            return constraint
         if not isinstance(body, str):
             raise CompatError(f"lark_grammar must be a string, not {shown(body)}", code="compat-grammar")
         wanted = dict.fromkeys(name for name in _REFERENCE.findall(body) if name in self.named)

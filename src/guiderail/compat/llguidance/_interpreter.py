@@ -45,7 +45,7 @@ class LLInterpreter:
         self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
         self._good()
         self._tokenizer, self._forces = tokenizer, enable_ff_tokens
-        self._started = self._told = False
+        self._started = self._told = self._masked = False  # masked: since the last token
         self._new: list[int] = []
         self._generated = False
         self._text: list[int] = []
@@ -148,6 +148,7 @@ class LLInterpreter:
         return report
 
     def _say(self) -> str:
+        self._good()
         if self._told:
             raise CompatValueError("compute_mask() called after stop")
         if not self._started:
@@ -163,7 +164,7 @@ class LLInterpreter:
             whole = [token for token in self._text if token not in self._tokenizer.eos_tokens]
             final = _text("final_text", self._tokenizer.decode_bytes(whole))
             progress.append({**final, "stop_reason": self.stop_reason()})
-        self._told = stop
+        self._told, self._masked = stop, not stop
         self._new, self._generated = [], True
         return json.dumps({"progress": progress, "stop": stop, "temperature": 0.0})
 
@@ -171,18 +172,25 @@ class LLInterpreter:
         """Reads a token.
 
         Returns how many tokens to take back, which is always 0, and the tokens to append: this one and those forced
-        after it.
+        after it; none if no mask was computed, and the token is None.
 
         Raises:
-            ValueError: the token is None although a mask was computed; or the grammar does not allow it, and the
-                interpreter is in an error state.
+            ValueError: the token is None although a mask was computed, or is not, although none was; or the grammar
+                does not allow it, and the interpreter is in an error state.
         """
         self._good()
         if self._matcher.is_stopped():
             return 0, []
+        if not self._masked:
+            if sampled_token is None:
+                return 0, []
+            raise CompatValueError(
+                "commit_token() takes a token only after compute_mask(): call that first, for each token"
+            )
         if sampled_token is None:
             raise CompatValueError("sampled_token is required when mask was present")
         sampled_token = integer("sampled_token", sampled_token)
+        self._masked = False
         self._matcher.consume_token(sampled_token)
         self._good()
         self._text.append(sampled_token)

@@ -49,8 +49,10 @@ class LLParserLimits:
             given = getattr(self, name)
             if given is None:
                 object.__setattr__(self, name, value)
-            elif not isinstance(given, type(value)):
+            elif not isinstance(given, type(value)) or isinstance(given, bool) != isinstance(value, bool):
                 raise CompatTypeError(f"{name} must be {_KINDS[type(value)]}, not {shown(given)}", code="compat-option")
+            elif given < 0:
+                raise CompatValueError(f"{name} must be 0 or more, not {shown(given)}")
         other = [name for name, value in _LIMITS.items() if getattr(self, name) != value]
         other = [name for name in other if name not in ("precompute_large_lexemes", "verbose_errors")]
         if other:

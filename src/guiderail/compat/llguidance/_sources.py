@@ -11,6 +11,7 @@ from typing import Any, Literal
 from guiderail.compat._errors import CompatAssertionError, CompatTypeError, CompatValueError
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
+from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
 from guiderail.support.arguments import checked
 from guiderail.support.numerals import integer, json_text
 from guiderail.support.texts import shown
@@ -63,18 +64,9 @@ def _gbnf(text: str) -> str:
     """A grammar in GBNF, for :func:`read_grammar`; one in Lark stays as it is.
 
     Raises:
-        ValueError: it is in GBNF, and cannot be read.
+        CompatValueError: it is in GBNF, and cannot be read.
     """
-    if "::=" not in text:
-        return grammar_from_lark(text)
-    from guiderail.errors import GuiderailError
-    from guiderail.frontends.grammar import grammar
-
-    try:
-        grammar(text, syntax="gbnf")
-    except GuiderailError as error:
-        raise CompatValueError(f"Failed to convert the grammar from GBNF: {error}") from error
-    return json.dumps({"grammars": [{"name": "gbnf", "gbnf": text}]})
+    return any_to_lark(text) if "::=" in text else grammar_from_lark(text)
 
 
 @dataclass

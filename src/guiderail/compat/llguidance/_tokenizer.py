@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from guiderail.compat._errors import CompatTypeError, CompatValueError, raised_as
+from guiderail.compat._errors import CompatTypeError, CompatValueError, integer, raised_as
+from guiderail.compat.llguidance._llama import encoder
 from guiderail.support.arguments import checked_methods
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
@@ -15,6 +16,7 @@ from guiderail.vocabulary._ids import stop_ids
 __all__ = ["LLTokenizer", "TokenizerWrapper"]
 
 _BYTE_SPECIALS = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>")
+_SPECIAL = b"\xff"  # marks special tokens, as no text begins with it
 _SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -106,6 +108,50 @@ class LLTokenizer:
             "given", pat_str=pattern, mergeable_ranks=dict(encoder), special_tokens=dict(special_tokens)
         )
         return cls(encoding, n_vocab, eos_token, slices)
+
+    @classmethod
+    def from_llamacpp(
+        cls,
+        *,
+        tokens: Sequence[bytes],
+        vocab_ptr: int,
+        tokenize_fptr: int,
+        eos_token: int | Sequence[int],
+        slices: Sequence[str] | None = None,
+    ) -> LLTokenizer:
+        """Makes a tokenizer from a vocabulary of llama.cpp; see :mod:`guiderail.compat.llguidance.llamacpp`.
+
+        Args:
+            tokens: the bytes of each token; a first byte 0xFF marks a special token and does not count.
+            vocab_ptr: the address of the ``llama_vocab``, which must live as long as the result.
+            tokenize_fptr: the address of ``llama_tokenize``.
+            eos_token: the stop tokens, the usual one first.
+            slices: as for :class:`LLTokenizer`.
+
+        Raises:
+            CompatTypeError: the tokens are not bytes, or an address is no integer.
+            CompatValueError: an address is 0, or the stop tokens do not exist.
+        """
+        for name, address in (("vocab_ptr", vocab_ptr), ("tokenize_fptr", tokenize_fptr)):
+            if integer(name, address) == 0:
+                raise CompatValueError(f"{name} must be non-null")
+        if isinstance(tokens, bytes | str) or not all(isinstance(token, bytes) for token in tokens):
+            raise CompatTypeError("tokens must be a list of bytes")
+        if eos_token is None:
+            raise CompatValueError("eos_token must be an int or a non-empty list of ints")
+        special = [i for i, token in enumerate(tokens) if len(token) > 1 and token.startswith(_SPECIAL)]
+        texts = [token or None for token in tokens]
+        for i in special:
+            texts[i] = tokens[i][1:]
+        with raised_as(CompatValueError):
+            vocabulary = Vocabulary(
+                texts,
+                special_tokens=special,
+                stop_token_ids=list(stop_ids(eos_token)),
+                size=len(tokens),
+                encode=encoder(integer("vocab_ptr", vocab_ptr), integer("tokenize_fptr", tokenize_fptr), len(tokens)),
+            )
+        return cls(vocabulary, slices=slices)
 
     def with_slices(self, slices: Sequence[str]) -> LLTokenizer:
         """Returns the same tokenizer: guiderail needs no slices."""
@@ -249,6 +295,8 @@ class LLTokenizer:
             return "≺EOS≻"
         if not 0 <= token < self.vocab_size:
             return f"≺OOB[{token}]≻"
+        if not self._bytes(token):
+            return f"≺EMPTY[{token}]≻"
         try:
             text = self._bytes(token).decode()
         except UnicodeDecodeError:
@@ -259,6 +307,10 @@ class LLTokenizer:
         return f"<LLTokenizer of {self.vocabulary!r}>"
 
 
+def _each_byte(text: str) -> list[int]:
+    return list(text.encode())
+
+
 def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vocabulary:
     if isinstance(tokenizer, TokenizerWrapper):
         special = [token for token in tokenizer.special_token_ids if token < len(tokenizer.tokens)]
@@ -266,7 +318,7 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
             [token or None for token in tokenizer.tokens],
             special_tokens=special,
             stop_token_ids=[tokenizer.eos_token_id] if stops is None else stops,
-            size=size,
+            size=len(tokenizer.tokens) if size is None else size,
             encode=tokenizer,
             bos_token_id=tokenizer.bos_token_id,
         )
@@ -276,8 +328,8 @@ def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vo
             tokens,
             special_tokens={name: 256 + i for i, name in enumerate(_BYTE_SPECIALS)},
             stop_token_ids=[len(tokens) - 1] if stops is None else stops,
-            size=size,
-            encode=lambda text: list(text.encode()),
+            size=len(tokens) if size is None else size,
+            encode=_each_byte,
         )
     if isinstance(tokenizer, str) and not os.path.exists(tokenizer):
         import tokenizers

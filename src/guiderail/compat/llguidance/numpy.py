@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.compat._errors import CompatIndexError, CompatValueError, integer
+from guiderail.compat._errors import CompatAssertionError, CompatIndexError, CompatValueError, integer, raised_as
 from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.matching import bitmask as native
@@ -33,11 +33,26 @@ def apply_token_bitmask_inplace(logits: NDArray[Any], mask: NDArray[np.int32]) -
     """Writes -inf to the logits of tokens that the mask forbids or has no bit for.
 
     Raises:
-        BitmaskError: the arrays do not fit.
+        CompatError: the arrays do not fit.
     """
-    native.apply_token_bitmask_inplace(
-        *(one.reshape(1, -1) if getattr(one, "ndim", 0) == 1 else one for one in (logits, mask))
-    )
+    apply(logits, mask)
+
+
+def apply(logits: Any, mask: Any) -> None:
+    """Applies a mask to logits, arrays or tensors; rows may come without a batch.
+
+    Raises:
+        CompatAssertionError: the mask is not int32, or has another number of rows.
+        CompatError: the logits have another dtype, or something is no array.
+    """
+    given = [one.reshape(1, -1) if getattr(one, "ndim", 0) == 1 else one for one in (logits, mask)]
+    dtype, rows = getattr(mask, "dtype", None), [len(one) if hasattr(one, "shape") else 0 for one in given]
+    if dtype is not None and str(dtype).removeprefix("torch.") != "int32":
+        raise CompatAssertionError(f"a mask must be int32, not {dtype}", code="bitmask-dtype")
+    if rows[0] != rows[1]:
+        raise CompatAssertionError(f"there are {rows[1]} masks for {rows[0]} rows of logits", code="bitmask-shape")
+    with raised_as():
+        native.apply_token_bitmask_inplace(*given)
 
 
 apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
@@ -47,7 +62,8 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index
     """Writes the mask into row ``index`` of an int32 array ``(batch, words)``.
 
     Raises:
-        CompatValueError: the array has another shape or dtype, or is read-only.
+        CompatAssertionError: the array has another shape or dtype.
+        CompatValueError: it is read-only.
         CompatIndexError: there is no such row.
     """
     rows = len(_checked(bitmask))
@@ -63,7 +79,8 @@ def fill_next_token_bitmask_par(
     """Writes the mask of each ``(matcher, row)``, in one call.
 
     Raises:
-        ValueError: the array has another shape or dtype, or a row is out of range.
+        CompatAssertionError: the array has another shape or dtype.
+        CompatValueError: a row is out of range.
     """
     batch, words = _checked(bitmask).shape
     executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
@@ -76,7 +93,8 @@ def fill_next_token_bitmask_par_with_draft_tokens(
     follow.
 
     Raises:
-        ValueError: the array has another shape or dtype, or a row is out of range.
+        CompatAssertionError: the array has another shape or dtype.
+        CompatValueError: a row is out of range.
     """
     batch, words = _checked(bitmask).shape
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
@@ -91,7 +109,7 @@ def _checked(bitmask: NDArray[np.int32]) -> NDArray[np.int32]:
     if not isinstance(bitmask, np.ndarray):
         raise CompatValueError(f"a mask must be an array, not {type(bitmask).__name__}", code="bitmask-array")
     if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags["C_CONTIGUOUS"]:
-        raise CompatValueError(
+        raise CompatAssertionError(
             f"a mask is a contiguous array of int32, (batch, words), not {bitmask.dtype} of shape {bitmask.shape}",
             code="bitmask-shape",
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from guiderail.compat._errors import CompatValueError
+from guiderail.compat._errors import CompatAssertionError, CompatValueError
 from guiderail.compat.llguidance import numpy as arrays
 from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
@@ -30,11 +30,9 @@ def apply_token_bitmask_inplace(logits: Any, mask: Any) -> None:
     """Writes -inf to the logits of tokens that the mask forbids or has no bit for, on any device.
 
     Raises:
-        BitmaskError: the tensors do not fit.
+        CompatError: the tensors do not fit.
     """
-    native.apply_token_bitmask_inplace(
-        *(one.reshape(1, -1) if getattr(one, "ndim", 0) == 1 else one for one in (logits, mask))
-    )
+    arrays.apply(logits, mask)
 
 
 apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
@@ -44,7 +42,7 @@ def _array(bitmask: Any) -> Any:
     if not isinstance(bitmask, torch.Tensor):
         raise CompatValueError(f"a mask must be a tensor, not {type(bitmask).__name__}", code="bitmask-array")
     if not bitmask.is_cpu:
-        raise CompatValueError(f"the mask is on {bitmask.device}; it is filled on the CPU", code="bitmask-device")
+        raise CompatAssertionError(f"the mask is on {bitmask.device}; it is filled on the CPU", code="bitmask-device")
     return bitmask.numpy()
 
 
@@ -52,7 +50,7 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: Any, index: int = 0) -> 
     """Writes the mask into row ``index``.
 
     Raises:
-        ValueError: the tensor has another shape or dtype.
+        CompatAssertionError: the tensor has another shape or dtype, or is not on the CPU.
     """
     arrays.fill_next_token_bitmask(interp, _array(bitmask), index)
 
@@ -61,7 +59,8 @@ def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[L
     """Writes the mask of each ``(matcher, row)``, in one call.
 
     Raises:
-        ValueError: the tensor has another shape or dtype, or a row is out of range.
+        CompatAssertionError: the tensor has another shape or dtype, or is not on the CPU.
+        CompatValueError: a row is out of range.
     """
     arrays.fill_next_token_bitmask_par(executor, matchers, _array(bitmask))
 
@@ -73,6 +72,7 @@ def fill_next_token_bitmask_par_with_draft_tokens(
     follow.
 
     Raises:
-        ValueError: the tensor has another shape or dtype, or a row is out of range.
+        CompatAssertionError: the tensor has another shape or dtype, or is not on the CPU.
+        CompatValueError: a row is out of range.
     """
     arrays.fill_next_token_bitmask_par_with_draft_tokens(executor, matchers, _array(bitmask))
