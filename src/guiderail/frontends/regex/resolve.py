@@ -287,11 +287,13 @@ class _Resolver:
             item = out[k]
             replaced: list[Node] | None = None
             if isinstance(item, Edge):
-                j = k - 1 if item.behind else k + 1
+                j = self.neighbour(out, k, item.behind)
                 if 0 <= j < len(out):
                     outer = before if item.behind else after
                     at_rim = j == 0 if item.behind else j == len(out) - 1
                     replaced = self.join(item, out[j], outer if at_rim else None)
+                    if replaced is not None:
+                        replaced = [*replaced, *out[j + 1 : k]] if item.behind else [*out[k + 1 : j], *replaced]
             elif isinstance(item, EndNl) and k + 2 == len(out) and isinstance(out[-1], Any) and not len(after[0]):
                 j = k + 1
                 replaced = [Rep(Lit("\n", item.start, item.end), 0, 1, "greedy", item.start, item.end)]
@@ -313,6 +315,17 @@ class _Resolver:
                 return None
             k = max(low - 1, 0)
         return out, did
+
+    def neighbour(self, items: list[Node], k: int, behind: bool) -> int:
+        """The index of what supplies the character that the assertion ``items[k]`` is about.
+
+        Assertions between them read nothing, so they may come in any order.
+        """
+        step = -1 if behind else 1
+        j = k + step
+        while 0 <= j < len(items) and self.facts(items[j]).special and self.facts(items[j]).most == 0:
+            j += step
+        return j
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
         """``edge`` merged into ``other``, its neighbour; ``outer``: what lies beyond ``other``."""
