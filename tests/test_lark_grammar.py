@@ -189,6 +189,10 @@ def test_rules_that_need_an_ignored_terminal_are_no_way_on(text: str, matching: 
     assert "is ignored, so the rules that name it never read it" in str(constraint.report())
 
 
+def test_a_dead_alternative_in_a_grammar_without_lexemes() -> None:
+    assert gr.grammar('start: x?\nx: x | x~1..3\nA: "ab"', "lark").matches("")
+
+
 def test_a_grammar_that_needs_an_ignored_terminal_is_refused() -> None:
     with pytest.raises(gr.CompileError, match=r"a terminal that is ignored \(WS\)") as caught:
         grammar('start: "b" WS "d"\nWS: " "\n%ignore WS', "lark").program()

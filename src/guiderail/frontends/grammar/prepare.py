@@ -146,7 +146,8 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
     reachable |= grammar.written_out
     unreachable = tuple(name for name in own if name not in reachable)
-    rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
+    lexed = grammar.lexer is not None and bool(grammar.lexer.terminals)
+    rules = pruned(rules, productive, facts, traps=lexed)
     keep = reachable_rules(rules, grammar.start)
     rules = {name: body for name, body in rules.items() if name in keep}
     order = [name for name in order if name in rules]
