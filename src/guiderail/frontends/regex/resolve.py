@@ -188,13 +188,13 @@ class _Resolver:
             return fail(node) if node.negative else nothing(node)
         if fact.most == 0:  # only assertions inside: the direction does not matter
             return item if not node.negative else self.negated(item, node)
-        neighbour = as_edge(item, node.behind)
+        parts = flat([item])
+        neighbour = as_edge(parts[0] if len(parts) == 1 else item, node.behind)
         if neighbour is not None:
             chars, edge = neighbour
             if node.negative:
                 chars, edge = others(chars), not edge
             return self.edge(Edge(node.behind, chars, edge, *span), before if node.behind else after)
-        parts = item.items if isinstance(item, Cat) else [item]
         rim = parts[-1] if node.behind else parts[0]
         if len(parts) > 1 and isinstance(rim, Edge | EndNl | Boundary) and not self.facts(rim).most:
             # an assertion at the look-around's own position may also be placed next to it
