@@ -167,6 +167,38 @@ def test_features(name: str) -> None:
         assert accepts(tree, sample) == verdict, sample
 
 
+# An ignored terminal never reaches the rules: grammar, texts that match, other texts that may be continued.
+IGNORED_IN_RULES: list[tuple[str, list[str], list[str]]] = [
+    ('start: "b" "a" "d" | "c"\n%ignore "a"', ["c", "aca"], ["a"]),
+    ('start: "b" WS* "d"\nWS: /[ ]/\n%ignore WS', ["bd", " b  d"], ["b "]),
+    ('start: ["a" x]\nx: "c" x\n%ignore "a"', ["", "aa"], []),
+    ('start: word (WS word)* | "." \nword: "b"\nWS: " "\n%ignore WS', ["b", " .", "b "], [" "]),
+]
+
+
+@pytest.mark.parametrize(("text", "matching", "open_"), IGNORED_IN_RULES)
+def test_rules_that_need_an_ignored_terminal_are_no_way_on(text: str, matching: list[str], open_: list[str]) -> None:
+    parser, constraint = lark.Lark(text, parser="lalr"), ours(text)
+    program = constraint.program()
+    for sample in map("".join, itertools.chain.from_iterable(itertools.product("abcd .", repeat=n) for n in range(4))):
+        verdict = constraint.matches(sample)
+        assert verdict == lark_accepts(parser, sample), sample
+        assert not program.read(program.start, sample) or verdict or sample.strip(" a") in ("", "b"), sample
+    assert all(map(constraint.matches, matching))
+    assert all(program.read(program.start, sample) and not constraint.matches(sample) for sample in open_)
+    assert "is ignored, so the rules that name it never read it" in str(constraint.report())
+
+
+def test_a_dead_alternative_in_a_grammar_without_lexemes() -> None:
+    assert gr.grammar('start: x?\nx: x | x~1..3\nA: "ab"', "lark").matches("")
+
+
+def test_a_grammar_that_needs_an_ignored_terminal_is_refused() -> None:
+    with pytest.raises(gr.CompileError, match=r"a terminal that is ignored \(WS\)") as caught:
+        grammar('start: "b" WS "d"\nWS: " "\n%ignore WS', "lark").program()
+    assert caught.value.code == "grammar-unproductive"
+
+
 def test_masks_of_guarded_terminals() -> None:
     """Compared with all texts of up to ten characters, judged by the slow lexer and by Lark."""
     text = 'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s'

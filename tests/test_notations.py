@@ -242,6 +242,9 @@ def test_numbers_of_yaml() -> None:
         assert numbers.matches(text) and not isinstance(yaml.safe_load(text), str)
     for text in ("1e5", "1.5e5", "1e-7", "1E+5"):
         assert not numbers.matches(text) and isinstance(yaml.safe_load(text), str)
+    others = gr.json_schema({"type": "number", "not": {"multipleOf": 3}}, notation="yaml")
+    for text, allowed in (("4", True), ("4.50", True), ("3", False), ("3.0", False), ("4e5", False), ("6.0e+0", False)):
+        assert others.matches(text) is allowed, text
 
 
 def test_calls() -> None:
@@ -286,6 +289,7 @@ def test_trees() -> None:
         "a": [Number("1.10"), Number("-2"), [True, None]],
         "3": [],
     }
+    assert parse("[1.10,\r\n2.20\r,\f3.30]", "python") == [Number("1.10"), Number("2.20"), Number("3.30")]
     called = parse("f(a=0x10)", "python")
     assert isinstance(called, Called) and called.function == "f" and called == {"a": Number("16")}
     assert parse("a: 1.10\nb: [yes, ~, 0x10, 2024-01-01]\n1: x", "yaml") == {

@@ -164,3 +164,12 @@ def test_any_order_with_bounds() -> None:
     tag = made(schema, "qwen_xml", any_order=True)
     a, b, y = (write("qwen_xml", key, 1) for key in "aby")
     assert tag.matches(b + a) and tag.matches(y + a) and not tag.matches(a) and not tag.matches(a + b + y)
+
+
+def test_a_text_that_follows_a_grammar_does_not_fit_between_tags() -> None:
+    sums = {"syntax": "lark", "definition": 'start: "1" ("+" "1")*'}
+    tool = {"type": "custom", "custom": {"name": "sum", "format": {"type": "grammar", "grammar": sums}}}
+    with pytest.raises(gr.ToolError, match=r"'sum'.*or a format that writes arguments as JSON") as caught:
+        gr.tool_calls([tool], format="qwen3-coder")
+    assert caught.value.code == "tool-parameters"
+    assert gr.tool_calls([tool], format="hermes").tools[0].name == "sum"

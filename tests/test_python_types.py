@@ -235,7 +235,25 @@ CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (ipaddress.IPv4Address, {'"10.0.0.1"': ipaddress.IPv4Address("10.0.0.1")}, ['"010.0.0.1"', '"256.0.0.1"']),
     (ipaddress.IPv6Address, {'"::1"': ipaddress.IPv6Address("::1")}, ['"::1%eth0"', '"1::2::3"']),
     (ipaddress.IPv4Network, {'"10.1.0.0/17"': ipaddress.IPv4Network("10.1.0.0/17")}, ['"10.0.0.1/8"', '"10.1.0.0/15"']),
-    (ipaddress.IPv6Network, {'"fd00::/16"': ipaddress.IPv6Network("fd00::/16")}, ['"fd00::1/16"']),
+    (
+        ipaddress.IPv6Network,
+        {
+            f'"{text}"': ipaddress.IPv6Network(text)
+            for text in (
+                "fd00::/16",
+                "2001:db8::/64",
+                "fe80::/10",
+                "::ffff:0:0/96",
+                "::1/128",
+                "1:2:3:4:5:6:7:8/128",
+                "::/0",
+                "0:0:0:0:0:0:0:0/0",
+                "2001:db8:8000::/33",
+                "1::2:0:0:0/80",
+            )
+        },
+        ['"fd00::1/16"', '"fe81::/10"', '"::1/127"', '"1::2::/128"', '"1:2:3:4::5:6:7:8/128"', '"::/129"', '"::"'],
+    ),
     (ipaddress.IPv4Interface, {'"10.0.0.1/8"': ipaddress.IPv4Interface("10.0.0.1/8")}, ['"10.0.0.1/33"']),
     (ipaddress.IPv6Interface, {'"::1/128"': ipaddress.IPv6Interface("::1/128")}, ['"::1/129"']),
     (fractions.Fraction, {'"-1/3"': fractions.Fraction(-1, 3), '"2"': fractions.Fraction(2)}, ['"1/0"', '"1/-3"']),
@@ -732,6 +750,34 @@ print(gr.python_type(D).read('{"p":{"x":1,"tags":["a"]}}'), gr.read(Annotated[st
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
     assert run.stdout == "{'p': P(x=1, tags={'a'})} a\n", run.stderr
+
+
+class Meta:
+    """Stands in for ``msgspec.Meta``."""
+
+    __module__ = "msgspec"
+    gt = ge = lt = le = multiple_of = pattern = min_length = max_length = tz = description = None
+
+    def __init__(self, **stated: Any) -> None:
+        self.__dict__.update(stated)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated", "good", "bad"),
+    [
+        (int, {"ge": 3, "lt": 9}, ["3", "8"], ["2", "9"]),
+        (float, {"gt": 0.5, "multiple_of": 0.25}, ["0.75"], ["0.5", "0.8"]),
+        (str, {"min_length": 2, "pattern": "^a+$"}, ['"aa"'], ['"a"', '"ab"']),
+        (list[int], {"max_length": 1}, ["[]", "[1]"], ["[1, 2]"]),
+        (dt.datetime, {"tz": True}, ['"2024-01-01T00:00:00Z"'], ['"2024-01-01T00:00:00"']),
+        (dt.datetime, {"tz": False}, ['"2024-01-01T00:00:00"'], ['"2024-01-01T00:00:00Z"']),
+    ],
+    ids=str,
+)
+def test_metadata_of_msgspec_is_enforced(kind: Any, stated: dict[str, Any], good: list[str], bad: list[str]) -> None:
+    constraint = gr.python_type(Annotated[kind, Meta(**stated, description="told")])
+    assert all(map(constraint.matches, good)) and not any(map(constraint.matches, bad))
+    assert constraint.schema["description"] == "told"
 
 
 def test_metadata_of_others_is_passed_over() -> None:

@@ -475,6 +475,10 @@ NO_LOOK = [
     (r"a(?:b(?=c)|d).*", "match"),
     (r"\"(?>[^\"]*)\"", "match"),
     (r"a++b", "match"),
+    (r"((?:(?P<n>.){1,2}+)+){1,2}(?i:ß)", "match"),
+    (r"(?u)\b\A", "search"),  # assertions in front of an anchor do not hide it
+    (r"(?u)(?!-)^.\b", "search"),
+    (r"(?u)\w\Z(?<=a)(?<!b)", "search"),
 ]
 
 

@@ -22,6 +22,8 @@ _PYTHON_PARTS = re.compile(
     re.ASCII | re.DOTALL,
 )
 
+_LINE_BREAK = re.compile(rb"\r\n?|\n")  # as Python's parser counts lines
+
 
 def parse(text: str | bytes, notation: str) -> Tree:
     """Parses a text in a notation other than JSON into a tree.
@@ -102,7 +104,7 @@ def _python(text: str) -> Tree:
         root = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, MemoryError) as error:
         raise ReadError(f"the text is not a Python expression ({error})", code="read-syntax") from error
-    return _python_tree(root, source.encode().split(b"\n"))
+    return _python_tree(root, _LINE_BREAK.split(source.encode()))
 
 
 def _in_hexadecimal(found: re.Match[str]) -> str:

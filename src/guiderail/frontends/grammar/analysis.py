@@ -473,16 +473,17 @@ def _rindex(stack: list[str], name: str) -> int:
     return at
 
 
-def refuse_unproductive(grammar: Grammar, productive: set[str]) -> None:
-    """Rejects a grammar whose start rule can never finish.
+def refuse_unproductive(grammar: Grammar, productive: set[str], unread: list[str]) -> None:
+    """Rejects a grammar whose start rule can never finish. ``unread``: terminals that the rules name in vain.
 
     Raises:
         CompileError: ``grammar-unproductive``.
     """
     if grammar.start not in productive:
+        ignored = f", or a terminal that is ignored ({', '.join(unread)})" if unread else ""
         raise CompileError(
             f"rule {grammar.start!r} can never finish: every alternative needs a rule that never ends, or matches "
-            "nothing; add an alternative that ends",
+            f"nothing{ignored}; add an alternative that ends",
             code="grammar-unproductive",
             source=grammar.source,
             span=grammar.rules[grammar.start].span,

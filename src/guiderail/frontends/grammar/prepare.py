@@ -137,24 +137,38 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     facts = ConstraintFacts()
     own = {name: rule.body for name, rule in grammar.rules.items()}
     rules = _Unfolding(own).run()
+    unread = _unread(rules, grammar.lexer)
+    rules.update(unread)
     order = [name for group in _groups(rules) for name in group]
     productive = productive_rules(rules, facts, order)
-    refuse_unproductive(grammar, productive)
+    refuse_unproductive(grammar, productive, sorted(unread))
     reachable = reachable_rules(rules, grammar.start)
     unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
     reachable |= grammar.written_out
     unreachable = tuple(name for name in own if name not in reachable)
-    rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
+    lexed = grammar.lexer is not None and bool(grammar.lexer.terminals)
+    rules = pruned(rules, productive, facts, traps=lexed)
     keep = reachable_rules(rules, grammar.start)
     rules = {name: body for name, body in rules.items() if name in keep}
     order = [name for name in order if name in rules]
     rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules, order)
     rules, repetitions, groups = _loops(rules, grammar.start, own)
     recursive = sum(len(group) for group in _recursive(rules, groups))
+    told = (f"terminal {name} is ignored, so the rules that name it never read it" for name in unread)
+    notes = (*grammar.notes, *told)
     report = GrammarReport(
-        grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, grammar.notes
+        grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, notes
     )
     return Prepared(rules, grammar.start, grammar.lexer, report, groups)
+
+
+def _unread(rules: dict[str, Expression], lexer: Lexer | None) -> dict[str, Expression]:
+    """The ignored terminals that rules name, as rules that never end: the lexer drops each of their lexemes."""
+    if lexer is None or not lexer.ignore:
+        return {}
+    ignored = {terminal.name for terminal in lexer.terminals if not terminal.nested} & lexer.ignore
+    used = set().union(*(leaves(body)[0] for body in rules.values()))
+    return {name: Name(name) for name in sorted(ignored & used)}
 
 
 def _groups(rules: dict[str, Expression]) -> list[list[str]]:

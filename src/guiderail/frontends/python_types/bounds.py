@@ -1,4 +1,5 @@
-"""Collects the metadata in ``Annotated[T, …]``: annotated-types, pydantic's ``Field``, constraints, descriptions.
+"""Collects the metadata in ``Annotated[T, …]``: annotated-types, pydantic's ``Field``, msgspec's ``Meta``, constraints,
+descriptions.
 
 Classes are recognized by name and module, so neither library need be installed. Metadata of other libraries is ignored,
 as PEP 593 says; unknown metadata of annotated-types or pydantic is rejected.
@@ -148,6 +149,8 @@ def _one(item: Any, engine: str) -> Bounds:
         return _annotated_types(item, kind, engine)
     if module == "pydantic":
         return _pydantic(item, kind, engine)
+    if (kind, module) == ("Meta", "msgspec"):
+        return _msgspec(item)
     if getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
         return gather(item, engine=engine)
     return Bounds()
@@ -235,6 +238,15 @@ def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
     if hasattr(item, "__get_pydantic_core_schema__"):
         return Bounds(validators=(item,))
     raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
+
+
+def _msgspec(item: Any) -> Bounds:
+    """``msgspec.Meta``: bounds, lengths, a pattern that ``re`` searches for, whether a time zone is required."""
+    names = (*_ORDER, "multiple_of", "min_length", "max_length", "pattern")
+    bounds = _general({name: getattr(item, name) for name in names}, "python-re")
+    if item.tz is not None:
+        bounds = bounds.but(timezone=True if item.tz else None)
+    return replace(bounds, description=item.description) if item.description else bounds
 
 
 def tag_of(item: Any) -> Bounds:

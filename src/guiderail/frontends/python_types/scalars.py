@@ -150,10 +150,37 @@ def _ipv4_networks() -> str:
 
 
 def _ipv6_networks() -> str:
-    """Networks on a 16-bit boundary, written ``a:b:c::/48``."""
-    group = "[0-9a-f]{1,4}"
-    ways = [f"{group}(?::{group}){{{n - 1}}}::/{16 * n}" for n in range(1, 8)]
-    return "|".join(["::/0", *ways, f"{group}(?::{group}){{7}}/128"])
+    """Without host bits, in lower case: ``a:b::/33``, ``::a:0:0/96``. Only zeros after the gap are not written."""
+    group, zero = "[0-9a-f]{1,4}", "0{1,4}"
+    # groups, one gap, more groups: at most seven, and no second gap
+    gap = f"(?!.(?:[^:]*:){{8}}|.*::.*::)(?:{group}(?::{group})*)?::(?:{group}:)*"
+    ways = [f"::/{_UP_TO_128[0]}", f"{zero}(?::{zero}){{7}}/0"]
+    for whole, lengths in enumerate(_UP_TO_128):
+        rest = 7 - whole
+        if whole:
+            ways.append(f"{group}(?::{group}){{{whole - 1}}}::/{lengths}")
+        after = f"(?:(?::{zero}){{{rest}}}|(?::{zero}){{0,{rest - 1}}}::)" if rest else ""
+        lasts = [f"{_leading_bits(bits)}{after}/{16 * whole + bits}" for bits in range(1, 17)]
+        ways.append(f"(?:(?:{group}:){{{whole}}}|{gap})(?:{'|'.join(lasts)})")
+    return "|".join(ways)
+
+
+# Prefix lengths of at least 0, 16, 32 … bits.
+_UP_TO_128 = [
+    f"(?:{some}1(?:[01][0-9]|2[0-8]))"
+    for some in ("[1-9]?[0-9]|", "1[6-9]|[2-9][0-9]|", "3[2-9]|[4-9][0-9]|", "4[89]|[5-9][0-9]|", "6[4-9]|[7-9][0-9]|",
+                 "[89][0-9]|", "9[6-9]|")
+] + ["(?:11[2-9]|12[0-8])"]  # fmt: skip
+
+
+def _leading_bits(bits: int) -> str:
+    """A group of an IPv6 address of which only the first 1 to 16 bits may be set."""
+    if bits == 16:
+        return "[0-9a-f]{1,4}"
+    free, some = divmod(bits, 4)
+    digit = "".join(format(n << (4 - some), "x") for n in range(1 << some))
+    shorter = f"|0{{1,{3 - free}}}" if free < 3 else ""
+    return f"(?:[0-9a-f]{{0,{free}}}[{digit}]0{{{3 - free}}}{shorter})"
 
 
 _HEX = "[0-9a-f]"

@@ -188,13 +188,13 @@ class _Resolver:
             return fail(node) if node.negative else nothing(node)
         if fact.most == 0:  # only assertions inside: the direction does not matter
             return item if not node.negative else self.negated(item, node)
-        neighbour = as_edge(item, node.behind)
+        parts = flat([item])
+        neighbour = as_edge(parts[0] if len(parts) == 1 else item, node.behind)
         if neighbour is not None:
             chars, edge = neighbour
             if node.negative:
                 chars, edge = others(chars), not edge
             return self.edge(Edge(node.behind, chars, edge, *span), before if node.behind else after)
-        parts = item.items if isinstance(item, Cat) else [item]
         rim = parts[-1] if node.behind else parts[0]
         if len(parts) > 1 and isinstance(rim, Edge | EndNl | Boundary) and not self.facts(rim).most:
             # an assertion at the look-around's own position may also be placed next to it
@@ -288,11 +288,13 @@ class _Resolver:
             item = out[k]
             replaced: list[Node] | None = None
             if isinstance(item, Edge):
-                j = k - 1 if item.behind else k + 1
+                j = self.neighbour(out, k, item.behind)
                 if 0 <= j < len(out):
                     outer = before if item.behind else after
                     at_rim = j == 0 if item.behind else j == len(out) - 1
                     replaced = self.join(item, out[j], outer if at_rim else None)
+                    if replaced is not None:
+                        replaced = [*replaced, *out[j + 1 : k]] if item.behind else [*out[k + 1 : j], *replaced]
             elif isinstance(item, EndNl) and k + 2 == len(out) and isinstance(out[-1], Any) and not len(after[0]):
                 j = k + 1
                 replaced = [Rep(Lit("\n", item.start, item.end), 0, 1, "greedy", item.start, item.end)]
@@ -315,6 +317,17 @@ class _Resolver:
             out[low : high + 1] = merged
             k = max(low - 1, 0)
         return out, did
+
+    def neighbour(self, items: list[Node], k: int, behind: bool) -> int:
+        """The index of what supplies the character that the assertion ``items[k]`` is about.
+
+        Assertions between them read nothing, so they may come in any order.
+        """
+        step = -1 if behind else 1
+        j = k + step
+        while 0 <= j < len(items) and self.facts(items[j]).special and self.facts(items[j]).most == 0:
+            j += step
+        return j
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
         """``edge`` merged into ``other``, its neighbour; ``outer``: what lies beyond ``other``."""

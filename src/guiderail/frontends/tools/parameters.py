@@ -17,6 +17,7 @@ from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.errors import CompileError
 from guiderail.frontends.json_schema import JsonSchema
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -395,11 +396,24 @@ class _Writer:
         if strings is not Strings.NONE and not strings.is_empty():
             text = strings.lower(b, self.json.notation.texts)
             free = self.free if strings.has_pattern() else self.raw
-            raw = free if strings is Strings.ALL else b.intersection([text, free])
+            raw = free if strings is Strings.ALL else self.within(text, free)
             if not b.is_empty(raw):
                 quote = Marker(self.style.quote)._lower(b)
                 found.append(("string", b.concat([quote, raw, quote])))
         return found
+
+    def within(self, text: int, free: int) -> int:
+        """The texts without the closing tag in them."""
+        try:
+            return self.b.intersection([text, free])
+        except CompileError as error:
+            if error.code != "not-regular":
+                raise
+        raise ToolError(
+            "a text between tags must not contain the closing tag, which cannot be enforced for one that follows a "
+            "grammar; use a regular expression, or a format that writes arguments as JSON",
+            code="tool-parameters",
+        )
 
     def framed(self, left: bytes, inside: int, right: bytes) -> int:
         return self.b.concat([self.b.literal(left), inside, self.b.literal(right)]) if self.style.quote else inside

@@ -53,7 +53,7 @@ def name_of(given: Any, position: int) -> str:
     if isinstance(given, Tool):
         return given.name
     if isinstance(given, Mapping):
-        inner = given.get("function", given)
+        inner = given.get("function", given.get("custom", given))
         name = inner.get("name") if isinstance(inner, Mapping) else None
     else:
         name = getattr(given, "__name__", None)

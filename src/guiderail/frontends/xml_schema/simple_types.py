@@ -316,7 +316,7 @@ class SimpleTypes:
             values = [
                 self.value(found.type, text, schema)
                 for text, schema in found.enumeration
-                if found.kind in _NAMES or found.type.is_valid(found.type.normalize(text))
+                if found.kind in _NAMES or _is_value(found, found.type.normalize(text))
             ]
             return w.choice(list(dict.fromkeys(values))) if values else w.EMPTY
         base = self._list(found) if found.kind == "list" else self._union(found) if found.kind == "union" else None
@@ -331,7 +331,7 @@ class SimpleTypes:
     def _list(self, found: Gathered) -> int:
         w = self.writer
         item = self.texts(found.base.item_type)
-        if gather(found.base.item_type).kind in (*_TEXTS, "anyURI", "union"):
+        if gather(found.base.item_type).kind in (*_TEXTS, "anyURI", "union") or w.b.is_nullable(item):
             item = w.intersection([item, w.repeat(w.char_class(legal() - SPACES), 1)])
         if found.max_length == 0:
             return w.EPSILON if found.min_length == 0 else w.EMPTY
@@ -474,6 +474,11 @@ class SimpleTypes:
                 if side == 0:
                     body.append(compare(b, split_zone(text)[0], closed=closed))
         return b.concat([b.intersection(body), b.literal(zone.encode())])
+
+
+def _is_value(found: Gathered, text: str) -> bool:
+    """Whether a listed value is one of its type. No bound holds for NaN, whatever ``xmlschema`` says."""
+    return found.type.is_valid(text) and not (found.kind in _FLOATS and found.is_bounded and text == "NaN")
 
 
 def _end(text: str, closed: bool, kind: str) -> tuple[Fraction | None, bool]:

@@ -99,9 +99,14 @@ class _Notation(JsonNotation):
         sign = b.repeat(b.literal(b"-"), 0, 1)
         exponent = b.concat([b.byte_class(b"eE"), b.byte_class(b"+-"), digits])
         fraction = b.concat([b.literal(b"."), digits, b.repeat(exponent, 0, 1)])
-        return b.intersection(
-            [lower_numbers(numbers, b, self._spelling), b.concat([sign, digits, b.repeat(fraction, 0, 1)])]
-        )
+        try:
+            return b.intersection(
+                [lower_numbers(numbers, b, self._spelling), b.concat([sign, digits, b.repeat(fraction, 0, 1)])]
+            )
+        except CompileError as error:
+            if error.code != "not-regular":  # rules, which the digits of some numbers need
+                raise
+            return lower_numbers(numbers, b, self._cautious)
 
     def string(self, strings: Strings) -> int:
         b = self.builder
