@@ -331,7 +331,7 @@ LAYOUTS = [([], '{"n": 1, "of": [1, 2]}'), (["--layout", "compact"], '{"n":1,"of
 
 @pytest.mark.parametrize(("more", "text"), LAYOUTS)
 def test_the_layout_of_the_terminal(tmp_path: Path, monkeypatch: Any, more: list[str], text: str) -> None:
-    """One layout, so a model does not choose white space at each place."""
+    """One layout, so a model does not choose whitespace at each place."""
     from guiderail import cli
 
     asked = []

@@ -460,7 +460,7 @@ def test_stop_texts_cut_the_same_however_the_text_comes(text, stops, data):
             break
     shown += cut.flush()
     first = min(places, default=len(text))
-    # a shorter stop text may end before a longer one that began earlier is complete
+    # a shorter stop string may end before a longer one that began earlier is complete
     assert shown == text[:first] if cut.found is None or not places else len(shown) >= first
     if not places:
         assert shown == text and cut.found is None

@@ -197,7 +197,7 @@ def test_rows_of_a_batch_are_what_the_model_says_or_have_failed(tmp_path, monkey
         ),
     ],
 )
-def test_rows_end_before_a_stop_text(tmp_path, monkeypatch, target, options, texts, codes):
+def test_rows_end_before_a_stop_string(tmp_path, monkeypatch, target, options, texts, codes):
     model = Scribe("ab cd", "b dd")
     model.close = lambda: None
     monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: model)
@@ -289,7 +289,7 @@ def test_the_command_says_so(tmp_path: Path):
     cut = command("--choice", "one two three", *prompt, "--stop", "two", "--presence-penalty", "1")
     assert (cut.returncode, cut.stdout, cut.stderr) == (0, "one \n", "")
     cut = command("--schema", '{"const": "one two"}', *prompt, "--stop", "two")
-    assert cut.returncode == 2 and "ended by the stop text 'two' before" in cut.stderr
+    assert cut.returncode == 2 and "--stop 'two' ended the value" in cut.stderr
     assert "on_incomplete" not in cut.stderr
     refused = command("--regex", "a", *prompt, "--on-shortened", "maybe")
     assert refused.returncode == 2 and "--on-shortened must be error or warn" in refused.stderr

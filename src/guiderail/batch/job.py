@@ -42,7 +42,7 @@ class BatchOptions:
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable, row by row, however the rows are distributed.
-        stop: stop texts, which are not part of an answer. An answer that is a value must be complete by then.
+        stop: stop strings, which are not part of an answer. An answer that is a value must be complete by then.
         presence_penalty: as for :func:`guiderail.generate`, and so are the next two.
         frequency_penalty: subtracted once for each time that the answer has the token.
         repetition_penalty: makes tokens of the prompt and the answer less likely; 1 changes nothing.

@@ -16,14 +16,14 @@ from guiderail.cli._options import Given, VocabularyOption, load_vocabulary, tak
 def bench_command(
     *,
     given: Given,
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to write.")] = 1000,
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to draw.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random tokens.")] = 0,
     vocabulary: VocabularyOption = None,
 ) -> None:
     r"""Measure compilation, masks and acceptance on random allowed tokens.
 
-    Texts are written with tokens drawn evenly from the mask, one text after the other, each from the start. A mask is
-    measured when its state is first met in the run and when it is met again. Times include the call from Python.
+    Tokens are drawn uniformly from each mask; when a text ends, the next one begins. A mask is measured when its state
+    first occurs in the run, and again when it recurs. Times include the call from Python.
 
     **Example**
 

@@ -23,14 +23,15 @@ _LOOK = "A whole text, token by token"
 def explain_command(
     *,
     given: Given,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Text written so far.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="The text so far.")] = "",
     prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt.")] = "",
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     model: ModelOption = None,
     no_model: Annotated[
-        bool, typer.Option("--no-model", help="Show in words and examples, without probabilities, what may come next.")
+        bool,
+        typer.Option("--no-model", help="Describe what may come next in words and examples, without probabilities."),
     ] = False,
     top: Annotated[
         int | None,
@@ -48,7 +49,9 @@ def explain_command(
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="Text to examine; by default the model writes one."),
+        typer.Option(
+            metavar="TEXT", rich_help_panel=_LOOK, help="Text to examine; by default the model generates one."
+        ),
     ] = None,
     vocabulary: VocabularyOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="System message.")] = None,
@@ -69,11 +72,11 @@ def explain_command(
 ) -> None:
     r"""Show the next tokens with and without a constraint, or a whole text token by token.
 
-    For each token: its probability by the model alone, whether the constraint allows it, and its probability after
-    the others are removed. The last line is the total probability that the constraint removed.
+    For each token: its probability in the model alone, whether the constraint allows it, and its probability under
+    the constraint. The last line is the total probability that the constraint removed.
 
-    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would rather have written,
-    the probability removed, and the location in the schema, the pattern or the grammar.
+    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would have preferred, the
+    probability removed, and the location in the schema, the pattern or the grammar.
 
     **Examples**
 
@@ -85,9 +88,7 @@ def explain_command(
     constraint = given.constraint()
     if html is not None or json is not None:
         if prefix:
-            raise CompileError(
-                "--prefix asks for the next tokens; to examine a whole text, use --text", code="bad-option"
-            )
+            raise CompileError("--prefix shows the next tokens; to examine a whole text, use --text", code="bad-option")
         writing = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         asking = {"prompt": prompt, "chat": chat, "system": system}
         record = _record(constraint, text, model, no_model, vocabulary, top or 8, asking, writing)

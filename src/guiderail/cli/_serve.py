@@ -63,14 +63,15 @@ def serve_command(
         int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of texts in progress.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum number of texts generated at once.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.max_rows,
     max_queue: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of texts that wait.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Maximum number of texts that wait for their turn.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_queue,
     max_cached_tokens: Annotated[
         int,
-        typer.Option(metavar="N", help="Tokens of key-value cache for all texts together.", rich_help_panel=_LIMITS),
+        typer.Option(metavar="N", help="Tokens of key-value cache that all texts share.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_cached_tokens,
     max_draws: Annotated[
         int,
@@ -130,16 +131,16 @@ def serve_command(
     ] = _DEFAULT.mask_seconds,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
 ) -> None:
-    r"""Serve a model by OpenAI's interfaces: chat completions, completions, responses.
+    r"""Serve a model over OpenAI's API: chat completions, completions, responses.
 
-    Constraints come as `response_format`, `tools`, `structured_outputs` and their older names. `GET /metrics` is for
-    Prometheus, `GET /health` and `GET /ready` for monitoring.
+    Requests give constraints as `response_format`, `tools` or `structured_outputs` (or its older names). `GET /metrics`
+    is for Prometheus, `GET /health` and `GET /ready` are for monitoring.
 
     **Examples**
 
     - `guiderail serve`
     - `guiderail serve --model model.gguf --host 0.0.0.0 --port 8080 --name my-model`
-    - `guiderail serve --inspect all` and then http://localhost:8000/inspect
+    - `guiderail serve --inspect all`, and then open http://localhost:8000/inspect
     - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
     """
     try:

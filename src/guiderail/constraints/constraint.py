@@ -199,9 +199,7 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
 
 def _count(name: str, value: int | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        raise CompileError(
-            f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound"
-        )
+        raise CompileError(f"{name} must be an integer from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound")
     return value
 
 
@@ -526,7 +524,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
         CompileError: ``stop`` is empty or not a string.
     """
     if not isinstance(stop, str) or not stop:
-        raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
+        raise CompileError("text_until needs a stop string of at least one character", code="bad-stop")
     utf8(stop)
     return TextUntil(stop, include_stop)
 

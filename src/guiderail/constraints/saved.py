@@ -65,9 +65,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     if vocabulary:
         return Vocabulary.load(target)
     if contents is None:
-        raise CompileError(
-            f"{target} is not a file that guiderail has saved: it does not begin like one", code="saved-file"
-        )
+        raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     constraint = SavedConstraint(contents)
     with nested("the constraint"), limited(MAX_WORK):
         constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use

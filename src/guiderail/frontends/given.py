@@ -44,7 +44,7 @@ def constraint_of(given: Any) -> Constraint:
     if given is None or isinstance(given, _VALUES):
         hint = "; gr.regex(...) or gr.literal(...) make one from a string" if isinstance(given, str) else ""
         raise CompileError(
-            "expected a constraint, a JSON Schema (a dict), a Python type or a list of texts, not "
+            "expected a constraint, a JSON Schema (a dict), a Python type or a list of strings, not "
             f"{type(given).__name__}{hint}",
             code="not-a-constraint",
         )

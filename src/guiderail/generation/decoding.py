@@ -119,7 +119,7 @@ class _Row(Row):
     def finish(self) -> FinishReason | None:
         if self.shortened:
             return "shortened"
-        return "stop" if self.end == "stop-text" else self.end
+        return "stop" if self.end == "stop-string" else self.end
 
 
 class Batch:
@@ -162,8 +162,7 @@ class Batch:
         for i, (prompt, guide) in enumerate(zip(prompts, guides, strict=True)):
             if len(prompt) >= room:
                 raise ModelError(
-                    f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of "
-                    f"context of "
+                    f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of context of "
                     f"{model.name}; shorten it",
                     code="context-full",
                 )
@@ -326,7 +325,7 @@ class Batch:
             self.seconds,
             self.constraint_seconds,
             row.shortened_at if row.shortened else None,
-            row.stop_text,
+            row.stop_string,
             None if self.logprobs is None else tuple(row.token_logprobs),
             row.log_weight,
         )

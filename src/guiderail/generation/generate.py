@@ -346,7 +346,7 @@ def generate(
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
               For options, pass ``gr.json_schema(schema, ...)``. Both write properties in the order of the schema and
-              white space like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
+              whitespace like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
             - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
@@ -360,8 +360,8 @@ def generate(
         frequency_penalty: subtracted once for each time that the token is in the text, from -2 to 2.
         repetition_penalty: for tokens of the prompt and the text, positive logits are divided by it and negative ones
             multiplied; 1 changes nothing.
-        stop: one or several stop texts, which end the generation and are not part of the result. A text is returned as
-            it stands then; a value must be complete.
+        stop: one or several stop strings, which end the generation and are not part of the result. A text is
+            returned as far as it was generated; a value must be complete by then.
         logprobs: return log-probabilities (``Generation.logprobs``): 0 for the written tokens only, a higher number
             also for that many of the most likely tokens at each step.
         log_weight: return the importance weight (``Generation.log_weight``). It needs the logits of forced tokens, and

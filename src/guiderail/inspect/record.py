@@ -144,8 +144,8 @@ class Record:
     Attributes:
         text: the text that was written.
         steps: one for each token.
-        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-text"``
-            if a stop text came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
+        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-string"``
+            if a stop string came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
             continue.
         matched: whether the text is allowed as it stands.
         source: what the constraint was made from.
@@ -247,7 +247,7 @@ class Recorder:
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top must be a whole number, 0 or more, not {shown(top)}", code="bad-option")
+            raise ModelError(f"top must be an integer, 0 or more, not {shown(top)}", code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)

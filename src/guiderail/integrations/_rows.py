@@ -58,9 +58,8 @@ class RowState:
                 break
             if not 0 <= token < size or not self.matcher.accept_token(token):
                 raise MatcherError(
-                    f"the engine wrote token {token} at position {len(known)} of the text, which the mask of that step "
-                    "forbade; turn off whatever writes tokens without asking for masks (speculation, tokens appended "
-                    "by "
+                    f"the engine wrote token {token} at position {len(known)} of the text, which the mask of that "
+                    "step forbade; turn off whatever adds tokens without a mask (speculation, tokens appended by "
                     "hand), or begin a new text",
                     code="token-outside-mask",
                 )

@@ -154,7 +154,7 @@ class Guide:
         """
         if self.is_canonical:
             raise CompileError(
-                "a guide with canonical=True has no token automaton; compile the constraint without",
+                "a guide with canonical=True has no token automaton; compile the constraint without that option",
                 code="canonical-automaton",
             )
         from guiderail.matching.token_automaton import TokenAutomaton

@@ -34,7 +34,7 @@ class Asides:
             TimeoutError: it takes longer; its thread continues until it ends by itself.
         """
         if self._running >= self._most:
-            raise Overloaded("too much is being prepared already; try again later")
+            raise Overloaded("too many requests are being prepared already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone

@@ -127,7 +127,7 @@ class ChatAnswer:
 
 
 def _reason(reason: str, parts: list[Part]) -> str:
-    """Why a text ended: ``tool_calls`` if it has calls, and a stop text cut none of them."""
+    """Why a text ended: ``tool_calls`` if it has calls, and a stop string cut none of them."""
     begun = sum(isinstance(part, CallStart) for part in parts)
     complete = sum(isinstance(part, CallEnd) and part.complete for part in parts)
     return "tool_calls" if reason == "stop" and begun and begun == complete else reason

@@ -138,14 +138,14 @@ class Engine:
         room = min(self.model.context_length, self.options.max_cached_tokens)
         if need > room:
             raise ModelError(
-                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} may follow, but a text has room for "
-                f"{room}; shorten the prompt or lower max_tokens",
+                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} may follow, but together they may "
+                f"have at most {room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )
         working = [row.work for team in list(self._teams) for _, row in team.running()]
         given_up = self.crew.late - sum(work is not None and work.late for work in working)
         if given_up >= self.options.max_rows:  # texts whose threads have not ended
-            raise Overloaded("too many hard constraints are being worked on; try again later")
+            raise Overloaded("too many expensive constraints are in progress; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:
             if self._stopping:

@@ -18,8 +18,8 @@ _LONGEST = 60  # characters of a request's value shown in a message
 _MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
-    "string_type": "a text",
-    "int_type": "a whole number",
+    "string_type": "a string",
+    "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a number",
     "bool_type": "true or false",
@@ -107,7 +107,7 @@ def _way(problem: Any) -> str:
 
 def _choices(expected: str) -> str:
     """The values of a ``Literal`` as JSON."""
-    return {"False": "false", "True": "true", "''": "an empty text"}.get(expected, expected.replace("'", '"'))
+    return {"False": "false", "True": "true", "''": "an empty string"}.get(expected, expected.replace("'", '"'))
 
 
 def _told(value: Any) -> str:

@@ -225,7 +225,7 @@ def chat_tools(
     """
     if not tools:
         if choice not in (None, "none", "auto"):
-            raise ApiError(400, "tool_choice asks for a call, but there are no tools", code="invalid-tool",
+            raise ApiError(400, "tool_choice requires a call, but there are no tools", code="invalid-tool",
                            param="tool_choice")  # fmt: skip
         return None
     made = [_tool(tool, f"tools.{i}") for i, tool in enumerate(tools)]
@@ -285,9 +285,7 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
         raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", param)
     name = inner.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _wrong(
-            "a name must have 1 to 128 letters, digits, underscores, points and dashes", f"{param}.{kind}.name"
-        )
+        raise _wrong("a name must have 1 to 128 letters, digits, underscores, dots and dashes", f"{param}.{kind}.name")
     description = inner.get("description")
     if description is not None and not isinstance(description, str):
         raise _wrong("a description must be a string", f"{param}.{kind}.description")

@@ -18,7 +18,7 @@ class Raw:
 
 
 def json_text(data: Any) -> str:
-    """Returns JSON without white space."""
+    """Returns JSON without whitespace."""
     mark = ""
     raws: list[str] = []
 

@@ -46,7 +46,7 @@ class Number:
     text: str
 
     def integer(self) -> int | None:
-        """The value, if it is a whole number (``1.0`` and ``1e2`` too)."""
+        """The value, if it is an integer (``1.0`` and ``1e2`` too)."""
         if self.text.lstrip("-").isdigit():
             return integer(self.text)
         value = self.decimal()

@@ -17,7 +17,7 @@ from guiderail.support.texts import shown
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of white space in one place, where llguidance sets no bound."""
+"""Maximum characters of whitespace in one place, where llguidance sets no bound."""
 
 OPTIONS = (
     "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",
@@ -213,7 +213,7 @@ def _any_of(part: Any) -> Any:
 
 
 def _layout(options: Mapping[str, Any]) -> dict[str, Any]:
-    """White space and separators as options of ``json_schema``; separators and white space are patterns."""
+    """Whitespace and separators as options of ``json_schema``; separators and whitespace are patterns."""
     from guiderail.frontends.regex import regex
 
     comma, colon = options.get("item_separator") or ",", options.get("key_separator") or ":"

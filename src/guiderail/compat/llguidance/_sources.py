@@ -39,7 +39,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
     """
     kinds = str | Mapping if format in ("json_schema", "json") else str | list | tuple if format == "choice" else str
     if not isinstance(text, kinds):
-        raise CompatTypeError(f"text must be a text, not {type(text).__name__}")
+        raise CompatTypeError(f"text must be a string, not {type(text).__name__}")
     if format in ("gbnf", "ebnf", "cfg", "grammar"):
         return _gbnf(text)
     if format in ("json_schema", "json"):
@@ -50,7 +50,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         except (ValueError, RecursionError) as error:
             raise CompatValueError(f"the choices are not JSON: {error}", code="compat-json") from None
         if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
-            raise CompatValueError(f"choices must be a list of texts, not {shown(options)}")
+            raise CompatValueError(f"choices must be a list of strings, not {shown(options)}")
         return "start: " + " | ".join(json.dumps(option) for option in options)
     if format == "regex":
         return grammar_from_regex(text)
@@ -199,7 +199,7 @@ class RegexCompiler:
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise CompatTypeError(f"the source of a grammar must be a text, not {type(given).__name__}")
+        raise CompatTypeError(f"the source of a grammar must be a string, not {type(given).__name__}")
     return given
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "schema_recipe"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of white space in one place, where XGrammar sets no bound."""
+"""Maximum characters of whitespace in one place, where XGrammar sets no bound."""
 
 _BELL = re.compile(r"\\.", re.DOTALL)
 _BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks
@@ -176,7 +176,7 @@ def schema_recipe(
     if separators is not None:
         pair = list(separators) if isinstance(separators, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(one, str) for one in pair):
-            raise CompatTypeError(f"separators must be two texts, not {shown(separators)}", code="compat-option")
+            raise CompatTypeError(f"separators must be two strings, not {shown(separators)}", code="compat-option")
     given = {
         **switches,
         "indent": indent,

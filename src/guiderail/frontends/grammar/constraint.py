@@ -379,7 +379,7 @@ def grammar(
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
     if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
-        raise CompileError(f"max_rules must be a whole number, 1 or more, not {shown(max_rules)}", code="bad-bound")
+        raise CompileError(f"max_rules must be an integer, 1 or more, not {shown(max_rules)}", code="bad-bound")
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")

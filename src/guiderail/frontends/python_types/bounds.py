@@ -43,7 +43,7 @@ class Bounds:
     max_digits: int | None = None
     decimal_places: int | None = None
     texts: tuple[str | Constraint, ...] = ()  # the string matches all of them; str: an ECMA-262 pattern, searched for
-    strip: bool = False  # white space at the ends is cut off before lengths are checked
+    strip: bool = False  # whitespace at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False
     by_pydantic: bool = False  # pydantic checks whether floats are multiples

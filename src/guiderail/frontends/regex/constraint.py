@@ -178,7 +178,7 @@ def regex(
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1):
             raise CompileError(
-                f"{name} must be a whole number from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
+                f"{name} must be an integer from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
             )
     made = Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
     return replace(made, compiled=True) if compiled and made._in_unicode() is not made else made
@@ -190,11 +190,13 @@ def _letters(flags: int | str, dialect: str) -> str:
     if isinstance(flags, str):
         letters = "".join(sorted(set(flags)))
     elif not isinstance(flags, int):
-        raise CompileError(f"flags must be letters, or those of re, not {shown(flags)}", code="regex-flags")
+        raise CompileError(
+            f"flags must be a string of letters, or flags of the re module, not {shown(flags)}", code="regex-flags"
+        )
     else:
         if dialect != "python":
             raise CompileError(
-                f"flags of the ECMA dialect must be letters, any of {''.join(known)!r}", code="regex-flags"
+                f"flags of the ECMA dialect must be a string of letters, any of {''.join(known)!r}", code="regex-flags"
             )
         letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
         for bit in _RE_FLAGS.values():

@@ -149,7 +149,7 @@ class Parser:
         return Parsed(self.alternation(n, 0), self.assertions, self.atomics)
 
     def other(self, i: int, c: str) -> int:
-        """White space and comments of verbose mode; an escaped newline does not end a comment."""
+        """Whitespace and comments of verbose mode; an escaped newline does not end a comment."""
         if c != "#":
             return i + 1
         while i < len(self.pattern) and self.pattern[i] != "\n":

@@ -177,7 +177,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     def texts(value: Any, key: str, *, empty: bool = False) -> tuple[str, ...]:
         found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (None,)
         if not found or not all(isinstance(text, str) and (text or empty) for text in found):
-            raise fail("expected a text, or a list of texts", key)
+            raise fail("expected a string, or a list of strings", key)
         return tuple(text for text in found if isinstance(text, str))
 
     def frame(key: str) -> Frame | None:
@@ -244,7 +244,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     triggers = texts(data["trigger"], "trigger") if "trigger" in data else tuple(begin) if all(begin) else tuple(starts)
     triggers = tuple(dict.fromkeys(triggers))
     if not all(triggers):
-        raise fail("a call must begin with a text: put one before its first slot, or name a 'trigger'", "call")
+        raise fail("a call must begin with literal text: put some before its first slot, or name a 'trigger'", "call")
     for start in starts:
         if sum(start.startswith(trigger) for trigger in triggers) != 1:
             raise fail(f"calls that begin with {start!r} must begin with exactly one trigger", "trigger")

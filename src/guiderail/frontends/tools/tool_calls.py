@@ -260,7 +260,7 @@ def tool_calls(
     if max_reasoning_tokens is not None:
         if isinstance(max_reasoning_tokens, bool) or not 0 <= max_reasoning_tokens < 1 << 30:
             raise ToolError(
-                f"max_reasoning_tokens must be a whole number, 0 or more, or None, not {shown(max_reasoning_tokens)}",
+                f"max_reasoning_tokens must be an integer, 0 or more, or None, not {shown(max_reasoning_tokens)}",
                 code="tool-choice",
             )
         if mode == "none":
@@ -268,7 +268,7 @@ def tool_calls(
     if on_bad_tool not in ("drop", "error"):
         raise ToolError(f"on_bad_tool must be 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise ToolError("tools must be a list; put a single one into one", code="tool")
+        raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)
     SchemaOptions.of(settings := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}

@@ -27,7 +27,7 @@ class XmlSchemaOptions:
 
     Attributes:
         version: the version of XML Schema, ``"1.0"`` or ``"1.1"``.
-        layout: ``"compact"``: no white space between elements; ``"indented"``: each child of an element that holds only
+        layout: ``"compact"``: no whitespace between elements; ``"indented"``: each child of an element that holds only
             elements is on its own line.
         indent: spaces per level in the layout ``"indented"``.
         max_indented_depth: levels that the layout ``"indented"`` breaks into lines; deeper ones stay on one line.
@@ -75,7 +75,7 @@ class XmlSchemaOptions:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(
-                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {shown(value)}",
+                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
                     code="bad-xml-option",
                 )
         for name in ("declaration", "xsi_types"):

@@ -126,7 +126,7 @@ def _text(source: Any) -> str:
         return source
     if not isinstance(source, Path):
         raise CompileError(
-            f"documents must be texts or paths of schema documents, not {type(source).__name__}", code="xml-source"
+            f"documents must be strings or paths of schema documents, not {type(source).__name__}", code="xml-source"
         )
     try:
         raw = source.read_bytes()

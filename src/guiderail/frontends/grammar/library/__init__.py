@@ -224,9 +224,7 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
 
 def _whole(option: str, value: int, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise CompileError(
-            f"{option} must be a whole number from {least} to {most}, not {shown(value)}", code="bad-option"
-        )
+        raise CompileError(f"{option} must be an integer from {least} to {most}, not {shown(value)}", code="bad-option")
 
 
 _PYTHON_LINES = Indentation(
