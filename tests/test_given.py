@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -231,3 +232,24 @@ def test_what_is_no_tokenizer(source: Any) -> None:
         gr.compile("a" | gr.literal("b"), source)
     with pytest.raises(gr.VocabularyError):
         gr.compile(gr.literal("b"), object())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("[a-z]+", "gr.regex(...) or gr.literal(...) make one from a string"),
+        ('{"type": "integer"}', "gr.json_schema(...) reads a schema from a string"),
+        (Path("person.json"), "gr.json_schema, gr.grammar and gr.xml_schema read files"),
+        (re.compile("a"), "pass gr.regex(pattern)"),
+        (None, "gr.any_text() allows any text"),
+        ([], "choices must be a list of one or more strings"),
+        ([1, 2], "choices must be a list of one or more strings"),
+        ({"red", "green"}, "choices must be a list of one or more strings"),
+        (Size(1, 2), "is a value of Size, not a type"),
+        (VOCABULARY, "is a value of Vocabulary, not a type"),
+    ],
+)
+def test_what_is_no_constraint(given: Any, says: str) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gr.compile(given, VOCABULARY)
+    assert says in caught.value.message

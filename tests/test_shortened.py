@@ -234,9 +234,9 @@ def test_on_shortened_goes_with_finish(on_incomplete):
 
 
 def test_an_option_that_is_none_is_an_error():
-    with pytest.raises(gr.ArgumentError, match="did you mean max_tokens"):
+    with pytest.raises(gr.ArgumentError, match="did you mean 'max_tokens'"):
         gr.generate(Toy(), "x", gr.literal("a"), max_token=3)
-    with pytest.raises(gr.ArgumentError, match="stream has no option 'zzz'; its options are max_tokens"):
+    with pytest.raises(gr.ArgumentError, match="stream has no option 'zzz'; there are max_tokens"):
         gr.stream(Toy(), "x", gr.literal("a"), zzz=3)
 
 

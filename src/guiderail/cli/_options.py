@@ -17,6 +17,7 @@ import typer
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
+from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -434,6 +435,6 @@ def _named(name: str) -> Constraint:
     functions: dict[str, Any] = {known: getattr(patterns, known) for known in patterns.__all__}
     function = functions.get(name.replace("-", "_").lower())
     if function is None:
-        raise CompileError(f"there is no pattern {name!r}; there are {', '.join(sorted(functions))}", code="bad-option")
+        raise CompileError(f"there is no pattern {name!r}; {suggestion(name, sorted(functions))}", code="bad-option")
     made: Constraint = function()
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["are_texts", "constraint_of", "typos", "written_by_model"]
 
 _MOST_WARNINGS = 10
-_VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset)
+_VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
 def constraint_of(given: Any) -> Constraint:
@@ -42,10 +44,9 @@ def constraint_of(given: Any) -> Constraint:
     if are_texts(given):
         return choice(given)
     if given is None or isinstance(given, _VALUES):
-        hint = "; gr.regex(...) or gr.literal(...) make one from a string" if isinstance(given, str) else ""
         raise CompileError(
             "expected a constraint, a JSON Schema (a dict), a Python type or a list of strings, not "
-            f"{type(given).__name__}{hint}",
+            f"{type(given).__name__}{_way_out(given)}",
             code="not-a-constraint",
         )
     from guiderail.frontends.python_types import python_type
@@ -62,6 +63,20 @@ def written_by_model(given: Any) -> Constraint:
 def are_texts(given: Any) -> bool:
     """Whether these are texts to choose from: a list or tuple of strings."""
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str) for one in given)
+
+
+def _way_out(given: Any) -> str:
+    if isinstance(given, str):
+        if given.lstrip().startswith("{"):
+            return "; gr.json_schema(...) reads a schema from a string"
+        return "; gr.regex(...) or gr.literal(...) make one from a string"
+    if isinstance(given, os.PathLike):
+        return "; gr.json_schema, gr.grammar and gr.xml_schema read files"
+    if isinstance(given, re.Pattern):
+        return "; pass gr.regex(pattern)"
+    if isinstance(given, list | tuple | set | frozenset):
+        return "; choices must be a list of one or more strings"
+    return "; gr.any_text() allows any text" if given is None else ""
 
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:

@@ -176,11 +176,11 @@ def run(
         stop: set by a caller who wants no more; then what there is so far is returned.
     """
     prompts, alone = prompts_of(prompt, single=single)
-    several = isinstance(target, list | tuple) and not are_texts(target)
+    several = isinstance(target, list | tuple) and bool(target) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
-            f"there are {len(prompts)} prompts and {len(target)} constraints; "
-            "give one constraint, or one for each prompt",
+            f"the numbers of prompts ({len(prompts)}) and constraints ({len(target)}) differ; give one constraint, or "
+            "one for each prompt. Choices must be a list of strings",
             code="bad-batch",
         )
     wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -207,9 +207,7 @@ def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] =
     known = [one.name for one in fields(Options) if one.name not in without]
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"its options are {', '.join(known)}"
-            raise ArgumentError(f"{function} has no option {name!r}; {hint}")
+            raise ArgumentError(f"{function} has no option {name!r}; {suggestion(name, known)}")
     return Options(**{**defaults, **given})
 
 

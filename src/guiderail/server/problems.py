@@ -5,12 +5,12 @@ Pydantic reports each way in which a value might have been read. Here these beco
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from guiderail.server.errors import ApiError
+from guiderail.support.suggestions import resembling
 
 __all__ = ["from_validation"]
 
@@ -72,8 +72,8 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
 
 def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) -> ApiError:
     """The answer to a member that this server does not know."""
-    near = difflib.get_close_matches(name, list(known), 1) if len(name) <= _LONGEST else []
-    meant = f"; did you mean {near[0]}?" if near else "; leave it out"
+    near = resembling(name, known)
+    meant = f"; did you mean {near}?" if near else "; leave it out"
     return ApiError(
         400,
         f"{pointer}: {_short(name)} is not known here; it is rejected rather than ignored{meant}",

@@ -449,7 +449,7 @@ def _guess(text: str) -> str:
         return "ebnf-iso"
     raise CompileError(
         "the notation of this grammar cannot be recognized; pass syntax=…, one of "
-        f"{', '.join(map(repr, _SYNTAXES[:-1]))}",
+        f"{', '.join(map(repr, _SYNTAXES[:-1]))}, or a file as pathlib.Path(…)",
         code="grammar-notation",
     )
 

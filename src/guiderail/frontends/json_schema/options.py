@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class SchemaOptions:
         """Makes options from keyword arguments.
 
         Raises:
-            CompileError: ``bad-schema-option``: a name is unknown (the message lists all), or a value is wrong.
+            CompileError: ``bad-schema-option``: a name is unknown, or a value is wrong.
         """
         if not options:
             return DEFAULTS
@@ -199,8 +200,7 @@ class SchemaOptions:
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"json_schema has no option {name!r}; there are {', '.join(sorted(known))}",
-                    code="bad-schema-option",
+                    f"json_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-schema-option"
                 )
         return cls(**options)
 

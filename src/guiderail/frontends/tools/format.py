@@ -17,6 +17,7 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
+from guiderail.support.suggestions import suggestion
 
 __all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
 
@@ -140,11 +141,9 @@ def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
     if isinstance(given, str):
         path = _known().get(given.lower())
         if path is None:
-            known = ", ".join(sorted(_known()))
-            raise ToolError(
-                f"there is no format {given!r}; there are {known}; pass a file as pathlib.Path(…)",
-                code="tool-format",
-            )
+            is_path = "/" in given or given.endswith(".json")
+            way = "pass a file as pathlib.Path(…)" if is_path else suggestion(given, sorted(_known()))
+            raise ToolError(f"there is no format {given!r}; {way}", code="tool-format")
         return _from_file(path)
     if isinstance(given, Path):
         return _parse(_load(given), given.name)

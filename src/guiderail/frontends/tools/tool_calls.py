@@ -21,6 +21,7 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def tool_calls(
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
-        raise ToolError(f"there is no tool {chosen!r}; there are {', '.join(known)}", code="tool-choice")
+        raise ToolError(f"there is no tool {chosen!r}; {suggestion(chosen, known)}", code="tool-choice")
     return made
 
 

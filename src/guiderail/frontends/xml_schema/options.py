@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 __all__ = ["XmlSchemaOptions"]
@@ -93,12 +94,12 @@ class XmlSchemaOptions:
         """Makes options from keyword arguments.
 
         Raises:
-            CompileError: ``bad-xml-option``: a name is unknown (the message lists all), or a value is wrong.
+            CompileError: ``bad-xml-option``: a name is unknown, or a value is wrong.
         """
         known = {one.name for one in fields(cls)}
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"xml_schema has no option {name!r}; there are {', '.join(sorted(known))}", code="bad-xml-option"
+                    f"xml_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-xml-option"
                 )
         return cls(**options)
