@@ -146,7 +146,7 @@ def test_generate_writes_several_texts():
     one = run("generate", "--schema", schema, "--prompt", "x", "--describe", "-n", "1")
     assert one.returncode == 0 and one.stdout.startswith("{\n  ")
     stopped = run("generate", "--schema", schema, "--prompt", "x", "-n", "2", "--temperature", "1", "--stop", '"age"')
-    assert stopped.returncode == 2 and stopped.stdout == "{\n{\n" and "the value 1 of 2 was ended" in stopped.stderr
+    assert stopped.returncode == 2 and stopped.stdout == "{\n{\n" and "ended the value 1 of 2 before" in stopped.stderr
 
 
 @needs_demo

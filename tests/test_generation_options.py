@@ -148,8 +148,8 @@ def test_the_budget_does_not_change_logprobs():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"stop": ""}, "none of them empty"),
-        ({"stop": ["a", ""]}, "none of them empty"),
+        ({"stop": ""}, "stop must be a non-empty string or a list"),
+        ({"stop": ["a", ""]}, "stop must be a non-empty string or a list"),
         ({"stop": 3}, "stop must be a non-empty string or a list"),
         ({"n": 0}, "n must be an integer, 1 or more"),
         ({"n": 2}, "all be the same at temperature 0"),

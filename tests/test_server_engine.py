@@ -16,12 +16,12 @@ from guiderail.generation.row import StopText
 from guiderail.generation.sampling import Sampling
 from guiderail.server import ServerOptions
 from guiderail.server.compiling import Compiler, interruptible
+from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content
 from guiderail.server.portions import shared_out
 from guiderail.server.rows import Delta, Failed, Finished, Job
-from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
 
 ANY = gr.compile(gr.any_text(), VOCABULARY)

@@ -1,4 +1,4 @@
-"""Texts that a budget steered to their end say so, and no others do: compared with decoding without a limit."""
+"""Texts that a budget shortened say so, and no others do: compared with decoding without a limit."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ ROWS = json.dumps(list(range(100, 200)))
 @pytest.mark.parametrize("target", [NUMBERS, list[int], gr.json_schema(NUMBERS)])
 def test_a_value_that_was_shortened_is_an_error(target):
     options = {"max_tokens": 40}
-    with pytest.raises(gr.ShortenedError, match=r"steered to its end.*on_shortened=\"warn\"") as caught:
+    with pytest.raises(gr.ShortenedError, match=r"was shortened.*on_shortened=\"warn\"") as caught:
         gr.generate(Scribe(ROWS), "0", target, **options)
     assert caught.value.code == "shortened" and isinstance(caught.value, gr.IncompleteError)
     (result,) = caught.value.generations
@@ -289,7 +289,7 @@ def test_the_command_says_so(tmp_path: Path):
     cut = command("--choice", "one two three", *prompt, "--stop", "two", "--presence-penalty", "1")
     assert (cut.returncode, cut.stdout, cut.stderr) == (0, "one \n", "")
     cut = command("--schema", '{"const": "one two"}', *prompt, "--stop", "two")
-    assert cut.returncode == 2 and "--stop 'two' ended the value" in cut.stderr
+    assert cut.returncode == 2 and "the stop string 'two' ended the text" in cut.stderr
     assert "on_incomplete" not in cut.stderr
     refused = command("--regex", "a", *prompt, "--on-shortened", "maybe")
     assert refused.returncode == 2 and "--on-shortened must be error or warn" in refused.stderr

@@ -84,8 +84,8 @@ class BatchOptions:
 
     @property
     def generation(self) -> Options:
-        """Returns the same as options of a generation. A text is the model's own, or has failed: none is steered to
-        its end.
+        """Returns the same as options of a generation. A text is the model's own, or has failed: none is
+        shortened.
 
         Raises:
             ModelError: ``bad-option``.

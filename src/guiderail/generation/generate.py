@@ -117,7 +117,7 @@ def stream(
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of snapshots (:class:`Snapshot`), with ``tokens``,
         ``text``, ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last
-        piece. If a value was steered to its end, no snapshot has ``done`` set.
+        piece. If a value was shortened, no snapshot has ``done`` set.
     """
     chosen = options_of("stream", options, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
@@ -159,7 +159,7 @@ def generations(
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
-    If a text was steered to its end, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
+    If a text was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
     chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
@@ -395,8 +395,8 @@ def generate(
               chose, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
-        on_shortened: what to do about a text that is complete only because it was steered to its end. Its last part is
-            not what the model would have written: a list lacks rows, a total is wrong.
+        on_shortened: what to do about a text that is complete only because guiderail shortened it. Its last part is not
+            what the model would have written: a list lacks rows, a total is wrong.
 
             - ``"error"``: raise a ShortenedError; the default if a value is returned.
             - ``"warn"``: return it, with a ShortenedWarning; the default if a text is returned.

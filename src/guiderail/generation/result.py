@@ -186,8 +186,8 @@ def shortened_message(result: Generation, which: str, way_out: str) -> str:
         happened = f"ran out of tokens after {count}, where it could have continued"
     else:
         happened = (
-            f"was steered to its end: from token {result.shortened_at + 1} of {count} on it is not what the model "
-            "would have written, because too few tokens were left"
+            f"was shortened: from token {result.shortened_at + 1} of {count} on it is not what the model would have "
+            "written, because too few tokens were left"
         )
     return f"the text{which} {happened}: {_tail(result.text)}; {way_out}"
 

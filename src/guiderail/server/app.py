@@ -20,14 +20,14 @@ from guiderail.server.bodies import Gone, LastWord, read_body
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
-from guiderail.server.fair import CLIENT
+from guiderail.server.fair_queue import CLIENT
 from guiderail.server.http import Events, Gate, while_listening
 from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
+from guiderail.server.json_answers import json_text
 from guiderail.server.loading import load_front_ends
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.service import Service, Watches
-from guiderail.server.written import json_text
 
 __all__ = ["create_app"]
 

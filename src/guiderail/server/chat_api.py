@@ -11,15 +11,15 @@ from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
+from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Contents, show
+from guiderail.server.reasoning import thinking_of, wants_thinking
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
-from guiderail.server.thinking import thinking_of, wants_thinking
 from guiderail.server.tools import ToolPlan
-from guiderail.server.written import sse
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["ChatAnswer", "start_chat"]

@@ -23,8 +23,8 @@ from guiderail.matching.guide import Guide
 from guiderail.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from guiderail.server.crew import Work
     from guiderail.server.inspection import Watch
+    from guiderail.server.workers import Work
 
 __all__ = [
     "WAY_OUT",
@@ -62,9 +62,9 @@ class Finished:
     """Text ``index`` has ended.
 
     Attributes:
-        reason: ``"length"``: the tokens ran out, and it was cut or steered to its end (``matched``). ``"stop"``: it
+        reason: ``"length"``: the tokens ran out, and it was cut or shortened (``matched``). ``"stop"``: it
             ended by itself, or at a stop string.
-        matched: whether the constraint allows it as it stands.
+        matched: whether the constraint allows the text so far.
         more: further results that the request asked for, as JSON: its ``log_weight``, how it was drawn.
     """
 

@@ -16,7 +16,7 @@ from guiderail.generation.models import Model
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
-from guiderail.server.asides import Asides
+from guiderail.server.background import Background
 from guiderail.server.bodies import is_at_most
 from guiderail.server.compiling import Compiler
 from guiderail.server.draws import Drawing, loan_for
@@ -166,7 +166,7 @@ class Service:
         self.template = ChatTemplate(model, options.chat_template)
         self.engine = Engine(model, options, self.metrics)
         self.engine.on_hard = self._forget
-        self.asides = Asides()
+        self.background = Background()
         renderer = self.template.renderer
         self.manner = Manner(options.tool_format or tool_format_of(renderer), renderer, options.max_json_values)
         self.name = options.served_name or model.name
@@ -215,7 +215,7 @@ class Service:
             ApiError: what the function raises, or 400 ``preparation-timeout``: it took longer than ``compile_seconds``.
         """
         try:
-            return await self.asides.run(function, self.options.compile_seconds)
+            return await self.background.run(function, self.options.compile_seconds)
         except (TimeoutError, asyncio.TimeoutError):
             raise self._too_slow(f"{param}: this", param) from None
         except Overloaded as error:

@@ -13,14 +13,14 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.recognized import recognized_format
 from guiderail.generation.rendering import Plain, Renderer
+from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
-from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
     from guiderail.frontends.tools.tool_calls import ToolCalls
-    from guiderail.server.thinking import Thinking
+    from guiderail.server.reasoning import Thinking
     from guiderail.vocabulary import Vocabulary
 
 __all__ = [
@@ -49,7 +49,7 @@ class ToolSet:
         only: the one tool that must be called, or None.
         parallel: whether several calls are allowed.
         format: the format of calls, as for :func:`guiderail.tool_calls`. If there are custom tools, calls are written
-            as in :mod:`guiderail.server.tagged` instead.
+            as in :mod:`guiderail.server.custom_tools` instead.
     """
 
     text: str

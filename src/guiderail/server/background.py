@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from guiderail.server.engine import Overloaded
 
-__all__ = ["Asides"]
+__all__ = ["Background"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ MOST = 64
 """Maximum number of concurrent calls; abandoned native calls count until they have ended."""
 
 
-class Asides:
+class Background:
     """For use from one event loop."""
 
     def __init__(self, most: int = MOST) -> None:
