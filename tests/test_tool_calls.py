@@ -587,7 +587,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "call": "CALL ${name} ${no} ${arguments}"}, "slots"),
         ({**MINE, "call": "CALL ${name} ${id} ${arguments}"}, "id"),
         ({**MINE, "id": "("}, "id"),
-        ({**MINE, "call": 1}, "text"),
+        ({**MINE, "call": 1}, "string"),
         ({**MINE, "trigger": "TOOL"}, "trigger"),
         ({**MINE, "reasoning": {"begin": "<t>"}}, "end"),
         ({**MINE, "section": {"start": "<t>"}}, "section"),

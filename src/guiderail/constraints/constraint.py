@@ -183,10 +183,9 @@ def _coerce(value: Constraint | str) -> Constraint:
         return value
     if isinstance(value, str):
         return Literal(value)
-    raise CompileError(
-        f"expected a constraint or a string, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
-        code="not-a-constraint",
-    )
+    several = isinstance(value, list | tuple | set | frozenset)
+    way = "pass its items one by one, or gr.choice(…)" if several else "wrap it, e.g. gr.literal(str(value))"
+    raise CompileError(f"expected a constraint or a string, not {type(value).__name__}; {way}", code="not-a-constraint")
 
 
 def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:

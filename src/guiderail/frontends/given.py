@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+from inspect import isfunction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["are_texts", "constraint_of", "typos", "written_by_model"]
 
 _MOST_WARNINGS = 10
+_WRAPPED = {
+    "json_schema": "a response_format of OpenAI's API; pass the schema inside it, ['json_schema']['schema']",
+    "json_object": 'a response_format of OpenAI\'s API; pass {"type": "object"}',
+    "function": "a tool in OpenAI's form; pass gr.tool_calls([tool], format=…)",
+    "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
+}
+"""Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead."""
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
@@ -49,6 +57,11 @@ def constraint_of(given: Any) -> Constraint:
             f"{type(given).__name__}{_way_out(given)}",
             code="not-a-constraint",
         )
+    if _makes_a_constraint(given):
+        raise CompileError(
+            f"{given.__name__} is a function that makes a constraint; call it: {given.__name__}(…)",
+            code="not-a-constraint",
+        )
     from guiderail.frontends.python_types import python_type
 
     return python_type(given)
@@ -63,6 +76,11 @@ def written_by_model(given: Any) -> Constraint:
 def are_texts(given: Any) -> bool:
     """Whether these are texts to choose from: a list or tuple of strings."""
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str) for one in given)
+
+
+def _makes_a_constraint(given: Any) -> bool:
+    """Whether this is a function such as ``gr.patterns.date``, which would stand for its parameters."""
+    return isfunction(given) and given.__annotations__.get("return") in ("Constraint", Constraint)
 
 
 def _way_out(given: Any) -> str:
@@ -92,6 +110,9 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
             problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
             problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
+    wrapped = _WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
+    if wrapped is not None:
+        raise CompileError(f"this is {wrapped}", code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
     for fault in typos(made):  # they would be ignored without notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)

@@ -357,8 +357,8 @@ def read_schema(schema: Any) -> Any:
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):
         raise SchemaError(
-            "a schema must be a dict, a boolean, a JSON text, a pathlib.Path or a pydantic "
-            f"model, not {type(schema).__name__}",
+            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or a pydantic model, not "
+            f"{type(schema).__name__}" + ("; gr.python_type takes other types" if isinstance(schema, type) else ""),
             code="invalid-schema",
         )
     return schema

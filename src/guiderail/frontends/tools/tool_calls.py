@@ -302,7 +302,11 @@ def tool_calls(
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
-        raise ToolError(f"there is no tool {chosen!r}; {suggestion(chosen, known)}", code="tool-choice")
+        raise ToolError(
+            f"there is no tool {chosen!r}; {suggestion(chosen, known)}. The other choices are 'auto', 'required' and "
+            "'none'",
+            code="tool-choice",
+        )
     return made
 
 

@@ -155,8 +155,9 @@ def _well_formed(text: str) -> None:
         line = lines[error.lineno - 1] if error.lineno <= len(lines) else ""
         at += len(line.encode()[: error.offset].decode(errors="ignore"))
         reason = xml.parsers.expat.ErrorString(error.code)
+        hint = "" if text.lstrip().startswith("<") else "; pass a file as pathlib.Path(…)"
         raise XmlSchemaError(
-            f"the schema is not well-formed XML: {reason}", code="xml-syntax", source=text, span=(at, at + 1)
+            f"the schema is not well-formed XML: {reason}{hint}", code="xml-syntax", source=text, span=(at, at + 1)
         ) from None
 
 
