@@ -335,3 +335,12 @@ def test_no_tokens_are_not_the_default_number_of_tokens():
     result = CliRunner().invoke(app, ["generate", "--prompt", "hello", "--regex", "a+", "--max-tokens", "0"])
     assert isinstance(result.exception, gr.ModelError), result.output
     assert result.exception.code == "bad-option"
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("POST", "/v1/completion", 404), ("GET", CHAT, 405)])
+def test_other_endpoints_are_answered_with_those_there_are(method: str, path: str, status: int) -> None:
+    with client_of(ToyModel("a")) as client:
+        answer = client.request(method, path)
+    assert answer.status_code == status
+    message = answer.json()["error"]["message"]
+    assert f"there is no {method} {path!r} here" in message and "POST /v1/chat/completions" in message

@@ -12,6 +12,7 @@ from typing import Any
 
 from guiderail.batch import tables
 from guiderail.errors import ModelError
+from guiderail.support.files import reason
 from guiderail.support.suggestions import resembling
 
 __all__ = ["LINES", "Input", "Shard", "as_lines", "check_names", "input_files", "read_shard"]
@@ -166,7 +167,7 @@ def _lines(file: Path) -> Iterator[bytes]:
         with file.open("rb") as lines:
             yield from lines
     except OSError as error:
-        raise ModelError(f"the rows cannot be read: {error}", code="missing-file") from None
+        raise ModelError(f"the rows cannot be read: {file}: {reason(error)}", code="missing-file") from None
 
 
 def _row(line: bytes) -> dict[str, Any] | ModelError:

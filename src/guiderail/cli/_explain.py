@@ -11,6 +11,7 @@ import typer
 
 from guiderail.cli._options import Given, ModelOption, VocabularyOption, load_vocabulary, takes_constraint
 from guiderail.errors import CompileError
+from guiderail.support.files import reason
 
 if TYPE_CHECKING:
     from guiderail.constraints.constraint import Constraint
@@ -157,7 +158,7 @@ def _write(record: Record, html: Path | None, json: Path | None) -> None:
         elif json is not None:
             record.to_json(json)
     except OSError as error:
-        raise CompileError(f"{error.filename} cannot be written: {error.strerror}", code="bad-option") from None
+        raise CompileError(f"{error.filename} cannot be written: {reason(error)}", code="bad-option") from None
     if json is None or str(json) != "-":
         print(record.summary())
 

@@ -17,6 +17,7 @@ import typer
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
+from guiderail.support.files import reason
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -364,7 +365,7 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
     try:
         text = given if inline else Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CompileError(f"the --tools file cannot be read: {error}", code="bad-option") from None
+        raise CompileError(f"--tools: {given} cannot be read: {reason(error)}", code="bad-option") from None
     try:
         tools = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ import typer
 from guiderail.cli._options import ContextOption, DeviceOption, GpuLayersOption, ModelOption
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
+from guiderail.support.files import reason
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
@@ -161,7 +162,9 @@ def serve_command(
         try:
             template = chat_template.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"the chat template cannot be read: {error}", code="missing-file") from None
+            raise ModelError(
+                f"the chat template {chat_template} cannot be read: {reason(error)}", code="missing-file"
+            ) from None
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

@@ -14,6 +14,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
+from guiderail.support.files import reason
 from guiderail.support.nesting import nested
 from guiderail.support.work import MAX_WORK, limited
 from guiderail.vocabulary import Vocabulary
@@ -60,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
             else:
                 vocabulary, contents = False, start + file.read()
     except (OSError, ValueError) as error:  # ValueError: a zero character in the path
-        why = getattr(error, "strerror", None) or error
+        why = reason(error)
         raise CompileError(f"{target} cannot be read: {why}", code="saved-file") from error
     if vocabulary:
         return Vocabulary.load(target)

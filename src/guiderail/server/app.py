@@ -31,6 +31,8 @@ from guiderail.server.service import Service, Watches
 
 __all__ = ["create_app"]
 
+_LONGEST_PATH = 100  # characters of a path shown in a message
+
 _log = logging.getLogger("guiderail.server")
 
 
@@ -95,9 +97,13 @@ class _Api:
     async def api_error(self, _: Request, error: Any) -> Response:
         return self.refuse(error)
 
-    async def http_error(self, _: Request, error: Any) -> Response:
+    async def http_error(self, request: Request, error: Any) -> Response:
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
-        return self.refuse(ApiError(error.status_code, str(error.detail), code=code))
+        message = str(error.detail)
+        if code != "http":
+            message = f"there is no {request.method} {request.url.path[:_LONGEST_PATH]!r} here; the endpoints are "
+            message += "POST /v1/chat/completions, /v1/completions and /v1/responses, and GET /v1/models"
+        return self.refuse(ApiError(error.status_code, message, code=code))
 
     def watching(self, request: Request) -> tuple[str | None, Watches]:
         """Whether the texts of a request are recorded for ``/inspect``: returns its name and its watch."""

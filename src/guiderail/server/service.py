@@ -191,8 +191,8 @@ class Service:
         """Raises an error if a request names another model."""
         if name is not None and name != self.name:
             raise ApiError(
-                404, f"there is no model {name!r} here; this server has {self.name!r}", code="model-not-found",
-                param="model",
+                404, f"there is no model {name!r} here; this server has {self.name!r}; name that, or none",
+                code="model-not-found", param="model",
             )  # fmt: skip
 
     async def guide(self, recipe: Recipe, param: str) -> tuple[Any, Guide]:

@@ -279,7 +279,7 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     kind = tool.get("type")
     inner = tool.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, Mapping):
-        raise _wrong(f"a tool must be of the type function or custom, with a member of that name, not {kind!r}", param)
+        raise _wrong("a tool must be of the type function or custom, with a member of that name", param)
     extra = sorted(set(tool) - {"type", str(kind)})
     if extra:
         raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", param)

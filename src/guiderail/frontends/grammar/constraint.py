@@ -24,6 +24,7 @@ from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
+from guiderail.support.files import reason
 from guiderail.support.nesting import nested
 from guiderail.support.texts import shown
 
@@ -392,7 +393,7 @@ def grammar(
         try:
             source = source.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise CompileError(f"the grammar {path} cannot be read: {error}", code="grammar-file") from error
+            raise CompileError(f"the grammar {path} cannot be read: {reason(error)}", code="grammar-file") from error
     if not isinstance(source, str):
         raise CompileError(
             f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",

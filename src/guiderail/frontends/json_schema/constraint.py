@@ -21,6 +21,7 @@ from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
+from guiderail.support.files import reason
 from guiderail.support.kept import Kept
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import integer
@@ -333,10 +334,11 @@ def read_schema(schema: Any) -> Any:
         SchemaError: there is none.
     """
     if isinstance(schema, Path):
+        path = schema
         try:
-            schema = schema.read_text(encoding="utf-8")
+            schema = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"the schema cannot be read: {error}", code="schema-file") from None
+            raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=integer)

@@ -12,6 +12,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
+from guiderail.support.files import reason
 from guiderail.support.packages import install
 from guiderail.support.texts import utf8
 
@@ -131,7 +132,7 @@ def _text(source: Any) -> str:
     try:
         raw = source.read_bytes()
     except OSError as error:
-        raise XmlSchemaError(f"{source} cannot be read: {error.strerror or error}", code="xml-file") from None
+        raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return _decoded(raw, source)
 
 
@@ -142,7 +143,7 @@ def _decoded(raw: bytes, source: Path) -> str:
     try:
         text = raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise XmlSchemaError(f"{source} cannot be read: {error}", code="xml-file") from None
+        raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
 
 
