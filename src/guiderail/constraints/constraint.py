@@ -168,7 +168,7 @@ class Constraint:
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
-        """Returns the reader of matching texts: text as it stands, unless the constraint describes values."""
+        """Returns the reader of matching texts: the text itself, unless the constraint describes values."""
         return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:

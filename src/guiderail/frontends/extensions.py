@@ -164,7 +164,7 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
 def quoted_text(quote: str = '"') -> Constraint:
     """Matches a quoted text with backslash escapes (Koo, Liu & He 2024, Table 1, QUOTED_TEXT).
 
-    Between the quotes stands any character except the quote, the backslash and line breaks (``\\n``, ``\\r``), or
+    Between the quotes, any character may appear except the quote, the backslash and line breaks (``\\n``, ``\\r``), or
     a backslash followed by any character except a line break. Escapes have no fixed meaning here. For JSON strings
     use :func:`json_schema`.
 

@@ -38,7 +38,7 @@ def constraint_of(given: Any) -> Constraint:
     - A :class:`Constraint` is taken as it is.
     - A dict is a JSON Schema, if one of its keys is a keyword of JSON Schema; properties are written in the order in
       which they are declared. (``{}``, which allows anything, must be written explicitly: ``gr.json_schema({})``.)
-    - A list of texts is a choice of them.
+    - A list of strings is a choice of them.
     - A class or another annotation (``list[int]``, ``int | None``, ``Literal[...]``) is a Python type, and a function
       stands for its parameters.
 

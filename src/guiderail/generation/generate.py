@@ -347,7 +347,7 @@ def generate(
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
               For options, pass ``gr.json_schema(schema, ...)``. Both write properties in the order of the schema and
               whitespace like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
-            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
+            - A list of strings, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see

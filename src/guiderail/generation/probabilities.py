@@ -186,7 +186,7 @@ def probabilities(
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
-        choices: a list of texts; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
+        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
             (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which become the keys.
         spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a text; ``"all"`` counts every
             token sequence that spells it.

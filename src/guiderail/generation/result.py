@@ -52,7 +52,7 @@ class Generation(_Readable):
             end, or a stop string was generated; ``"shortened"``: the text is complete, but only because guiderail
             masked a token that the model chose, which would have left too few to finish; ``"length"``:
             ``max_tokens`` or the context ran out.
-        matched: whether the constraint allows the text as it stands. It can be False only after ``"length"`` or a stop
+        matched: whether the constraint allows the text as returned. It can be False only after ``"length"`` or a stop
             text.
         prompt_tokens: the number of tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.

@@ -89,7 +89,7 @@ class Row:
             which changed the text; None: never.
         refused: whether the last sampled token replaced one that would have left too few tokens to finish.
         done: whether the text has ended; ``end`` says why, unless it failed.
-        matched: whether the constraint allows the text as it stands.
+        matched: whether the constraint allows the text as returned.
         ready: whether all forced text is written.
         filled: whether ``mask``, shape ``(1, words)``, is that of the current state.
         mask_seconds: time spent on forced text and masks; mask_since: the ``time.perf_counter`` at which current work

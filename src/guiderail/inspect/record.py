@@ -147,7 +147,7 @@ class Record:
         finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-string"``
             if a stop string came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
             continue.
-        matched: whether the text is allowed as it stands.
+        matched: whether the constraint allows the text.
         source: what the constraint was made from.
         model: the name of the model, or None if none was asked.
         prompt: the prompt, or None.

@@ -36,7 +36,7 @@ class Asked:
 
     Attributes:
         kind: one of ``KINDS``.
-        text: a JSON Schema, a pattern, a grammar, a JSON list of texts, a structural tag; empty for ``json_object``.
+        text: a JSON Schema, a pattern, a grammar, a JSON list of strings, a structural tag; empty for ``json_object``.
         compact: JSON without whitespace between its parts, instead of that of ``json.dumps``.
     """
 

@@ -100,8 +100,8 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     """Makes guides from what a user passes: guides or constraints, one or several, and a tokenizer.
 
     Args:
-        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a
-            list of those.
+        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of strings), or
+            a list of those.
         vocabulary: a Vocabulary or a transformers tokenizer; needed unless only guides are given.
 
     Raises:

@@ -244,7 +244,7 @@ def compile(
 
     Args:
         constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
-            a JSON Schema (a dict), a Python type, a list of texts.
+            a JSON Schema (a dict), a Python type, a list of strings.
         vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
             it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
             llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.

@@ -17,7 +17,7 @@ from guiderail.support.texts import shown
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of whitespace in one place, where llguidance sets no bound."""
+"""Maximum characters of whitespace at one position, where llguidance sets no bound."""
 
 OPTIONS = (
     "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",

@@ -30,7 +30,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
 
     Args:
         format: ``"lark"``; ``"gbnf"``, ``"ebnf"``, ``"cfg"`` or ``"grammar"`` for GBNF or Lark; ``"json_schema"`` or
-            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of texts; ``"llguidance"``, which is already a grammar.
+            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of strings; ``"llguidance"``, which is already a grammar.
         text: the text.
 
     Raises:

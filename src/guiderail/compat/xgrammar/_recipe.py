@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "schema_recipe"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of whitespace in one place, where XGrammar sets no bound."""
+"""Maximum characters of whitespace at one position, where XGrammar sets no bound."""
 
 _BELL = re.compile(r"\\.", re.DOTALL)
 _BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks

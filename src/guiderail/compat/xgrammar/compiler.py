@@ -174,7 +174,7 @@ class GrammarCompiler:
             indent: spaces per level, as for ``json.dumps``; None: one line.
             separators: as for ``json.dumps``; None: ``(", ", ": ")``, or ``(",", ": ")`` with ``indent``.
             strict_mode: objects and arrays hold only what the schema declares, unless it says otherwise.
-            max_whitespace_cnt: maximum number of whitespace characters in one place; None: no maximum.
+            max_whitespace_cnt: maximum number of whitespace characters at one position; None: no maximum.
             any_order: properties in any order. Required ones stay required, and none comes twice.
 
         Raises:

@@ -250,7 +250,7 @@ class GrammarConstraint(HasRules):
         return state.captures.find(text)
 
     def reading(self) -> Reading:
-        """Returns a reader that leaves the text as it stands and offers ``captures``."""
+        """Returns a reader that leaves the text unchanged and offers ``captures``."""
         return _GrammarReading(self)
 
     def _lower(self, b: _core.Builder) -> int:

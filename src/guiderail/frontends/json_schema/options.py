@@ -57,15 +57,15 @@ class SchemaOptions:
         escapes: ``"canonical"``: each character of a string has one spelling; ``"all"``: every legal escape.
         layout: whitespace in JSON. ``"flexible"``: one line, with or without a space after ``,`` and ``:``;
             ``"compact"``: none; ``"spaced"``: one space, like ``json.dumps``; ``"indented"``: like
-            ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters in one place. None: a model
-            always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
+            ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters at one position. None: a
+            model always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
         indent: spaces per level in the layout ``"indented"``.
         separators: what separates members and follows a key, instead of the layout's: two texts, as for
             ``json.dumps``, or two constraints.
-        max_whitespace: maximum number of whitespace characters in one place, in the layout ``"free"`` and around the
+        max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
             value.
-        whitespace: a constraint on the whitespace in one place, in the layout ``"free"``. None: any whitespace, up
+        whitespace: a constraint on the whitespace at one position, in the layout ``"free"``. None: any whitespace, up
             to ``max_whitespace`` characters.
         property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``: any order.
             None: a model always writes the declared order (``generate``, logits processors, the server …), while

@@ -148,7 +148,7 @@ def regex(
             ``\u{…}`` and ``\p{…}`` always work.
         flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. In Python's dialect,
             ``u`` and ``(?u:…)`` make ``\d \w \s \b`` and letter case those of Unicode.
-        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand before and after the
+        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may precede and follow the
             match.
         max_length: maximum length of the text, in characters (code points).
         max_nesting: maximum nesting of groups.
