@@ -13,7 +13,7 @@ import pytest
 from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.compile_process import CompileProcess
 from guiderail.server.errors import ApiError
-from guiderail.server.json_answers import Raw, json_text, sse
+from guiderail.server.json_answers import Raw, answer_json, sse
 from guiderail.server.reading import LARGE, Contents, Manner, read_contents, read_light, show
 from server_support import ToyModel, client_of
 
@@ -59,7 +59,7 @@ def test_what_another_process_reads_is_what_this_one_would(name):
         assert getattr(there.request, field) == getattr(here.request, field)
     if kind == "responses":
         for field in ("tools", "text", "metadata"):
-            assert json.loads(json_text({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
+            assert json.loads(answer_json({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
 
 
 def test_a_large_request_comes_back_with_few_objects():
@@ -82,9 +82,9 @@ def test_a_large_request_comes_back_with_few_objects():
 
 
 def test_the_parts_that_a_response_repeats_are_written_once():
-    assert json_text({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
+    assert answer_json({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
     with pytest.raises(TypeError):
-        json_text({"a": object()})
+        answer_json({"a": object()})
 
 
 @ISOLATED

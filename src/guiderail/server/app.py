@@ -23,7 +23,7 @@ from guiderail.server.errors import ApiError
 from guiderail.server.fair_queue import CLIENT
 from guiderail.server.http import Events, Gate, while_listening
 from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
-from guiderail.server.json_answers import json_text
+from guiderail.server.json_answers import answer_json
 from guiderail.server.loading import load_front_ends
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
@@ -151,7 +151,7 @@ class _Api:
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            answered = json_text(await while_listening(request, whole()))
+            answered = answer_json(await while_listening(request, whole()))
             return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             self.metrics.cancelled.inc()

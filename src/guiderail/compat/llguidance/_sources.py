@@ -12,7 +12,7 @@ from guiderail.compat._errors import CompatAssertionError, CompatTypeError, Comp
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.support.arguments import checked
-from guiderail.support.numerals import integer, json_text
+from guiderail.support.numerals import json_text, read_integer
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -46,7 +46,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         return grammar_from_json_schema(text)
     if format == "choice":
         try:
-            options = json.loads(text, parse_int=integer) if isinstance(text, str) else text
+            options = json.loads(text, parse_int=read_integer) if isinstance(text, str) else text
         except (ValueError, RecursionError) as error:
             raise CompatValueError(f"the choices are not JSON: {error}", code="compat-json") from None
         if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Recipe:
         from guiderail.frontends.tools import structural_tag
 
         return structural_tag(
-            _strict_tag(json.loads(self.text, parse_int=integer)),
+            _strict_tag(json.loads(self.text, parse_int=read_integer)),
             vocabulary=vocabulary,
             closed=True,
             max_whitespace=NO_BOUND,

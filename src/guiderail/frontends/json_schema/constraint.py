@@ -24,7 +24,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.files import reason
 from guiderail.support.kept import Kept
 from guiderail.support.nesting import is_plain_json, too_large
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -341,7 +341,7 @@ def read_schema(schema: Any) -> Any:
             raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
-            schema = json.loads(schema, parse_int=integer)
+            schema = json.loads(schema, parse_int=read_integer)
         except ValueError as error:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"

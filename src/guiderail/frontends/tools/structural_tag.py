@@ -22,7 +22,7 @@ from guiderail.frontends.tools.parameters import Parameters
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested, too_large
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def structural_tag(
 def _read(spec: Any) -> dict[str, Any]:
     if isinstance(spec, str | bytes):
         try:
-            spec = json.loads(spec, parse_int=integer)
+            spec = json.loads(spec, parse_int=read_integer)
         except ValueError as error:
             raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
         except RecursionError:
