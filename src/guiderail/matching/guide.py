@@ -17,7 +17,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.kept import clear_kept, kept_bytes
+from guiderail.support.caches import cached_bytes, clear_caches
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
@@ -361,7 +361,7 @@ def memory_use() -> MemoryUse:
         guides = list(_cache.values())
     sizes = sum(guide.memory_size_bytes() for guide in guides)
     native = _core.heap_in_use() + _core.pages_in_use()
-    return MemoryUse(sizes, kept_bytes(), _core.character_sets_bytes(), native)
+    return MemoryUse(sizes, cached_bytes(), _core.character_sets_bytes(), native)
 
 
 def clear_cache() -> None:
@@ -371,5 +371,5 @@ def clear_cache() -> None:
         _cache.clear()
     forget_vocabularies()
     del dropped  # freed without the lock
-    clear_kept()
+    clear_caches()
     _core.trim_heap()

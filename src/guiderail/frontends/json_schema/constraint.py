@@ -21,8 +21,8 @@ from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
+from guiderail.support.caches import BoundedCache
 from guiderail.support.files import reason
-from guiderail.support.kept import Kept
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "json_schema"]
 
-_cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
+_cache: BoundedCache[tuple[bytes, SchemaOptions, int], JsonSchema] = BoundedCache(32 << 20)
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
 _accepting = threading.Lock()
 
