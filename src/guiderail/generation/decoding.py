@@ -150,7 +150,7 @@ class Batch:
         if options.distribution != "masked":
             raise ModelError(
                 f'distribution="{options.distribution}" is an option of generate, generations and their asynchronous '
-                "forms; here texts are written under masks",
+                "forms; this function samples under masks",
                 code="bad-option",
             )
         self.model, self.observer, self.logprobs = model, observer, options.logprobs

@@ -84,7 +84,7 @@ class Bounds:
         changes["validators"] = self.validators + other.validators
         if other.timezone is not ...:
             if self.timezone is not ... and self.timezone != other.timezone:
-                raise unsupported("Annotated", "one constraint asks for a time zone and another for none")
+                raise unsupported("Annotated", "one constraint requires a time zone and another forbids one")
             changes["timezone"] = other.timezone
         if other.description is not None:
             changes["description"] = other.description
