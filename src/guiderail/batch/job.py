@@ -121,14 +121,16 @@ class BatchOptions:
         """The prompt of a row.
 
         Raises:
-            ModelError: ``bad-row``: a member is not there, or is not a text or a number.
+            ModelError: ``bad-row``: a member is missing, or is neither a string nor a number.
         """
         values = {}
         for name in self.names():
             value = row.get(name)
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                found = f"{name!r} is {json.dumps(value)[:40]}" if name in row else f"there is no {name!r}"
-                raise ModelError(f"the prompt needs a string or a number; in this row {found}", code="bad-row")
+                found = f"it is {json.dumps(value)[:40]}" if name in row else "it is missing"
+                raise ModelError(
+                    f"the prompt needs {name!r} as a string or a number, but in this row {found}", code="bad-row"
+                )
             values[name] = value
         return "".join(
             text + ("" if name is None else str(values[name]))
