@@ -26,7 +26,7 @@ from test_generation_values import ADA, PERSON, Scribe
         ("[a-zé]+", "abédef", "é", "ab", True, "é"),
     ],
 )
-def test_a_stop_text_ends_a_text(pattern, script, stop, text, matched, found):
+def test_a_stop_string_ends_a_text(pattern, script, stop, text, matched, found):
     (got,) = gr.generations(Scribe(script), ["0"], gr.regex(pattern), max_tokens=40, stop=stop)
     assert (got.text, got.matched, got.stop_string, got.value) == (text, matched, found, text)
     assert got.finish_reason == "stop"
@@ -35,7 +35,7 @@ def test_a_stop_text_ends_a_text(pattern, script, stop, text, matched, found):
     assert "".join(gr.stream(Scribe(script), "0", gr.regex(pattern), max_tokens=40, stop=stop)) == text
 
 
-def test_a_value_that_a_stop_text_ends_is_an_error():
+def test_a_value_that_a_stop_string_ends_is_an_error():
     with pytest.raises(gr.IncompleteError, match="the stop string 'Love' ended"):
         gr.generate(Scribe(ADA), "0", PERSON, stop="Love")
     assert gr.generate(Scribe(ADA), "0", PERSON, stop="Love", on_incomplete="return") == {"name": "Ada "}

@@ -447,7 +447,7 @@ def test_nodes_and_fuel_are_limits_of_the_server():
 
 # -- readers -------------------------------------------------------------------------------------------------------
 @given(st.text("abEND x", max_size=40), st.lists(st.sampled_from(["END", "ab", "a x", "DE"]), max_size=3), st.data())
-def test_stop_texts_cut_the_same_however_the_text_comes(text, stops, data):
+def test_stop_strings_cut_the_same_however_the_text_comes(text, stops, data):
     places = [text.find(stop) for stop in stops if stop in text]
     cut = StopText(stops)
     shown, rest = "", text
