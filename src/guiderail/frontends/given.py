@@ -80,7 +80,12 @@ def are_texts(given: Any) -> bool:
 
 def _makes_a_constraint(given: Any) -> bool:
     """Whether this is a function such as ``gr.patterns.date``, which would stand for its parameters."""
-    return isfunction(given) and given.__annotations__.get("return") in ("Constraint", Constraint)
+    if not isfunction(given):
+        return False
+    try:
+        return given.__annotations__.get("return") in ("Constraint", Constraint)
+    except Exception:  # Python 3.14 evaluates annotations here; python_type says what is wrong with them
+        return False
 
 
 def _way_out(given: Any) -> str:
