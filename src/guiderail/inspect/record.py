@@ -20,6 +20,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.frontends.given import constraint_of
+from guiderail.generation.models.base import empty_prompt
 from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
 from guiderail.generation.targets import as_constraint
@@ -477,7 +478,7 @@ def replay(
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
         if runner is not None and not asked:
-            raise ModelError("the prompt is empty and the model adds nothing to it; write something", code="bad-prompt")
+            raise empty_prompt()
         matcher = guide.matcher()
         session = None if runner is None else runner.new_session(1, len(asked) + len(tokens))
         refused = False

@@ -13,6 +13,7 @@ from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.chat_template import ChatTemplate
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.generation.models import Model
+from guiderail.generation.models.base import empty_prompt
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
@@ -341,7 +342,7 @@ class Service:
         try:
             for prompt, most in zip(prompts, limits, strict=True):
                 if not prompt:
-                    raise ModelError("the prompt is empty; write something", code="bad-prompt")
+                    raise empty_prompt()
                 first = len(run._open)
                 job = Job(
                     prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline,
