@@ -130,7 +130,7 @@ bench: $(VENV)/.bench
 
 # Free-threaded Python, with the test libraries that can be installed there: no torch, no tokenizers.
 FREE_TESTS := shared_objects threads threads_beside arguments bitmask_native core_expressions errors grammar json_core \
-	json_schema kept limits masks matcher regex_python saved vocabulary work
+	json_schema caches limits masks matcher regex_python saved vocabulary work
 # The newest release of a package may have no wheel for it; an older one has.
 .PHONY: test-free-threaded
 test-free-threaded:

@@ -263,7 +263,7 @@ def respell(text: str, seed: int) -> str:
 
 
 def laid_out(text: str, layout: str) -> bool:
-    """Returns whether the white space of a JSON text follows the layout, whatever its strings and numbers."""
+    """Returns whether the whitespace of a JSON text follows the layout, whatever its strings and numbers."""
     parts = iter(range(10**9))
     plain = re.sub(r'"(?:[^"\\]|\\.)*"', lambda _: f'"{next(parts)}s"', text)  # names stay different
     plain = re.sub(r'("[0-9]+s")|-?[0-9][-+.0-9eE]*', lambda match: match[1] or "0", plain)

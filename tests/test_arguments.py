@@ -196,6 +196,10 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: gr.TokenAutomaton.load(5),  # type: ignore[arg-type]
         "TokenAutomaton.load takes path: str | Path, not 5",
     ),
+    "python, beyond the function that fails": (
+        lambda: CONSTRAINT.matches(None),  # type: ignore[arg-type]
+        "Constraint.matches takes text: str | bytes, not None",
+    ),
     "array": (
         lambda: AUTOMATON.fill(0, [1]),  # type: ignore[arg-type]
         "TokenAutomaton.fill takes bitmask: NDArray[np.int32], not list of int",

@@ -137,7 +137,7 @@ def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     report = run_batch(rows, tmp_path / "out", gr.regex(".*"))
     made = answers(tmp_path / "out")
     assert [row["error"] and row["error"]["code"] for row in made] == [None, *["bad-row"] * 6, None]
-    assert "there is no 'prompt'" in made[3]["error"]["message"]
+    assert "needs 'prompt' as a string or a number, but in this row it is missing" in made[3]["error"]["message"]
     assert "value" not in made[0]  # a text is its own value
     assert (report.rows, report.failed) == (8, 6)
 

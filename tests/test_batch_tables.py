@@ -313,7 +313,7 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
         cli.main()
     assert ended.value.code == 1
     output = capsys.readouterr().err
-    assert "9 rows failed (0, 1, 2, 3, 4 …): too few tokens [incomplete]" in output
+    assert "9 rows failed (rows 0, 1, 2, 3, 4 …, from 0): too few tokens [incomplete]" in output
     echo()
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -331,7 +331,7 @@ LAYOUTS = [([], '{"n": 1, "of": [1, 2]}'), (["--layout", "compact"], '{"n":1,"of
 
 @pytest.mark.parametrize(("more", "text"), LAYOUTS)
 def test_the_layout_of_the_terminal(tmp_path: Path, monkeypatch: Any, more: list[str], text: str) -> None:
-    """One layout, so a model does not choose white space at each place."""
+    """One layout, so a model does not choose whitespace at each place."""
     from guiderail import cli
 
     asked = []

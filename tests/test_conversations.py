@@ -107,7 +107,7 @@ def test_refusals(prompt, options, says):
 
 
 def test_more_refusals():
-    with pytest.raises(gr.ModelError, match="put this one into a list"):
+    with pytest.raises(gr.ModelError, match=r"pass \[prompt\]"):
         gr.generations(Listener(), TALK, ANY)
     with pytest.raises(gr.ModelError, match="stream takes one prompt"):
         gr.stream(Listener(), [TALK], ANY)

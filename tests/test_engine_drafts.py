@@ -76,7 +76,7 @@ def test_a_draft_has_what_must_come(separators: tuple[str, str]) -> None:
     text = json.dumps(VALUE, separators=separators)
     tokens, first = passes(constraint, text, habits)
     assert first < tokens
-    _, again = passes(constraint, text, habits)  # the white space is known by now
+    _, again = passes(constraint, text, habits)  # the whitespace is known by now
     assert again <= first
     assert again <= 9, "the two choices, the digits, and the ends of drafts of six tokens"
 
@@ -100,8 +100,8 @@ CASES: dict[str, tuple[gr.Constraint, str, str]] = {
     "a token that was cut": (gr.literal("name where"), "n", "ame where"),
     "inside a character": (gr.regex("é{1,2}"), "", "é"),
     "the text may end": (gr.regex("yes(no)?"), "", "yes"),
-    "no white space but a choice": (gr.regex("[ab ]x"), "", ""),
-    "only white space": (gr.regex("[ \n]x"), "", ""),
+    "no whitespace but a choice": (gr.regex("[ab ]x"), "", ""),
+    "only whitespace": (gr.regex("[ \n]x"), "", ""),
 }
 
 

@@ -299,7 +299,7 @@ def test_what_xgrammar_writes(name: str) -> None:
         ("root ::= TokenTagDispatch((3, root), excludes=(3,))", "a tag and excluded"),
         ('root ::= (="a") "b"', "at the end of a rule"),
         ('root[lazy, lazy] ::= "a"', "given twice"),
-        ('root[max_chars=x] ::= "a"', "a whole number"),
+        ('root[max_chars=x] ::= "a"', "an integer"),
         ('root[] ::= "a"', "an attribute"),
     ],
 )

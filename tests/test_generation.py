@@ -272,7 +272,7 @@ def test_a_compiled_guide_and_its_vocabulary():
         (("x", gr.literal("a")), {"system": "s", "chat": False}, ModelError, "chat=True"),
         (("x" * 64, gr.literal("a")), {}, ModelError, "leaves no room"),
         (("", gr.literal("a")), {"chat": False}, ModelError, "empty"),
-        ((["x", "y"], [gr.literal("a")]), {}, ModelError, "2 prompts and 1 constraints"),
+        ((["x", "y"], [gr.literal("a")]), {}, ModelError, r"prompts \(2\) and constraints \(1\) differ"),
     ],
 )
 def test_refusals(arguments, options, error, says):

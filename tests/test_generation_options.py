@@ -14,7 +14,7 @@ from test_generation import STOP, TOKENS, VOCABULARY, Toy
 from test_generation_values import ADA, PERSON, Scribe
 
 
-# -- stop texts ----------------------------------------------------------------------------------------------------
+# -- stop strings ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("pattern", "script", "stop", "text", "matched", "found"),
     [
@@ -26,17 +26,17 @@ from test_generation_values import ADA, PERSON, Scribe
         ("[a-zé]+", "abédef", "é", "ab", True, "é"),
     ],
 )
-def test_a_stop_text_ends_a_text(pattern, script, stop, text, matched, found):
+def test_a_stop_string_ends_a_text(pattern, script, stop, text, matched, found):
     (got,) = gr.generations(Scribe(script), ["0"], gr.regex(pattern), max_tokens=40, stop=stop)
-    assert (got.text, got.matched, got.stop_text, got.value) == (text, matched, found, text)
+    assert (got.text, got.matched, got.stop_string, got.value) == (text, matched, found, text)
     assert got.finish_reason == "stop"
     assert gr.generate(Scribe(script), "0", gr.regex(pattern), max_tokens=40, stop=stop) == text
     assert pickle.loads(pickle.dumps(got)) == got
     assert "".join(gr.stream(Scribe(script), "0", gr.regex(pattern), max_tokens=40, stop=stop)) == text
 
 
-def test_a_value_that_a_stop_text_ends_is_an_error():
-    with pytest.raises(gr.IncompleteError, match="ended by the stop text 'Love'"):
+def test_a_value_that_a_stop_string_ends_is_an_error():
+    with pytest.raises(gr.IncompleteError, match="the stop string 'Love' ended"):
         gr.generate(Scribe(ADA), "0", PERSON, stop="Love")
     assert gr.generate(Scribe(ADA), "0", PERSON, stop="Love", on_incomplete="return") == {"name": "Ada "}
     assert gr.generate(Scribe(ADA), "0", PERSON, stop="Byron") == json.loads(ADA)
@@ -148,10 +148,10 @@ def test_the_budget_does_not_change_logprobs():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"stop": ""}, "none of them empty"),
-        ({"stop": ["a", ""]}, "none of them empty"),
-        ({"stop": 3}, "stop must be a text or a list"),
-        ({"n": 0}, "n must be a whole number, 1 or more"),
+        ({"stop": ""}, "stop must be a non-empty string or a list"),
+        ({"stop": ["a", ""]}, "stop must be a non-empty string or a list"),
+        ({"stop": 3}, "stop must be a non-empty string or a list"),
+        ({"n": 0}, "n must be an integer, 1 or more"),
         ({"n": 2}, "all be the same at temperature 0"),
         ({"n": True}, "n must be"),
         ({"logprobs": -1}, "logprobs must be"),
@@ -165,7 +165,7 @@ def test_the_budget_does_not_change_logprobs():
         ({"jump_forward": None}, "jump_forward must be"),
         ({"canonical": None}, "canonical must be"),
         ({"heal": 0}, "heal must be"),
-        ({"system": 5}, "system must be a text"),
+        ({"system": 5}, "system must be a string"),
         ({"system": "\ud800"}, "surrogates"),
     ],
 )

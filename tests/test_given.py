@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -231,3 +233,45 @@ def test_what_is_no_tokenizer(source: Any) -> None:
         gr.compile("a" | gr.literal("b"), source)
     with pytest.raises(gr.VocabularyError):
         gr.compile(gr.literal("b"), object())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("[a-z]+", "gr.regex(...) or gr.literal(...) make one from a string"),
+        ('{"type": "integer"}', "gr.json_schema(...) reads a schema from a string"),
+        (Path("person.json"), "gr.json_schema, gr.grammar and gr.xml_schema read files"),
+        (re.compile("a"), "pass gr.regex(pattern)"),
+        (None, "gr.any_text() allows any text"),
+        ([], "choices must be a list of one or more strings"),
+        ([1, 2], "choices must be a list of one or more strings"),
+        ({"red", "green"}, "choices must be a list of one or more strings"),
+        (gr.patterns.date, "call it: date(…)"),
+        ({"type": "json_schema", "json_schema": {"name": "n", "schema": SIZE}}, "['json_schema']['schema']"),
+        ({"type": "json_object"}, 'pass {"type": "object"}'),
+        ({"type": "function", "function": {"name": "f"}}, "pass gr.tool_calls([tool], format=…)"),
+        ({"type": "structural_tag", "format": {}}, "pass gr.structural_tag(tag)"),
+        (Size(1, 2), "is a value of Size, not a type"),
+        (VOCABULARY, "is a value of Vocabulary, not a type"),
+    ],
+)
+def test_what_is_no_constraint(given: Any, says: str) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gr.compile(given, VOCABULARY)
+    assert says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda: gr.sequence(["a", "b"]), "pass its items one by one, or gr.choice(…)"),  # type: ignore[arg-type]
+        (lambda: gr.sequence(1), "wrap it, e.g. gr.literal(str(value))"),  # type: ignore[arg-type]
+        (lambda: gr.json_schema(Size), "gr.python_type takes other types"),  # type: ignore[arg-type]
+        (lambda: gr.xml_schema("order.xsd").program(), "pass a file as pathlib.Path(…)"),
+        (lambda: gr.grammar("query.lark"), "or a file as pathlib.Path(…)"),
+    ],
+)
+def test_what_a_constraint_is_not_made_of(use: Callable[[], object], says: str) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        use()
+    assert says in caught.value.message

@@ -55,7 +55,7 @@ def test_streams_values_stops_and_batches() -> None:
     texts = gr.generate(model, ["_|hel", "_|a|b", "_|lo"], gr.regex("(lo|a)b*"), chat=False, heal=True, max_tokens=9)
     assert all(text.lstrip("lo").lstrip("a").strip("b") == "" for text in texts) and all(texts)
     (stopped,) = gr.generations(model, ["_|hel"], gr.literal("lob"), chat=False, heal=True, stop="b")
-    assert stopped.text == "lo" and stopped.stop_text == "b" and not stopped.matched
+    assert stopped.text == "lo" and stopped.stop_string == "b" and not stopped.matched
     guide = gr.compile(gr.literal("lob"), VOCABULARY)
     assert gr.generate(model, "_|hel", guide, chat=False, heal=True) == "lob"
     assert gr.generate(model, "_|b", guide, chat=False, heal=True) == "lob"

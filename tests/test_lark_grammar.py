@@ -510,7 +510,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "not defined", "A"),
-    "max_tokens": ("start[max_tokens=few]: /a/", "lark-syntax", "whole number", "few"),
+    "max_tokens": ("start[max_tokens=few]: /a/", "lark-syntax", "integer", "few"),
     "max_tokens of recursion": ('start[max_tokens=3]: "a" start?', "grammar-bound", "contains itself", "start"),
     "max_tokens of any JSON": ('start[max_tokens=3]: %json {"type": "array"}', "grammar-bound", "recursion", "start"),
     "temperature": ("start[temperature=0.5]: /a/", "lark-unsupported", "sampling", "temperature"),

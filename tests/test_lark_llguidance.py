@@ -54,11 +54,11 @@ ADDITIONS: dict[str, tuple[str, list[str], list[str]]] = {
     "nested": ('start: /[ab]+/ c "!"\nc: %lark {\n  start: "x" "y"\n  %ignore " "\n}', ["ax y!", "bxy !"], ["a xy"]),
     "ignored once": ('%llguidance {"ignore_once": true}\nstart: "a" "b"\n%ignore / {1,2}/', ["ab", "a  b "], ["a   b"]),
     "ignored": ('%llguidance {"ignore_once": false}\nstart: "a" "b"\n%ignore / {1,2}/', ["a   b"], []),
-    "white space of JSON": (
+    "whitespace of JSON": (
         'start: %json {"type": "array", "items": {"const": 1}, "x-guidance": {"whitespace_flexible": true}}',
         ["[1,\n 1 ]", "[ ]"], ["[1 1]"],
     ),
-    "white space of a pattern": (
+    "whitespace of a pattern": (
         'start: %json {"type": "array", "items": {"const": 1}, "x-guidance": {"whitespace_pattern": " {2}"}}',
         ["[  1,  1]", "[1]", "[  ]"], ["[ 1]", "[1,   1]"],
     ),

@@ -205,7 +205,7 @@ def test_the_mean_weight_is_the_mass_of_the_constraint(pattern, most, on_incompl
     assert abs(weights.mean() - truth) < 4 * error + 1e-4, (weights.mean(), truth, error)
 
 
-def test_a_text_that_was_steered_to_its_end_weighs_nothing():
+def test_a_shortened_text_weighs_nothing():
     model = Toy()
     got = generations(
         model, ["x"], regex("a*(hello){3}"), n=30, seed=0, temperature=2.0, max_tokens=5, on_incomplete="finish"

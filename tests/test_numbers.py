@@ -20,7 +20,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema import number_spelling
 from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.support.kept import clear_kept
+from guiderail.support.caches import clear_caches
 
 ALPHABET = "-+.eE0159"
 LONGEST = 6
@@ -450,7 +450,7 @@ def test_remembered_plans_are_bounded_and_given_back(monkeypatch: pytest.MonkeyP
     held = plans.bytes
     big = plan(between(multiple_of=97), NumberSpelling())  # larger than the whole cache
     assert big.count >= 97 and plans.bytes == held
-    clear_kept()
+    clear_caches()
     assert not plans.bytes and not len(plans) and not number_spelling._exponent_plans.bytes
 
 

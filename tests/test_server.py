@@ -65,7 +65,7 @@ def test_length_is_told_apart_from_stop():
 
 @pytest.mark.parametrize("stop", ["END", ["x", "END"], ["ND", "END!"]])
 @pytest.mark.parametrize("stream", [False, True])
-def test_stop_texts_cut_and_are_not_shown(stop, stream):
+def test_stop_strings_cut_and_are_not_shown(stop, stream):
     with client_of(ToyModel("one E two EN END! three")) as client:
         if stream:
             chunks = client.chunks(stop=stop, temperature=0)
@@ -438,7 +438,7 @@ def test_a_call_cut_short_by_max_tokens_is_told_as_far_as_it_came():
 @pytest.mark.parametrize(
     ("stop", "reason"), [("slo", "stop"), ("}}", "stop"), ("nope", "tool_calls"), (None, "tool_calls")]
 )
-def test_a_call_cut_by_a_stop_text_is_no_reason(stop, reason):
+def test_a_call_cut_by_a_stop_string_is_no_reason(stop, reason):
     with client_of(ToyModel(CALL)) as client:
         body = {"tools": [WEATHER], "temperature": 0, "stop": stop}
         (choice,) = client.chat(**body)["choices"]

@@ -154,7 +154,7 @@ def test_a_text_that_may_end_anywhere_is_cut():
             assert (choice["finish_reason"], choice["message"]["content"]) == (reason, text)
 
 
-def test_stop_texts_still_cut(endless):
+def test_stop_strings_still_cut(endless):
     body = {"temperature": 0, "max_tokens": 30, "structured_outputs": {"json": LIST}, "stop": "xxx"}
     (choice,) = endless.chat(**body)["choices"]
     assert (choice["message"]["content"], choice["finish_reason"]) == ('["', "stop")

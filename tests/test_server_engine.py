@@ -16,12 +16,12 @@ from guiderail.generation.row import StopText
 from guiderail.generation.sampling import Sampling
 from guiderail.server import ServerOptions
 from guiderail.server.compiling import Compiler, interruptible
+from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content
 from guiderail.server.portions import shared_out
 from guiderail.server.rows import Delta, Failed, Finished, Job
-from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
 
 ANY = gr.compile(gr.any_text(), VOCABULARY)
@@ -447,7 +447,7 @@ def test_nodes_and_fuel_are_limits_of_the_server():
 
 # -- readers -------------------------------------------------------------------------------------------------------
 @given(st.text("abEND x", max_size=40), st.lists(st.sampled_from(["END", "ab", "a x", "DE"]), max_size=3), st.data())
-def test_stop_texts_cut_the_same_however_the_text_comes(text, stops, data):
+def test_stop_strings_cut_the_same_however_the_text_comes(text, stops, data):
     places = [text.find(stop) for stop in stops if stop in text]
     cut = StopText(stops)
     shown, rest = "", text
@@ -460,7 +460,7 @@ def test_stop_texts_cut_the_same_however_the_text_comes(text, stops, data):
             break
     shown += cut.flush()
     first = min(places, default=len(text))
-    # a shorter stop text may end before a longer one that began earlier is complete
+    # a shorter stop string may end before a longer one that began earlier is complete
     assert shown == text[:first] if cut.found is None or not places else len(shown) >= first
     if not places:
         assert shown == text and cut.found is None

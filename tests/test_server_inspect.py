@@ -133,10 +133,10 @@ def test_long_texts_are_looked_into_at_their_beginning():
         assert len(found["steps"]) == 10 and found["text"] == "x" * 50 and found["unread"] == "x" * 40
 
 
-def test_stop_texts_and_cut_texts():
+def test_stop_strings_and_cut_texts():
     with client_of(ToyModel("one two three"), inspect="all") as client:
         stopped = record_at(client, posted(client, **body(stop="tw")).headers[PLACE])
-        assert stopped["finish"] == "stop-text"
+        assert stopped["finish"] == "stop-string"
         cut = record_at(client, posted(client, **body(max_tokens=3)).headers[PLACE])
         assert cut["finish"] == "length" and cut["text"] == "one"
         whole = record_at(client, posted(client).headers[PLACE])

@@ -9,8 +9,8 @@ import pytest
 
 import guiderail as gr
 from guiderail.generation import row as rows
-from guiderail.server.crew import Crew
 from guiderail.server.rows import Failed, Finished, Row
+from guiderail.server.workers import Workers
 from server_support import VOCABULARY, ToyModel, ToySession, wait_for
 from test_overlap import TOO_MUCH
 from test_server_engine import ANY, Runner
@@ -30,7 +30,7 @@ def test_texts_are_the_same_whoever_is_late(patience, max_batch, can_clear):
     alone = [gr.generations(Plain(), [str(i)], constraint, max_tokens=12)[0].text for i in range(7)]
     guide = gr.compile(constraint, VOCABULARY, cache=False)
     with Runner(ToyModel(max_batch=max_batch, can_clear=can_clear), prefill_tokens=16, max_rows=3) as runner:
-        runner.engine.crew.patience = patience
+        runner.engine.workers.patience = patience
         for i, prompt in enumerate(prompts):
             runner.submit(i, guide, 12, prompt)
         runner.wait(*range(7))
@@ -172,22 +172,22 @@ def test_whatever_is_slow_about_a_text_holds_up_nobody_else(monkeypatch, place):
         runner.submit("after", ANY, 5)
         runner.wait("after")
         released.set()
-        wait_for(lambda: runner.engine.crew.late == 0)
+        wait_for(lambda: runner.engine.workers.late == 0)
 
 
 def test_a_crew_leaves_a_late_work_alone_and_takes_up_the_rest():
-    crew, released, done = Crew(patience=0.05), threading.Event(), []
-    works = [crew.put(lambda: released.wait(20))] + [crew.put(lambda i=i: done.append(i)) for i in range(5)]
-    crew.settle(works)
-    assert done == list(range(5)) and works[0].late and not works[0].over and crew.late == 1
-    aside = crew.put(lambda: done.append("aside"), aside=True)
+    workers, released, done = Workers(patience=0.05), threading.Event(), []
+    works = [workers.put(lambda: released.wait(20))] + [workers.put(lambda i=i: done.append(i)) for i in range(5)]
+    workers.settle(works)
+    assert done == list(range(5)) and works[0].late and not works[0].over and workers.late == 1
+    aside = workers.put(lambda: done.append("aside"), aside=True)
     wait_for(lambda: aside.over)
     released.set()
-    wait_for(lambda: crew.late == 0)
+    wait_for(lambda: workers.late == 0)
     assert works[0].over
-    crew.settle([crew.put(lambda: done.append("last"))])
+    workers.settle([workers.put(lambda: done.append("last"))])
     assert done[-1] == "last"
-    crew.close()
+    workers.close()
     wait_for(lambda: not any(t.name == "guiderail-mask" for t in threading.enumerate()))
 
 
@@ -196,7 +196,7 @@ def test_more_late_works_than_rows_are_refused(monkeypatch):
     monkeypatch.setattr(rows, "fill_next_token_bitmasks", lambda *a, **o: released.wait(20))
     with Runner(ToyModel(), max_rows=2) as runner:
         jobs = [runner.submit(i, gr.compile(gr.regex("[ab]{40}"), VOCABULARY)) for i in range(2)]
-        wait_for(lambda: runner.engine.crew.late == 2)
+        wait_for(lambda: runner.engine.workers.late == 2)
         for job in jobs:
             job.cancelled = True
         wait_for(lambda: runner.engine.load == (0, 0))

@@ -11,13 +11,13 @@ from unittest.mock import Mock
 import pytest
 
 from guiderail.generation.chat_template import ChatTemplate
+from guiderail.server.compile_process import CompileProcess
 from guiderail.server.errors import ApiError
-from guiderail.server.nursery import Nursery
+from guiderail.server.json_answers import Raw, answer_json, sse
 from guiderail.server.reading import LARGE, Contents, Manner, read_contents, read_light, show
-from guiderail.server.written import Raw, json_text, sse
 from server_support import ToyModel, client_of
 
-ISOLATED = pytest.mark.skipif(not Nursery.available, reason="processes cannot be forked safely here")
+ISOLATED = pytest.mark.skipif(not CompileProcess.available, reason="processes cannot be forked safely here")
 CHAT, PLAIN, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 SCHEMA = {"type": "object", "properties": {"é": {"type": "integer"}}, "required": ["é"], "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "f", "description": "does", "parameters": SCHEMA}}
@@ -59,7 +59,7 @@ def test_what_another_process_reads_is_what_this_one_would(name):
         assert getattr(there.request, field) == getattr(here.request, field)
     if kind == "responses":
         for field in ("tools", "text", "metadata"):
-            assert json.loads(json_text({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
+            assert json.loads(answer_json({"x": getattr(there.request, field)})) == {"x": getattr(here.request, field)}
 
 
 def test_a_large_request_comes_back_with_few_objects():
@@ -82,9 +82,9 @@ def test_a_large_request_comes_back_with_few_objects():
 
 
 def test_the_parts_that_a_response_repeats_are_written_once():
-    assert json_text({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
+    assert answer_json({"a": Raw('{"b":1}'), "c": [Raw("[]"), "é"]}) == '{"a":{"b":1},"c":[[],"é"]}'
     with pytest.raises(TypeError):
-        json_text({"a": object()})
+        answer_json({"a": object()})
 
 
 @ISOLATED
@@ -124,7 +124,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def isolated():
-    with client_of(ToyModel("a"), compile_isolated=Nursery.available) as client:
+    with client_of(ToyModel("a"), compile_isolated=CompileProcess.available) as client:
         yield client
 
 
@@ -150,7 +150,7 @@ NO_JSON = {
 @pytest.mark.parametrize("name", NO_JSON)
 def test_large_bodies_that_are_no_json(name):
     body, status, code = NO_JSON[name]
-    with client_of(ToyModel("a"), compile_isolated=Nursery.available, max_json_values=40_000) as client:
+    with client_of(ToyModel("a"), compile_isolated=CompileProcess.available, max_json_values=40_000) as client:
         response = client.request("POST", CHAT, content=body)
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from guiderail.server.thinking import EFFORT_TOKENS
+from guiderail.server.reasoning import EFFORT_TOKENS
 from server_support import TEMPLATE, ToyModel, client_of
 
 THOUGHT = "<think>hm\n</think>\n\n"

@@ -218,16 +218,16 @@ FORMS = [
     (CHAT, {"max_token": 3}, "max_token", "#/max_token", ["is not known", "did you mean max_tokens?"]),
     (CHAT, {"a/b~c": 3}, "a/b~c", "#/a~1b~0c", ["is not known"]),
     (CHAT, {"n" * 5000: 1}, None, None, ["is not known"]),
-    (CHAT, {"temperature": "hot"}, "temperature", "#/temperature", ["a whole number or a number", 'not "hot"']),
+    (CHAT, {"temperature": "hot"}, "temperature", "#/temperature", ["an integer or a number", 'not "hot"']),
     (CHAT, {"temperature": -1}, "temperature", "#/temperature", ["at least 0", "not -1"]),
     (CHAT, {"top_p": 0}, "top_p", "#/top_p", ["more than 0"]),
     (CHAT, {"max_tokens": 0}, "max_tokens", "#/max_tokens", ["at least 1, not 0"]),
-    (CHAT, {"stop": [1]}, "stop.0", "#/stop/0", ["must be a text, not 1"]),
-    (CHAT, {"stop": 1}, "stop", "#/stop", ["must be a text or a list, not 1"]),
+    (CHAT, {"stop": [1]}, "stop.0", "#/stop/0", ["must be a string, not 1"]),
+    (CHAT, {"stop": 1}, "stop", "#/stop", ["must be a string or a list, not 1"]),
     (CHAT, {"stop": ["x"] * 65}, "stop", "#/stop", ["a list of at most 64", "not a list of 65"]),
     (CHAT, {"store": True}, "store", "#/store", ["must be false, not true"]),
     (CHAT, {"audio": {}}, "audio", "#/audio", ["left out"]),
-    (CHAT, {"logit_bias": {"1": "x"}}, "logit_bias.1", "#/logit_bias/1", ["a whole number or a number"]),
+    (CHAT, {"logit_bias": {"1": "x"}}, "logit_bias.1", "#/logit_bias/1", ["an integer or a number"]),
     (CHAT, {"stream_options": {"x": 1}}, "stream_options.x", "#/stream_options/x", ["not known"]),
     (CHAT, {"n": 10**30}, None, None, []),
     (CHAT, {"guiderail": {"on_incomplete": "x" * 99}}, "guiderail.on_incomplete", "#/guiderail/on_incomplete",
@@ -335,3 +335,12 @@ def test_no_tokens_are_not_the_default_number_of_tokens():
     result = CliRunner().invoke(app, ["generate", "--prompt", "hello", "--regex", "a+", "--max-tokens", "0"])
     assert isinstance(result.exception, gr.ModelError), result.output
     assert result.exception.code == "bad-option"
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("POST", "/v1/completion", 404), ("GET", CHAT, 405)])
+def test_other_endpoints_are_answered_with_those_there_are(method: str, path: str, status: int) -> None:
+    with client_of(ToyModel("a")) as client:
+        answer = client.request(method, path)
+    assert answer.status_code == status
+    message = answer.json()["error"]["message"]
+    assert f"there is no {method} {path!r} here" in message and "POST /v1/chat/completions" in message

@@ -286,7 +286,7 @@ def test_an_innocent_stream_goes_on_beside_hard_constraints():
         streaming.join(60)
         assert all(answer.status_code in (200, 400, 503) for answer in answered), [a.text for a in answered]
         assert max(gaps) < 5
-        wait_for(lambda: service.engine.crew.late == 0, 60)
+        wait_for(lambda: service.engine.workers.late == 0, 60)
 
 
 def test_guides_that_grow_by_their_texts_are_let_go_of():

@@ -1,4 +1,4 @@
-"""Texts that a budget steered to their end say so, and no others do: compared with decoding without a limit."""
+"""Texts that a budget shortened say so, and no others do: compared with decoding without a limit."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ ROWS = json.dumps(list(range(100, 200)))
 @pytest.mark.parametrize("target", [NUMBERS, list[int], gr.json_schema(NUMBERS)])
 def test_a_value_that_was_shortened_is_an_error(target):
     options = {"max_tokens": 40}
-    with pytest.raises(gr.ShortenedError, match=r"steered to its end.*on_shortened=\"warn\"") as caught:
+    with pytest.raises(gr.ShortenedError, match=r"was shortened.*on_shortened=\"warn\"") as caught:
         gr.generate(Scribe(ROWS), "0", target, **options)
     assert caught.value.code == "shortened" and isinstance(caught.value, gr.IncompleteError)
     (result,) = caught.value.generations
@@ -197,7 +197,7 @@ def test_rows_of_a_batch_are_what_the_model_says_or_have_failed(tmp_path, monkey
         ),
     ],
 )
-def test_rows_end_before_a_stop_text(tmp_path, monkeypatch, target, options, texts, codes):
+def test_rows_end_before_a_stop_string(tmp_path, monkeypatch, target, options, texts, codes):
     model = Scribe("ab cd", "b dd")
     model.close = lambda: None
     monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: model)
@@ -234,9 +234,9 @@ def test_on_shortened_goes_with_finish(on_incomplete):
 
 
 def test_an_option_that_is_none_is_an_error():
-    with pytest.raises(gr.ArgumentError, match="did you mean max_tokens"):
+    with pytest.raises(gr.ArgumentError, match="did you mean 'max_tokens'"):
         gr.generate(Toy(), "x", gr.literal("a"), max_token=3)
-    with pytest.raises(gr.ArgumentError, match="stream has no option 'zzz'; its options are max_tokens"):
+    with pytest.raises(gr.ArgumentError, match="stream has no option 'zzz'; there are max_tokens"):
         gr.stream(Toy(), "x", gr.literal("a"), zzz=3)
 
 
@@ -289,7 +289,7 @@ def test_the_command_says_so(tmp_path: Path):
     cut = command("--choice", "one two three", *prompt, "--stop", "two", "--presence-penalty", "1")
     assert (cut.returncode, cut.stdout, cut.stderr) == (0, "one \n", "")
     cut = command("--schema", '{"const": "one two"}', *prompt, "--stop", "two")
-    assert cut.returncode == 2 and "ended by the stop text 'two' before" in cut.stderr
+    assert cut.returncode == 2 and "the stop string 'two' ended the text" in cut.stderr
     assert "on_incomplete" not in cut.stderr
     refused = command("--regex", "a", *prompt, "--on-shortened", "maybe")
     assert refused.returncode == 2 and "--on-shortened must be error or warn" in refused.stderr

@@ -16,7 +16,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -441,7 +441,7 @@ BEYOND: list[tuple[Any, str, Any, str]] = [  # the schema of an argument, its te
     ({"type": "number", "exclusiveMinimum": 0}, "1e-999", 0.0, "0.0"),
     ({"type": ["integer", "string"]}, "1.0", 1.0, "1.0"),
     ({"type": ["integer", "string"]}, "1.5", "1.5", '"1.5"'),
-    ({"type": "integer"}, "7" * 5000, integer("7" * 5000), "7" * 5000),
+    ({"type": "integer"}, "7" * 5000, read_integer("7" * 5000), "7" * 5000),
 ]
 
 
@@ -587,7 +587,7 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "call": "CALL ${name} ${no} ${arguments}"}, "slots"),
         ({**MINE, "call": "CALL ${name} ${id} ${arguments}"}, "id"),
         ({**MINE, "id": "("}, "id"),
-        ({**MINE, "call": 1}, "text"),
+        ({**MINE, "call": 1}, "string"),
         ({**MINE, "trigger": "TOOL"}, "trigger"),
         ({**MINE, "reasoning": {"begin": "<t>"}}, "end"),
         ({**MINE, "section": {"start": "<t>"}}, "section"),

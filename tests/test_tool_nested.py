@@ -128,7 +128,7 @@ def test_random_texts_are_read_and_valid(form: str, schema: Any) -> None:
         ({"open": "${key}:"}, "close"),
         ({"open": "${key}:", "quote": "'", "item": "<i>"}, "close"),
         ({"open": "<${key}>", "close": "</a>", "item": "<i>"}, "item"),
-        ({"open": "<${key}>", "close": "</a>", "item": 3}, "text"),
+        ({"open": "<${key}>", "close": "</a>", "item": 3}, "string"),
         ("x", "object"),
     ],
 )

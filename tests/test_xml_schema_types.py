@@ -149,7 +149,7 @@ VALUES = [
     "Ab", "A1", "bcd", "bce", "a^b$", "aaa", "bbb", "<ab>", "<>", "a<b", '"q"', "1 2", "3", "1  2", "a c c",
     "2000-01-01 2000-01-02", "+12", "-12", "012", "007", "+5", ".5", ".75", ".8", "5.", "-0", "0.0",
 ]  # fmt: skip
-# Valid but never written: other spellings of numbers and values, white space to be collapsed.
+# Valid but never written: other spellings of numbers and values, whitespace to be collapsed.
 LEFT_OUT = {"+12", "012", "007", "+5", ".5", ".75", ".8", "5.", "-0", "0.0", " a", "a  b", "1  2", "a\tb", "2.0", "1 2"}
 
 

@@ -141,7 +141,7 @@ async function webXGrammar(folder) {
     async guide(schema) {
       const from = now();
       try {
-        // Any white space; additional members as the schema says.
+        // Any whitespace; additional members as the schema says.
         const compiled = await compiler.compileJSONSchema(JSON.stringify(schema), true, undefined, undefined, false);
         return { compiled, microseconds: now() - from };
       } catch (error) {

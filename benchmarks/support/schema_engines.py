@@ -85,7 +85,7 @@ class LLGuidanceSchemas(LLGuidance, SchemaEngine):
 
 
 class XGrammarSchemas(XGrammar, SchemaEngine):
-    """In its compliant mode: any white space, additional properties as the schema says."""
+    """In its compliant mode: any whitespace, additional properties as the schema says."""
 
     def __init__(self, tokenizer: Any, size: int) -> None:
         super().__init__(tokenizer, size)

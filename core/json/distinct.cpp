@@ -344,7 +344,7 @@ Id Json::equal_values(u32 text) {
   return e;
 }
 
-// White space and the order of members are left free here: the item itself constrains them.
+// Whitespace and the order of members are left free here: the item itself constrains them.
 Id Json::equal_value(const std::string& text, std::size_t& at, int depth) {
   if (depth > kDeepest)
     throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");

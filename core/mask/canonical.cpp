@@ -34,7 +34,7 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
-// The text of the key or item in progress is in the head, or follows the white space before a key.
+// The text of the key or item in progress is in the head, or follows the whitespace before a key.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);

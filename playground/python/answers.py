@@ -34,7 +34,7 @@ __all__ = ["look", "program_handle", "read", "warm"]
 
 _LONGEST_FORCED = 400
 _WARM = (
-    "guiderail.inspect.grammar_place", "guiderail.inspect.json_place", "guiderail.inspect.regex_place",
+    "guiderail.inspect.grammar_location", "guiderail.inspect.json_location", "guiderail.inspect.regex_location",
     "jsonschema_specifications", "lark.common", "lark.indenter", "lark.load_grammar", "lark.parsers.lalr_analysis",
     "referencing.jsonschema",
 )  # fmt: skip

@@ -17,5 +17,7 @@ def __getattr__(name: str) -> object:
             return version("guiderail")
         except PackageNotFoundError:  # run from a source tree that was never installed
             return "0+unknown"
+    if name not in __all__:  # with the name, Python suggests the one that was meant
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=__import__(__name__))
     value = globals()[name] = _public(name)
     return value

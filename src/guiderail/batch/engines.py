@@ -69,10 +69,10 @@ def unfinished(limit: int) -> ModelError:
 
 
 def stopped(stop: str) -> ModelError:
-    """The error of a value that a stop text has cut."""
+    """The error of a value that a stop string has cut."""
     return ModelError(
-        f"the value was ended by the stop text {stop!r} before it was complete; leave the stop text out, or choose one "
-        "that no value can contain",
+        f"the stop string {stop!r} ended the value before it was complete; leave it out, or choose one that no value "
+        "can contain",
         code="incomplete",
     )
 
@@ -134,8 +134,8 @@ class LocalEngine:
         return answers
 
     def _judge(self, made: Generation) -> ModelError | None:
-        if made.stop_text is not None:
-            return None if made.matched or self.is_text else stopped(made.stop_text)
+        if made.stop_string is not None:
+            return None if made.matched or self.is_text else stopped(made.stop_string)
         cut = made.finish_reason == "length" and not self.is_text  # for example a number without its last digits
         return unfinished(len(made.tokens)) if cut or not made.matched else None
 
@@ -172,8 +172,8 @@ def asked_for(constraint: Constraint) -> Asked:
             return one
     raise CompileError(
         f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout spaced or "
-        "compact, members in declared order), a regular expression without options, a choice, or a grammar that is a "
-        "single text",
+        "compact, members in declared order), a regular expression without options, a choice, or a grammar given as "
+        "one string",
         code="bad-option",
     )
 
@@ -234,15 +234,15 @@ class VllmEngine:
 
     def _judge(self, made: Any) -> ModelError | None:
         matched = self.constraint.matches(made.text)
-        if isinstance(made.stop_reason, str):  # a stop text; the id of a token otherwise
+        if isinstance(made.stop_reason, str):  # a stop string; the id of a token otherwise
             return None if matched or self.constraint.reading().is_text else stopped(made.stop_reason)
         if made.finish_reason == "length" and not (matched and self.constraint.reading().is_text):
             return unfinished(len(made.token_ids))
         if matched:
             return None
         return ModelError(  # some tokenizers drop the space that begins a text
-            "the tokens match the constraint, but the text that vLLM makes of them does not; use a constraint whose "
-            "texts do not begin with a space",
+            "the tokens match the constraint, but the text that vLLM decodes from them does not; use a constraint "
+            "whose matches do not begin with a space",
             code="read-mismatch",
         )
 

@@ -42,7 +42,7 @@ class BatchOptions:
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable, row by row, however the rows are distributed.
-        stop: stop texts, which are not part of an answer. An answer that is a value must be complete by then.
+        stop: stop strings, which are not part of an answer. An answer that is a value must be complete by then.
         presence_penalty: as for :func:`guiderail.generate`, and so are the next two.
         frequency_penalty: subtracted once for each time that the answer has the token.
         repetition_penalty: makes tokens of the prompt and the answer less likely; 1 changes nothing.
@@ -84,8 +84,8 @@ class BatchOptions:
 
     @property
     def generation(self) -> Options:
-        """Returns the same as options of a generation. A text is the model's own, or has failed: none is steered to
-        its end.
+        """Returns the same as options of a generation. A text is the model's own, or has failed: none is
+        shortened.
 
         Raises:
             ModelError: ``bad-option``.
@@ -121,14 +121,16 @@ class BatchOptions:
         """The prompt of a row.
 
         Raises:
-            ModelError: ``bad-row``: a member is not there, or is not a text or a number.
+            ModelError: ``bad-row``: a member is missing, or is neither a string nor a number.
         """
         values = {}
         for name in self.names():
             value = row.get(name)
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                found = f"{name!r} is {json.dumps(value)[:40]}" if name in row else f"there is no {name!r}"
-                raise ModelError(f"the prompt needs a string or a number; in this row {found}", code="bad-row")
+                found = f"it is {json.dumps(value)[:40]}" if name in row else "it is missing"
+                raise ModelError(
+                    f"the prompt needs {name!r} as a string or a number, but in this row {found}", code="bad-row"
+                )
             values[name] = value
         return "".join(
             text + ("" if name is None else str(values[name]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -13,6 +12,8 @@ from typing import Any
 
 from guiderail.batch import tables
 from guiderail.errors import ModelError
+from guiderail.support.files import reason
+from guiderail.support.suggestions import resembling
 
 __all__ = ["LINES", "Input", "Shard", "as_lines", "check_names", "input_files", "read_shard"]
 
@@ -137,9 +138,8 @@ def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
     if not seen:  # no row, or none that is an object: an error of the input or of each row
         return
     name = next(name for name in names if name in missing)
-    small = {column.casefold(): column for column in seen}
-    close = difflib.get_close_matches(name.casefold(), small, 1)
-    meant = f"; did you mean {{{small[close[0]]}}}?" if close else "."
+    close = resembling(name, seen)
+    meant = f"; did you mean {{{close}}}?" if close else "."
     shown = ", ".join(list(seen)[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
     raise ModelError(
         f"the prompt names {{{name}}}, but no row has it{meant} The columns are: {shown}", code="unknown-column"
@@ -167,7 +167,7 @@ def _lines(file: Path) -> Iterator[bytes]:
         with file.open("rb") as lines:
             yield from lines
     except OSError as error:
-        raise ModelError(f"the rows cannot be read: {error}", code="missing-file") from None
+        raise ModelError(f"the rows cannot be read: {file}: {reason(error)}", code="missing-file") from None
 
 
 def _row(line: bytes) -> dict[str, Any] | ModelError:

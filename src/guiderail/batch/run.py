@@ -136,7 +136,7 @@ def run_batch(
     options.check()
     for name, value in {"replicas": replicas, "shard_rows": shard_rows, "rows_at_once": rows_at_once}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(f"{name} must be a whole number, 1 or more, not {value!r}", code="bad-option")
+            raise ModelError(f"{name} must be an integer, 1 or more, not {value!r}", code="bad-option")
     constraint, is_json = _constraint(target)
     constraint.program()
     if options.engine == "vllm":

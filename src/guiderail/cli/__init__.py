@@ -22,8 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Make a language model write text that provably fits a constraint.",
-    epilog="Exit status: 0 done; 1 `match` found a text that does not match, `check` a schema that cannot be used, or "
-    "`batch` has rows without an answer; 2 an error, explained on stderr.",
+    epilog="Exit status: 0 success; 1 if `match` finds a string that does not match, `check` a schema that cannot be "
+    "used, or `batch` leaves rows without an answer; 2 an error, explained on stderr.",
 )
 app.command("demo")(_demo.demo_command)
 app.command("generate")(_generate.generate_command)

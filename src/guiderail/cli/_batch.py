@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from guiderail.batch import BatchProgress, Failure
 
-_SPREAD = "How the work is spread"
+_SPREAD = "Parallelism"
 _REASONS = 8  # maximum shown
 
 
@@ -110,11 +110,11 @@ def batch_command(
 ) -> None:
     r"""Answer every row of a file under one constraint.
 
-    A row is a JSON object on a line, or a row of a table; its answer is a line of `part-*.jsonl` in the output, or a
-    row of the file that you name (CSV and Parquet need pyarrow). Repeating the command resumes where it was stopped:
-    no row is lost or answered twice, and rows that failed are tried again. With --replicas, Ray Data spreads the work.
+    A row is a line with a JSON object, or a row of a table. Answers go to `part-*.jsonl` in the output folder, or to
+    the file that you name (CSV and Parquet need pyarrow). Repeat the command to resume: no row is lost or answered
+    twice, and rows that failed are retried. With --replicas, Ray Data distributes the work.
 
-    Exit status: 1 if rows have no answer that fits (their `error` says why).
+    Exit status: 1 if rows have no valid answer (their `error` says why).
 
     **Examples**
 
@@ -178,7 +178,7 @@ def _say_why(failures: Sequence[Failure]) -> None:
     for one in failures[:_REASONS]:
         rows = ", ".join(map(str, one.rows)) + (" …" if one.count > len(one.rows) else "")
         word = "row" if one.count == 1 else "rows"
-        print(f"  {one.count} {word} failed ({rows}): {one.message:.400} [{one.code}]", file=sys.stderr)
+        print(f"  {one.count} {word} failed ({word} {rows}, from 0): {one.message:.400} [{one.code}]", file=sys.stderr)
     if len(failures) > _REASONS:
         rest = sum(one.count for one in failures[_REASONS:])
         print(f"  {rest} more failed for other reasons; each answer has its `error`", file=sys.stderr)

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from guiderail.cli._options import Given, VocabularyOption, load_vocabulary, takes_constraint
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 
 @takes_constraint()
 def bench_command(
     *,
     given: Given,
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to write.")] = 1000,
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to draw.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random tokens.")] = 0,
     vocabulary: VocabularyOption = None,
 ) -> None:
     r"""Measure compilation, masks and acceptance on random allowed tokens.
 
-    Texts are written with tokens drawn evenly from the mask, one text after the other, each from the start. A mask is
-    measured when its state is first met in the run and when it is met again. Times include the call from Python.
+    Tokens are drawn uniformly from each mask; when a text ends, the next one begins. A mask is measured when its state
+    first occurs in the run, and again when it recurs. Times include the call from Python.
 
     **Example**
 
     - `guiderail bench --regex "[a-z]{3,20}@[a-z]{2,12}\.(com|org)" --tokens 2000`
     """
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
     from guiderail.matching.guide import compile
@@ -89,18 +90,22 @@ def bench_command(
         f"guide {guide.memory_size_bytes() / 1e6:.2f} MB",
         markup=False,
     )
+    times = {"mask, new state": fresh, "mask, known state": again, "accept": accepts, "copy of a mask": copies}
+    console.print(_table(times))
+
+
+def _table(times: dict[str, list[int]]) -> Table:
+    """Statistics of times in nanoseconds, in microseconds."""
+    from rich import box
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("µs", no_wrap=True)
     for name in ("count", "mean", "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, values in (
-        ("mask, new state", fresh),
-        ("mask, known state", again),
-        ("accept", accepts),
-        ("copy of a mask", copies),
-    ):
+    for name, values in times.items():
         if values:
             micro = np.array(values) / 1e3
             numbers = (micro.mean(), np.percentile(micro, 50), np.percentile(micro, 99), micro.max())
             table.add_row(name, str(len(values)), *(f"{number:.2f}" for number in numbers))
-    console.print(table)
+    return table

@@ -48,17 +48,17 @@ def check_command(
     ] = "flexible",
     property_order: Annotated[str, typer.Option(metavar="declared|any", help="Order of the members.")] = "declared",
 ) -> None:
-    """Report what a JSON Schema enforces, what in it no document can use, what has no bound, and what it costs.
+    """Report what a JSON Schema enforces, which parts are never used, what is unbounded, and what it costs.
 
-    For each file: whether a model can write under the schema at all; keywords that are approximated or mean nothing;
-    branches, enum values and properties that are never used; strings, numbers, arrays and objects that may grow
-    without end, each with the keyword that bounds it; advice on the order of members; the size of the compiled
-    constraint, the time that it took, and what masks cost.
+    For each file: whether any value satisfies the schema; keywords that are approximated or have no effect; branches,
+    enum values and properties that are never used; strings, numbers, arrays and objects without a bound, each with the
+    keyword that sets one; advice on the order of members; the size of the compiled constraint, its compile time, and
+    what masks cost.
 
-    Keywords and formats that look like typos are named. With --strict, these and whatever the metaschema rejects make
-    a schema invalid (if `jsonschema` is installed, every fault is listed).
+    Keywords and formats that look like typos are reported. With --strict, these and whatever the metaschema rejects
+    make a schema invalid (if `jsonschema` is installed, every violation is listed).
 
-    Exit status 0 if all of them can be used, 1 if one is unsatisfiable, unsupported or invalid.
+    Exit status 0 if all schemas can be used, 1 if one is unsatisfiable, unsupported or invalid.
 
     **Examples**
 

@@ -11,6 +11,7 @@ import typer
 
 from guiderail.cli._options import Given, ModelOption, VocabularyOption, load_vocabulary, takes_constraint
 from guiderail.errors import CompileError
+from guiderail.support.files import reason
 
 if TYPE_CHECKING:
     from guiderail.constraints.constraint import Constraint
@@ -23,14 +24,15 @@ _LOOK = "A whole text, token by token"
 def explain_command(
     *,
     given: Given,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Text written so far.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="The text so far.")] = "",
     prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt.")] = "",
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     model: ModelOption = None,
     no_model: Annotated[
-        bool, typer.Option("--no-model", help="Show in words and examples, without probabilities, what may come next.")
+        bool,
+        typer.Option("--no-model", help="Describe what may come next in words and examples, without probabilities."),
     ] = False,
     top: Annotated[
         int | None,
@@ -48,7 +50,9 @@ def explain_command(
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="Text to examine; by default the model writes one."),
+        typer.Option(
+            metavar="TEXT", rich_help_panel=_LOOK, help="Text to examine; by default the model generates one."
+        ),
     ] = None,
     vocabulary: VocabularyOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="System message.")] = None,
@@ -69,11 +73,11 @@ def explain_command(
 ) -> None:
     r"""Show the next tokens with and without a constraint, or a whole text token by token.
 
-    For each token: its probability by the model alone, whether the constraint allows it, and its probability after
-    the others are removed. The last line is the total probability that the constraint removed.
+    For each token: its probability in the model alone, whether the constraint allows it, and its probability under
+    the constraint. The last line is the total probability that the constraint removed.
 
-    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would rather have written,
-    the probability removed, and the location in the schema, the pattern or the grammar.
+    With `--html` or `--json`, a whole text: at each token, what was allowed, what the model would have preferred, the
+    probability removed, and the location in the schema, the pattern or the grammar.
 
     **Examples**
 
@@ -85,9 +89,7 @@ def explain_command(
     constraint = given.constraint()
     if html is not None or json is not None:
         if prefix:
-            raise CompileError(
-                "--prefix asks for the next tokens; to examine a whole text, use --text", code="bad-option"
-            )
+            raise CompileError("--prefix shows the next tokens; to examine a whole text, use --text", code="bad-option")
         writing = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         asking = {"prompt": prompt, "chat": chat, "system": system}
         record = _record(constraint, text, model, no_model, vocabulary, top or 8, asking, writing)
@@ -156,7 +158,7 @@ def _write(record: Record, html: Path | None, json: Path | None) -> None:
         elif json is not None:
             record.to_json(json)
     except OSError as error:
-        raise CompileError(f"{error.filename} cannot be written: {error.strerror}", code="bad-option") from None
+        raise CompileError(f"{error.filename} cannot be written: {reason(error)}", code="bad-option") from None
     if json is None or str(json) != "-":
         print(record.summary())
 

@@ -28,7 +28,7 @@ def export_command(
 ) -> None:  # fmt: skip
     r"""Compile a constraint into a file that `gr.load` and programs in C, Rust or JavaScript can read.
 
-    Python's front ends are not needed to read it, nor is Python.
+    Reading it needs neither Python nor the front ends.
 
     **Examples**
 

@@ -67,21 +67,21 @@ def generate_command(
         bool,
         typer.Option(
             "--finish/--no-finish",
-            help="Complete the text within --max-tokens, or say at once that they are too few; or let the model write "
-            "on, and fail where they run out.",
+            help="Complete the text within --max-tokens, or fail at once if that is impossible. With --no-finish, fail "
+            "only when the tokens run out.",
         ),
     ] = True,
     on_shortened: Annotated[
         str | None,
         typer.Option(
             metavar="error|warn",
-            help="What to do if the text is complete only because it was steered to its end: by default an error for "
-            "--schema, --type, --xsd and --tools, else a warning.",
+            help="What to do if guiderail had to shorten the text in order to complete it: by default an error for "
+            "--schema, --type, --xsd and --tools, otherwise a warning.",
         ),
     ] = None,
     n: Annotated[
         int | None,
-        typer.Option("-n", metavar="N", help="Write N texts, each on its line; needs a --temperature above 0."),
+        typer.Option("-n", metavar="N", help="Generate N texts, one per line; needs a --temperature above 0."),
     ] = None,
     temperature: TemperatureOption = 0.0,
     top_p: TopPOption = 1.0,
@@ -95,12 +95,12 @@ def generate_command(
         int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
 ) -> None:
-    r"""Write a text, a JSON value or a value of a Python type.
+    r"""Generate text, JSON or a value of a Python type.
 
-    The text goes to stdout as it is written. If stderr is a terminal, a line there shows tokens, speed and the share of
-    the time that the constraint took. JSON is indented and has its members in the order of the schema unless --layout
-    and --property-order say otherwise; at the end it is read back and validated. With -n, the texts are printed when
-    all are written, one per line.
+    The output is streamed to stdout. If stderr is a terminal, a status line there shows the tokens, the speed and the
+    share of the time that the constraint took. JSON is indented, with its members in the order of the schema, unless
+    --layout and --property-order say otherwise; at the end it is parsed and validated. With -n, the texts are printed
+    one per line, once all are complete.
 
     **Examples**
 
@@ -184,7 +184,7 @@ def _streamed(
 def _several(
     runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
 ) -> tuple[list[Generation], str]:
-    """Some texts, each on its line when all are written; and the remarks about them."""
+    """Several texts, one per line once all are complete; and the remarks about them."""
     from guiderail.generation.generate import run
 
     show.note(f"writing {options.n} texts …")
@@ -205,7 +205,7 @@ def _status(results: Sequence[Generation], seconds: float) -> str:
 
 
 def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
-    """Reports a text that was cut, or steered to its end.
+    """Reports a text that was cut or shortened.
 
     Args:
         which: which of several texts it is, for messages.
@@ -216,12 +216,11 @@ def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, fi
     from guiderail.generation.result import shortened_message, was_shortened
 
     shortened = was_shortened(result)
-    if result.stop_text is not None and not result.matched:
+    if result.stop_string is not None and not result.matched:
         if is_text:
             return
         raise ModelError(
-            f"the value{which} was ended by --stop {result.stop_text!r} before it was complete; leave that stop text "
-            "out",
+            f"--stop {result.stop_string!r} ended the value{which} before it was complete; leave that stop string out",
             code="incomplete",
         )
     if not result.matched or (shortened and not finish):

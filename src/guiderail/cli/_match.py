@@ -16,16 +16,16 @@ _WINDOW = 60  # characters of a long text shown around the fault
 def match_command(
     *,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to match; by default the lines of stdin.")
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Strings to match; by default the lines of stdin.")
     ] = None,
     given: Given,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status says whether all match.")
     ] = False,
 ) -> None:
-    r"""Report whether texts match a constraint, and where they stop matching.
+    r"""Report whether strings match a constraint, and where they stop matching.
 
-    Exit status 0 if all of them do, 1 if one does not.
+    Exit status 0 if all match, 1 if one does not.
 
     **Examples**
 

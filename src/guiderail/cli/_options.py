@@ -17,6 +17,8 @@ import typer
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
+from guiderail.support.files import reason
+from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -37,7 +39,7 @@ _WHAT = "The constraint (exactly one kind)"
 
 RegexOption = Annotated[
     str | None,
-    typer.Option("--regex", "-r", metavar="PATTERN", help="Regular expression for the whole text.",
+    typer.Option("--regex", "-r", metavar="PATTERN", help="Regular expression that the whole text must match.",
                  rich_help_panel=_WHAT),
 ]  # fmt: skip
 ChoiceOption = Annotated[
@@ -93,7 +95,7 @@ ToolChoiceOption = Annotated[
 LayoutOption = Annotated[
     str | None,
     typer.Option("--layout", metavar="NAME", rich_help_panel=_WHAT,
-                 help="White space of --schema, --type and --tools: compact, spaced, indented, flexible or free; of "
+                 help="Whitespace of --schema, --type and --tools: compact, spaced, indented, flexible or free; of "
                  "--xsd: compact or indented."),
 ]  # fmt: skip
 OrderOption = Annotated[
@@ -104,7 +106,7 @@ OrderOption = Annotated[
 ClosedOption = Annotated[
     bool,
     typer.Option("--closed", rich_help_panel=_WHAT,
-                 help="Forbid members that the schema of --schema or --grammar does not name."),
+                 help="Forbid members that the schemas in --schema or --grammar do not name."),
 ]  # fmt: skip
 DialectOption = Annotated[
     str, typer.Option("--dialect", metavar="python|ecma", help="Dialect of --regex.", rich_help_panel=_WHAT)
@@ -113,7 +115,7 @@ FlagsOption = Annotated[
     str, typer.Option("--flags", metavar="LETTERS", help="Flags of --regex, e.g. ix.", rich_help_panel=_WHAT)
 ]
 SearchOption = Annotated[
-    bool, typer.Option("--search", help="Let any text surround the match of --regex.", rich_help_panel=_WHAT)
+    bool, typer.Option("--search", help="Allow any text around the match of --regex.", rich_help_panel=_WHAT)
 ]
 MaxLengthOption = Annotated[
     int | None,
@@ -134,7 +136,7 @@ GpuLayersOption = Annotated[
 ]
 ContextOption = Annotated[
     int | None,
-    typer.Option("--context-length", metavar="N", help="Maximum number of tokens of a prompt and its text together."),
+    typer.Option("--context-length", metavar="N", help="Maximum number of tokens of prompt and output together."),
 ]
 TemperatureOption = Annotated[
     float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
@@ -145,7 +147,8 @@ TopPOption = Annotated[
 TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K most likely tokens.")]
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")]
 StopOption = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Text that ends the output and is not in it; may be repeated.")
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Stop string: ends the output, and is not part of it; may be repeated."),
 ]
 PresenceOption = Annotated[
     float, typer.Option(metavar="X", help="Penalty for tokens that the text already contains, -2 to 2.")
@@ -220,7 +223,9 @@ class Given:
             if value is not None and owner != kind:
                 raise CompileError(f"{name} belongs to {owner}, not to {kind}", code="bad-option")
         if self.max_length is not None and kind in ("--xsd", "--tools"):
-            raise CompileError(f"--max-length cannot be used with {kind}, whose texts it would cut", code="bad-option")
+            raise CompileError(
+                f"--max-length cannot be used with {kind}, whose output it would cut off", code="bad-option"
+            )
         if kind == "--xsd" and self.property_order is not None:
             raise CompileError("--property-order belongs to --schema, --type and --tools", code="bad-option")
         if kind != "--regex" and (self.dialect != "python" or self.flags or self.search):
@@ -228,8 +233,8 @@ class Given:
         if self.is_value:
             if self.max_length is not None:
                 raise CompileError(
-                    f"--max-length cannot be used with {kind}, whose texts it would cut; put maxLength and maxItems "
-                    "into the schema or the type",
+                    f"--max-length cannot be used with {kind}, whose output it would cut off; put maxLength and "
+                    "maxItems into the schema or the type",
                     code="bad-option",
                 )
         elif kind not in ("--xsd", "--tools") and (self.layout is not None or self.property_order is not None):
@@ -242,7 +247,7 @@ class Given:
             raise CompileError(f"--closed belongs to --schema and --grammar, not to {kind}", code="bad-option")
         if kind == "--grammar" and self.max_length is not None:
             raise CompileError(
-                "--max-length cannot be used with --grammar, whose texts it would cut", code="bad-option"
+                "--max-length cannot be used with --grammar, whose output it would cut off", code="bad-option"
             )
 
     def constraint(self, layout: str | None = None, property_order: str = "declared") -> Constraint:
@@ -352,15 +357,15 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
 
     if form is None:
         raise CompileError(
-            f"--tools needs --tool-format, the model's way to write calls: one of {', '.join(tool_formats())}, or a "
-            "file",
+            "--tools needs --tool-format, the format in which the model writes calls: one of "
+            f"{', '.join(tool_formats())}, or a file",
             code="bad-option",
         )
     inline = given.lstrip()[:1] in ("[", "{")
     try:
         text = given if inline else Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CompileError(f"the file of --tools cannot be read: {error}", code="bad-option") from None
+        raise CompileError(f"--tools: {given} cannot be read: {reason(error)}", code="bad-option") from None
     try:
         tools = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -388,8 +393,7 @@ def _grammar_constraint(given: str, closed: bool) -> Constraint:
     path = Path(given)
     if path.suffix.lower() not in (".lark", ".gbnf", ".ebnf"):
         raise CompileError(
-            f"--grammar must be a file that ends with .lark, .gbnf or .ebnf, or one of {', '.join(READY)}; not "
-            f"{given!r}",
+            f"--grammar must be a .lark, .gbnf or .ebnf file, or one of {', '.join(READY)}; not {given!r}",
             code="bad-option",
         )
     from guiderail.frontends.grammar.constraint import grammar
@@ -406,7 +410,7 @@ def find_type(name: str) -> Any:
         module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except Exception as error:  # the module is the user's own and may raise anything
         raise CompileError(
-            f"{where} of --type cannot be imported: {type(error).__name__}: {error}", code="bad-option"
+            f"--type: {where} cannot be imported: {type(error).__name__}: {error}", code="bad-option"
         ) from error
     found: Any = module
     for part in attribute.split("."):
@@ -432,6 +436,6 @@ def _named(name: str) -> Constraint:
     functions: dict[str, Any] = {known: getattr(patterns, known) for known in patterns.__all__}
     function = functions.get(name.replace("-", "_").lower())
     if function is None:
-        raise CompileError(f"there is no pattern {name!r}; there are {', '.join(sorted(functions))}", code="bad-option")
+        raise CompileError(f"there is no pattern {name!r}; {suggestion(name, sorted(functions))}", code="bad-option")
     made: Constraint = function()
     return made

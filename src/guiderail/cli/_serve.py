@@ -14,6 +14,7 @@ import typer
 from guiderail.cli._options import ContextOption, DeviceOption, GpuLayersOption, ModelOption
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
+from guiderail.support.files import reason
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
@@ -63,14 +64,15 @@ def serve_command(
         int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
     max_rows: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of texts in progress.", rich_help_panel=_LIMITS)
+        int, typer.Option(metavar="N", help="Maximum number of texts generated at once.", rich_help_panel=_LIMITS)
     ] = _DEFAULT.max_rows,
     max_queue: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of texts that wait.", rich_help_panel=_LIMITS)
+        int,
+        typer.Option(metavar="N", help="Maximum number of texts that wait for their turn.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_queue,
     max_cached_tokens: Annotated[
         int,
-        typer.Option(metavar="N", help="Tokens of key-value cache for all texts together.", rich_help_panel=_LIMITS),
+        typer.Option(metavar="N", help="Tokens of key-value cache that all texts share.", rich_help_panel=_LIMITS),
     ] = _DEFAULT.max_cached_tokens,
     max_draws: Annotated[
         int,
@@ -130,16 +132,16 @@ def serve_command(
     ] = _DEFAULT.mask_seconds,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
 ) -> None:
-    r"""Serve a model by OpenAI's interfaces: chat completions, completions, responses.
+    r"""Serve a model over OpenAI's API: chat completions, completions, responses.
 
-    Constraints come as `response_format`, `tools`, `structured_outputs` and their older names. `GET /metrics` is for
-    Prometheus, `GET /health` and `GET /ready` for monitoring.
+    Requests give constraints as `response_format`, `tools` or `structured_outputs` (or its older names). `GET /metrics`
+    is for Prometheus, `GET /health` and `GET /ready` are for monitoring.
 
     **Examples**
 
     - `guiderail serve`
     - `guiderail serve --model model.gguf --host 0.0.0.0 --port 8080 --name my-model`
-    - `guiderail serve --inspect all` and then http://localhost:8000/inspect
+    - `guiderail serve --inspect all`, and then open http://localhost:8000/inspect
     - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
     """
     try:
@@ -160,7 +162,9 @@ def serve_command(
         try:
             template = chat_template.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"the chat template cannot be read: {error}", code="missing-file") from None
+            raise ModelError(
+                f"the chat template {chat_template} cannot be read: {reason(error)}", code="missing-file"
+            ) from None
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

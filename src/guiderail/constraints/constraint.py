@@ -172,7 +172,7 @@ class Constraint:
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
-        """Returns the reader of matching texts: text as it stands, unless the constraint describes values."""
+        """Returns the reader of matching texts: the text itself, unless the constraint describes values."""
         return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
@@ -187,10 +187,9 @@ def _coerce(value: Constraint | str) -> Constraint:
         return value
     if isinstance(value, str):
         return Literal(value)
-    raise CompileError(
-        f"expected a constraint or a string, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
-        code="not-a-constraint",
-    )
+    several = isinstance(value, list | tuple | set | frozenset)
+    way = "pass its items one by one, or gr.choice(…)" if several else "wrap it, e.g. gr.literal(str(value))"
+    raise CompileError(f"expected a constraint or a string, not {type(value).__name__}; {way}", code="not-a-constraint")
 
 
 def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
@@ -203,9 +202,7 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
 
 def _count(name: str, value: int | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        raise CompileError(
-            f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound"
-        )
+        raise CompileError(f"{name} must be an integer from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound")
     return value
 
 
@@ -530,7 +527,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
         CompileError: ``stop`` is empty or not a string.
     """
     if not isinstance(stop, str) or not stop:
-        raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
+        raise CompileError("text_until needs a stop string of at least one character", code="bad-stop")
     utf8(stop)
     return TextUntil(stop, include_stop)
 

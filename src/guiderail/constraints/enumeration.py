@@ -30,7 +30,8 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
     program = Program.of(constraint).core
     if program.symbols():
         raise CompileError(
-            "the constraint names special tokens, so its texts cannot be listed; leave them out", code="not-enumerable"
+            "the constraint names special tokens, so its matches cannot be listed; remove the tokens",
+            code="not-enumerable",
         )
     texts: list[bytes] = []
     frontier = [(b"", program.root)]
@@ -47,13 +48,13 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
                 raise _too_many(limit)
         frontier = after
     if not texts:
-        raise CompileError("the constraint matches no text at all", code="unsatisfiable")
+        raise CompileError("the constraint matches no text", code="unsatisfiable")
     return [text.decode() for text in texts]
 
 
 def _too_many(limit: int) -> LimitError:
     return LimitError(
-        f"the constraint has more than {limit:,} texts, or very long ones, and so they cannot be "
+        f"the constraint matches more than {limit:,} texts, or very long ones, so they cannot be "
         "listed; bound it, or estimate the probability of all of them together with gr.mass",
         code="too-many-texts",
     )

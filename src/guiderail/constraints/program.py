@@ -58,9 +58,7 @@ def build_program(
 
 def _check_bound(name: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-        raise CompileError(
-            f"{name} must be a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
-        )
+        raise CompileError(f"{name} must be an integer from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
 @lru_cache(maxsize=128)

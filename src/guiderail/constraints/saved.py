@@ -14,6 +14,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
+from guiderail.support.files import reason
 from guiderail.support.nesting import nested
 from guiderail.support.work import MAX_WORK, limited
 from guiderail.vocabulary import Vocabulary
@@ -60,14 +61,12 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
             else:
                 vocabulary, contents = False, start + file.read()
     except (OSError, ValueError) as error:  # ValueError: a zero character in the path
-        why = getattr(error, "strerror", None) or error
+        why = reason(error)
         raise CompileError(f"{target} cannot be read: {why}", code="saved-file") from error
     if vocabulary:
         return Vocabulary.load(target)
     if contents is None:
-        raise CompileError(
-            f"{target} is not a file that guiderail has saved: it does not begin like one", code="saved-file"
-        )
+        raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     constraint = SavedConstraint(contents)
     with nested("the constraint"), limited(MAX_WORK):
         constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use

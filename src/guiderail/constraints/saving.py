@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from guiderail import _core
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
-from guiderail.support.files import replace_file
+from guiderail.support.files import reason, replace_file
 from guiderail.support.nesting import nested
 from guiderail.support.work import MAX_WORK, limited
 
@@ -48,5 +48,5 @@ def save(
         replace_file(target, [contents])
     except OSError as error:
         raise CompileError(
-            f"the constraint cannot be written to {target}: {error.strerror or error}", code="saved-file"
+            f"the constraint cannot be written to {target}: {reason(error)}", code="saved-file"
         ) from error

@@ -13,9 +13,9 @@ name                         matches                                          ar
 ``QUOTED_TEXT``              a quoted text with backslash escapes             the quote, ``"`` by default
 ``UNQUOTED_TEXT``            a plain scalar of YAML on one line               none, or ``flow``
 ``IMAGE``                    one image, a special token of the vocabulary     tokens, ``<image>`` by default
-``TEXT_TOKEN``               a run of text without white space                none
+``TEXT_TOKEN``               a run of text without whitespace                none
 ``PARAGRAPH_TOKEN``          a run of text without line breaks                none
-``TEXT_UNTIL``               any text up to and including the first stop text the stop text
+``TEXT_UNTIL``               any text up to and including the first stop string the stop string
 ``SUBSTRING_OF``             any substring                                    one or more texts
 ``DELIMITED_LIST``           one or more items with delimiters between them   item, delimiter, maybe end
 ``DELIMITED_SUBSEQUENCE_OF`` some of the items, in their order                items, then the delimiter
@@ -120,7 +120,7 @@ class UnquotedText(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class RunOfText(Constraint):
-    """One or more characters, without line breaks (a paragraph) or without white space (a token)."""
+    """One or more characters, without line breaks (a paragraph) or without whitespace (a token)."""
 
     paragraph: bool
 
@@ -164,7 +164,7 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
 def quoted_text(quote: str = '"') -> Constraint:
     """Matches a quoted text with backslash escapes (Koo, Liu & He 2024, Table 1, QUOTED_TEXT).
 
-    Between the quotes stands any character except the quote, the backslash and line breaks (``\\n``, ``\\r``), or
+    Between the quotes, any character may appear except the quote, the backslash and line breaks (``\\n``, ``\\r``), or
     a backslash followed by any character except a line break. Escapes have no fixed meaning here. For JSON strings
     use :func:`json_schema`.
 
@@ -182,7 +182,7 @@ def unquoted_text(*, flow: bool = False) -> Constraint:
     """Matches a plain (unquoted) YAML 1.2 scalar on one line.
 
     This is UNQUOTED_TEXT of Koo, Liu & He (2024, Table 1), as in YAML 1.2.2, section 7.3.3. The scalar is not empty,
-    has no white space at its ends, does not begin with an indicator (``- ? :`` are allowed before another character),
+    has no whitespace at its ends, does not begin with an indicator (``- ? :`` are allowed before another character),
     and contains neither ``: `` nor `` #``. Document markers (``---``) and words that YAML reads as other types
     (``true``, ``12``) match.
 
@@ -204,10 +204,10 @@ def image(*names: str | int) -> Constraint:
 
 
 def text_token() -> Constraint:
-    """Matches a word: one or more characters without white space (Koo, Liu & He 2024, Table 1, TEXT_TOKEN).
+    """Matches a word: one or more characters without whitespace (Koo, Liu & He 2024, Table 1, TEXT_TOKEN).
 
     In the paper this is any one token of the vocabulary. Constraints here mean the same for every vocabulary, so the
-    closest equivalent is a word. White space is what ``\\s`` of ``re`` matches in Unicode.
+    closest equivalent is a word. Whitespace is what ``\\s`` of ``re`` matches in Unicode.
     """
     return RunOfText(paragraph=False)
 
@@ -318,7 +318,7 @@ def _run(paragraph: bool) -> Callable[[_Call], Node]:
 def _until(call: _Call) -> Node:
     stop = call.text("")
     if not stop:
-        raise call.error("the stop text is missing; write it inside the group, (?P<TEXT_UNTIL>END)")
+        raise call.error("the stop string is missing; write it inside the group, (?P<TEXT_UNTIL>END)")
     return call.leaf(TextUntil(stop))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
+from inspect import isfunction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["are_texts", "constraint_of", "typos", "written_by_model"]
 
 _MOST_WARNINGS = 10
-_VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset)
+_WRAPPED = {
+    "json_schema": "a response_format of OpenAI's API; pass the schema inside it, ['json_schema']['schema']",
+    "json_object": 'a response_format of OpenAI\'s API; pass {"type": "object"}',
+    "function": "a tool in OpenAI's form; pass gr.tool_calls([tool], format=…)",
+    "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
+}
+"""Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead."""
+_VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
 def constraint_of(given: Any) -> Constraint:
@@ -28,7 +38,7 @@ def constraint_of(given: Any) -> Constraint:
     - A :class:`Constraint` is taken as it is.
     - A dict is a JSON Schema, if one of its keys is a keyword of JSON Schema; properties are written in the order in
       which they are declared. (``{}``, which allows anything, must be written explicitly: ``gr.json_schema({})``.)
-    - A list of texts is a choice of them.
+    - A list of strings is a choice of them.
     - A class or another annotation (``list[int]``, ``int | None``, ``Literal[...]``) is a Python type, and a function
       stands for its parameters.
 
@@ -42,10 +52,14 @@ def constraint_of(given: Any) -> Constraint:
     if are_texts(given):
         return choice(given)
     if given is None or isinstance(given, _VALUES):
-        hint = "; gr.regex(...) or gr.literal(...) make one from a string" if isinstance(given, str) else ""
         raise CompileError(
-            "expected a constraint, a JSON Schema (a dict), a Python type or a list of texts, not "
-            f"{type(given).__name__}{hint}",
+            "expected a constraint, a JSON Schema (a dict), a Python type or a list of strings, not "
+            f"{type(given).__name__}{_way_out(given)}",
+            code="not-a-constraint",
+        )
+    if _makes_a_constraint(given):
+        raise CompileError(
+            f"{given.__name__} is a function that makes a constraint; call it: {given.__name__}(…)",
             code="not-a-constraint",
         )
     from guiderail.frontends.python_types import python_type
@@ -64,6 +78,30 @@ def are_texts(given: Any) -> bool:
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str) for one in given)
 
 
+def _makes_a_constraint(given: Any) -> bool:
+    """Whether this is a function such as ``gr.patterns.date``, which would stand for its parameters."""
+    if not isfunction(given):
+        return False
+    try:
+        return given.__annotations__.get("return") in ("Constraint", Constraint)
+    except Exception:  # Python 3.14 evaluates annotations here; python_type says what is wrong with them
+        return False
+
+
+def _way_out(given: Any) -> str:
+    if isinstance(given, str):
+        if given.lstrip().startswith("{"):
+            return "; gr.json_schema(...) reads a schema from a string"
+        return "; gr.regex(...) or gr.literal(...) make one from a string"
+    if isinstance(given, os.PathLike):
+        return "; gr.json_schema, gr.grammar and gr.xml_schema read files"
+    if isinstance(given, re.Pattern):
+        return "; pass gr.regex(pattern)"
+    if isinstance(given, list | tuple | set | frozenset):
+        return "; choices must be a list of one or more strings"
+    return "; gr.any_text() allows any text" if given is None else ""
+
+
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
     from guiderail.frontends.json_schema.options import DIALECTS
@@ -77,6 +115,9 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
             problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
             problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
+    wrapped = _WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
+    if wrapped is not None:
+        raise CompileError(f"this is {wrapped}", code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
     for fault in typos(made):  # they would be ignored without notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)

@@ -54,7 +54,7 @@ def prompt_of(target: Any, *, heading: str | None = None) -> str:
 
     Args:
         target: a JSON Schema (a dict, or the result of :func:`json_schema`), a Python type (or the result of
-            :func:`python_type`), or a list of texts to choose from.
+            :func:`python_type`), or a list of strings to choose from.
         heading: the first sentence, in place of the one above.
 
     Raises:

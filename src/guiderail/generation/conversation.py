@@ -41,7 +41,7 @@ def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
     """
     if isinstance(given, str) or is_conversation(given):
         if not single:
-            raise ModelError("generations takes a list of prompts: put this one into a list", code="bad-prompt")
+            raise ModelError("generations takes a list of prompts; pass [prompt]", code="bad-prompt")
         return [_checked(given)], True
     if not isinstance(given, list | tuple):
         raise ModelError(

@@ -19,7 +19,7 @@ from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
 from guiderail.generation.logprobs import Likelihoods, TokenLogprob
 from guiderail.generation.models import Logits, Model
-from guiderail.generation.models.base import feed_each, feed_rows
+from guiderail.generation.models.base import feed_each, feed_rows, room_after
 from guiderail.generation.options import Options
 from guiderail.generation.overlap import Masks
 from guiderail.generation.result import FinishReason, Generation, read_by, which
@@ -119,7 +119,7 @@ class _Row(Row):
     def finish(self) -> FinishReason | None:
         if self.shortened:
             return "shortened"
-        return "stop" if self.end == "stop-text" else self.end
+        return "stop" if self.end == "stop-string" else self.end
 
 
 class Batch:
@@ -150,28 +150,16 @@ class Batch:
         if options.distribution != "masked":
             raise ModelError(
                 f'distribution="{options.distribution}" is an option of generate, generations and their asynchronous '
-                "forms; here texts are written under masks",
+                "forms; this function samples under masks",
                 code="bad-option",
             )
         self.model, self.observer, self.logprobs = model, observer, options.logprobs
         self.readings = readings
         self.vocabulary = model.vocabulary
-        room = model.context_length
         self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(prompts), self.vocabulary.size)
         self.rows: list[_Row] = []
         for i, (prompt, guide) in enumerate(zip(prompts, guides, strict=True)):
-            if len(prompt) >= room:
-                raise ModelError(
-                    f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of "
-                    f"context of "
-                    f"{model.name}; shorten it",
-                    code="context-full",
-                )
-            limit = min(options.max_tokens, room - len(prompt))
-            if not prompt:
-                raise ModelError(
-                    "the prompt is empty and the model adds nothing to it; write something", code="bad-prompt"
-                )
+            limit = min(options.max_tokens, room_after(model, prompt))
             row = _Row(
                 None if observer is None else partial(self._observe_forced, i),
                 LogWeight(options.sampling, options.penalties, prompt) if options.log_weight else None,
@@ -326,7 +314,7 @@ class Batch:
             self.seconds,
             self.constraint_seconds,
             row.shortened_at if row.shortened else None,
-            row.stop_text,
+            row.stop_string,
             None if self.logprobs is None else tuple(row.token_logprobs),
             row.log_weight,
         )

@@ -117,7 +117,7 @@ def stream(
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of snapshots (:class:`Snapshot`), with ``tokens``,
         ``text``, ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last
-        piece. If a value was steered to its end, no snapshot has ``done`` set.
+        piece. If a value was shortened, no snapshot has ``done`` set.
     """
     chosen = options_of("stream", options, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
@@ -159,7 +159,7 @@ def generations(
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
-    If a text was steered to its end, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
+    If a text was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
     chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
@@ -176,11 +176,11 @@ def run(
         stop: set by a caller who wants no more; then what there is so far is returned.
     """
     prompts, alone = prompts_of(prompt, single=single)
-    several = isinstance(target, list | tuple) and not are_texts(target)
+    several = isinstance(target, list | tuple) and bool(target) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
-            f"there are {len(prompts)} prompts and {len(target)} constraints; "
-            "give one constraint, or one for each prompt",
+            f"the numbers of prompts ({len(prompts)}) and constraints ({len(target)}) differ; give one constraint, or "
+            "one for each prompt. Choices must be a list of strings",
             code="bad-batch",
         )
     wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)
@@ -346,8 +346,8 @@ def generate(
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
               For options, pass ``gr.json_schema(schema, ...)``. Both write properties in the order of the schema and
-              white space like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
-            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
+              whitespace like ``json.dumps``, unless ``property_order`` or ``layout`` say otherwise.
+            - A list of strings, such as ``["yes", "no"]``, is a choice, and returns the chosen text.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
@@ -360,8 +360,8 @@ def generate(
         frequency_penalty: subtracted once for each time that the token is in the text, from -2 to 2.
         repetition_penalty: for tokens of the prompt and the text, positive logits are divided by it and negative ones
             multiplied; 1 changes nothing.
-        stop: one or several stop texts, which end the generation and are not part of the result. A text is returned as
-            it stands then; a value must be complete.
+        stop: one or several stop strings, which end the generation and are not part of the result. A text is
+            returned as far as it was generated; a value must be complete by then.
         logprobs: return log-probabilities (``Generation.logprobs``): 0 for the written tokens only, a higher number
             also for that many of the most likely tokens at each step.
         log_weight: return the importance weight (``Generation.log_weight``). It needs the logits of forced tokens, and
@@ -395,8 +395,8 @@ def generate(
               chose, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
-        on_shortened: what to do about a text that is complete only because it was steered to its end. Its last part is
-            not what the model would have written: a list lacks rows, a total is wrong.
+        on_shortened: what to do about a text that is complete only because guiderail shortened it. Its last part is not
+            what the model would have written: a list lacks rows, a total is wrong.
 
             - ``"error"``: raise a ShortenedError; the default if a value is returned.
             - ``"warn"``: return it, with a ShortenedWarning; the default if a text is returned.

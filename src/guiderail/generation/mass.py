@@ -100,7 +100,7 @@ def mass(
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
-        raise ModelError(f"samples must be a whole number, 2 or more, not {shown(samples)}", code="bad-option")
+        raise ModelError(f"samples must be an integer, 2 or more, not {shown(samples)}", code="bad-option")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
         raise ModelError(f"confidence must lie between 0 and 1, not {shown(confidence)}", code="bad-option")
     if exact not in (None, True, False):

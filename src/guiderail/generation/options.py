@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -13,6 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ class Options:
             _one_of("on_shortened", self.on_shortened, OnShortened)
             if self.on_incomplete != "finish":
                 raise ModelError(
-                    f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} no text is '
-                    "steered to its end",
+                    f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} guiderail shortens '
+                    "no text",
                     code="bad-option",
                 )
         if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 1:
             raise ModelError(
-                f"max_tokens must be a whole number, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
+                f"max_tokens must be an integer, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
             )
         for name in ("chat", "describe", "jump_forward", "canonical", "heal", "log_weight"):
             value = getattr(self, name)
@@ -108,7 +108,7 @@ class Options:
                 raise ModelError(f"{name} must be True or False, not {shown(value)}", code="bad-option")
         if self.system is not None and (not isinstance(self.system, str) or has_surrogate(self.system)):
             raise ModelError(
-                f"system must be a text without lone surrogates, or None, not {shown(self.system)}", code="bad-option"
+                f"system must be a string without lone surrogates, or None, not {shown(self.system)}", code="bad-option"
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
@@ -122,7 +122,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise ModelError(
-                    f"{name} must be a whole number, {least} or more, or None, not {shown(value)}", code="bad-option"
+                    f"{name} must be an integer, {least} or more, or None, not {shown(value)}", code="bad-option"
                 )
         _ = self.sampling, self.stops, self.penalties
         if (self.n or 1) > 1 and self.sampling.is_greedy:
@@ -142,7 +142,7 @@ class Options:
         ):
             value = getattr(self, name)
             if value is None:
-                raise ModelError(f"{name} must be a whole number, 1 or more, not None", code="bad-option")
+                raise ModelError(f"{name} must be an integer, 1 or more, not None", code="bad-option")
             if value != default and self.distribution != of:
                 raise ModelError(f'{name} needs distribution="{of}"', code="bad-option")
         if self.particles > _MOST_PARTICLES:
@@ -156,7 +156,7 @@ class Options:
             "top_p": self.top_p < 1 and "it cuts tokens off relative to the other allowed ones; leave it out",
             "top_k": self.top_k is not None and "it cuts tokens off relative to the other allowed ones; leave it out",
             "stop": bool(self.stops)
-            and "a text ends where the constraint lets it; make the stop text part of the constraint",
+            and "a text ends where the constraint lets it; make the stop string part of the constraint",
             "logprobs": self.logprobs is not None and "they belong to masked tokens; use log_weight",
         }
         for name, reason in reasons.items():
@@ -175,11 +175,11 @@ class Options:
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop texts."""
+        """The stop strings."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or ()
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
             raise ModelError(
-                f"stop must be a text or a list of texts, none of them empty, not {shown(self.stop)}", code="bad-option"
+                f"stop must be a non-empty string or a list of such strings, not {shown(self.stop)}", code="bad-option"
             )
         return tuple(given)
 
@@ -207,9 +207,7 @@ def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] =
     known = [one.name for one in fields(Options) if one.name not in without]
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"its options are {', '.join(known)}"
-            raise ArgumentError(f"{function} has no option {name!r}; {hint}")
+            raise ArgumentError(f"{function} has no option {name!r}; {suggestion(name, known)}")
     return Options(**{**defaults, **given})
 
 

@@ -150,7 +150,7 @@ class Counting:
             )
         least = self.max_prefixes
         if not isinstance(least, int) or isinstance(least, bool) or least < 1:
-            raise ModelError(f"max_prefixes must be a whole number, 1 or more, not {shown(least)}", code="bad-option")
+            raise ModelError(f"max_prefixes must be an integer, 1 or more, not {shown(least)}", code="bad-option")
 
 
 @overload
@@ -186,7 +186,7 @@ def probabilities(
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
-        choices: a list of texts; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
+        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
             (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which become the keys.
         spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a text; ``"all"`` counts every
             token sequence that spells it.
@@ -269,7 +269,7 @@ def _text_of(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     raise CompileError(
-        f"a member with the value {shown(value)} has no text; give a list of texts", code="not-a-constraint"
+        f"a member with the value {shown(value)} has no text; give a list of strings", code="not-a-constraint"
     )
 
 

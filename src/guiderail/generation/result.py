@@ -49,10 +49,10 @@ class Generation(_Readable):
         text: the text, without the stop token.
         tokens: its token ids, including the stop token, if the model chose one.
         finish_reason: ``"complete"``: nothing could follow; ``"stop"``: the model chose a stop token where the text may
-            end, or a stop text came; ``"shortened"``: the text is complete, but only because the model was kept from a
-            token that it chose, which would have left too few to finish; ``"length"``: ``max_tokens`` or the context
-            ran out.
-        matched: whether the constraint allows the text as it stands. It can be False only after ``"length"`` or a stop
+            end, or a stop string was generated; ``"shortened"``: the text is complete, but only because guiderail
+            masked a token that the model chose, which would have left too few to finish; ``"length"``:
+            ``max_tokens`` or the context ran out.
+        matched: whether the constraint allows the text as returned. It can be False only after ``"length"`` or a stop
             text.
         prompt_tokens: the number of tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.
@@ -61,8 +61,8 @@ class Generation(_Readable):
             batch. If a mask is filled while the model computes, only the time spent waiting for it counts.
         shortened_at: for a ``"shortened"`` text, how many of its first tokens are those that the model would have
             written without ``max_tokens``; otherwise None.
-        stop_text: the stop text that ended it, which is not part of ``text``, or None. After a stop text, ``matched``
-            may be False.
+        stop_string: the stop string that ended it, which is not part of ``text``, or None. ``matched`` may be False
+            then.
         logprobs: with ``logprobs=``, the log-probability of each token among the tokens that the constraint allowed,
             after penalties, at temperature 1. 0 for a forced token. Otherwise None.
         log_weight: with ``log_weight=True``, the natural logarithm of the text's importance weight, at most 0: the
@@ -87,7 +87,7 @@ class Generation(_Readable):
     seconds: float
     constraint_seconds: float
     shortened_at: int | None = None
-    stop_text: str | None = None
+    stop_string: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     log_weight: float | None = None
     draw: Draw | None = None
@@ -186,8 +186,8 @@ def shortened_message(result: Generation, which: str, way_out: str) -> str:
         happened = f"ran out of tokens after {count}, where it could have continued"
     else:
         happened = (
-            f"was steered to its end: from token {result.shortened_at + 1} of {count} on it is not what the model "
-            "would have written, because too few tokens were left"
+            f"was shortened: from token {result.shortened_at + 1} of {count} on it is not what the model would have "
+            "written, because too few tokens were left"
         )
     return f"the text{which} {happened}: {_tail(result.text)}; {way_out}"
 
@@ -210,11 +210,11 @@ def check_ends(
     for i, result in enumerate(results):
         is_text = _reading_of(result).is_text
         cut = on_incomplete == "error" and result.finish_reason == "length" and not is_text
-        if result.stop_text is not None:
+        if result.stop_string is not None:
             if not (result.matched or is_text):
                 raise _error(
                     IncompleteError,
-                    f"the text{_which(i, results, n)} was ended by the stop text {result.stop_text!r} before its value "
+                    f"the stop string {result.stop_string!r} ended the text{_which(i, results, n)} before its value "
                     f'was complete: {_tail(result.text)}; leave it out, or pass on_incomplete="return"',
                     results,
                 )

@@ -30,15 +30,15 @@ from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 
 __all__ = ["End", "Row", "StopText"]
 
-End = Literal["complete", "stop", "stop-text", "length"]
-"""How a text ended: nothing could follow; by a stop token; at a stop text; its tokens ran out."""
+End = Literal["complete", "stop", "stop-string", "length"]
+"""How a text ended: nothing could follow; by a stop token; at a stop string; its tokens ran out."""
 
 _FORCED_AT_ONCE = 4096  # bytes of forced text that are read in one call
 _NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # for a text that has not begun
 
 
 class StopText:
-    """Cuts a growing text at the first of several stop texts, and holds back what may become one.
+    """Cuts a growing text at the first of several stop strings, and holds back what may become one.
 
     >>> cut = StopText(["END"])
     >>> cut.feed("one E"), cut.feed("two EN"), cut.feed("D three"), cut.found
@@ -89,7 +89,7 @@ class Row:
             which changed the text; None: never.
         refused: whether the last sampled token replaced one that would have left too few tokens to finish.
         done: whether the text has ended; ``end`` says why, unless it failed.
-        matched: whether the constraint allows the text as it stands.
+        matched: whether the constraint allows the text as returned.
         ready: whether all forced text is written.
         filled: whether ``mask``, shape ``(1, words)``, is that of the current state.
         mask_seconds: time spent on forced text and masks; mask_since: the ``time.perf_counter`` at which current work
@@ -115,7 +115,7 @@ class Row:
         Args:
             limit: maximum number of tokens to write.
             spell: returns the bytes of a token in the text.
-            stops: stop texts, which are not part of the result.
+            stops: stop strings, which are not part of the result.
             penalties: penalties on tokens that the text already has.
             jump_forward: write forced text as the tokenizer spells it.
             ask_always: ask the model for every token, even if only one is allowed.
@@ -166,8 +166,8 @@ class Row:
         return self.shortened_at is not None and self.matched
 
     @property
-    def stop_text(self) -> str | None:
-        """The stop text that was met."""
+    def stop_string(self) -> str | None:
+        """The stop string that was met."""
         return self._cut.found
 
     def begin(self, on_incomplete: Literal["finish", "try", "return"], *, way_out: str = "", which: str = "") -> None:
@@ -335,14 +335,14 @@ class Row:
         self._unshown -= len(spelled) - len(shown)
         self.on_text(self._cut.feed(self._decoder.decode(shown)), token)
         if self._cut.found is not None:
-            self._finish("stop-text", matched=self._is_match_without(self._cut.found))
+            self._finish("stop-string", matched=self._is_match_without(self._cut.found))
         elif self.matcher.is_complete():
             self._finish("complete", matched=True)
         elif self.remaining <= 0:
             self._finish("length", matched=self.matcher.is_accepting())
 
     def _is_match_without(self, stop: str) -> bool:
-        """Whether the constraint allows the text up to a stop text."""
+        """Whether the constraint allows the text up to a stop string."""
         text = b"".join(map(self._spell, self.tokens))[len(self._prefix) :].decode("utf-8", "replace")
         matcher = self.guide.matcher()
         try:

@@ -43,12 +43,10 @@ class Sampling:
             raise ModelError(f"top_p must be above 0 and at most 1, not {shown(self.top_p)}", code="bad-option")
         if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
             raise ModelError(
-                f"top_k must be a whole number, 1 or more, or None, not {shown(self.top_k)}", code="bad-option"
+                f"top_k must be an integer, 1 or more, or None, not {shown(self.top_k)}", code="bad-option"
             )
         if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
-            raise ModelError(
-                f"seed must be a whole number, 0 or more, or None, not {shown(self.seed)}", code="bad-option"
-            )
+            raise ModelError(f"seed must be an integer, 0 or more, or None, not {shown(self.seed)}", code="bad-option")
 
     @property
     def is_greedy(self) -> bool:

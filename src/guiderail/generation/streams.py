@@ -242,7 +242,7 @@ class ValueStream(_Run[Snapshot[T]]):
     """An iterator over snapshots of a growing value, one for each piece of text. Made by :func:`stream`.
 
     The last :class:`Snapshot` has ``done`` set and holds the finished, validated value. There is no such snapshot if
-    the tokens run out under ``on_incomplete="return"``, or if the value was steered to its end, which raises a
+    the tokens run out under ``on_incomplete="return"``, or if the value was shortened, which raises a
     ShortenedError.
     """
 

@@ -20,6 +20,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.frontends.given import constraint_of
+from guiderail.generation.models.base import empty_prompt
 from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
 from guiderail.generation.targets import as_constraint
@@ -144,10 +145,10 @@ class Record:
     Attributes:
         text: the text that was written.
         steps: one for each token.
-        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-text"``
-            if a stop text came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
+        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`), ``"stop-string"``
+            if a stop string came, ``"refused"`` if a given text is not allowed, or ``"open"`` if a given text could
             continue.
-        matched: whether the text is allowed as it stands.
+        matched: whether the constraint allows the text.
         source: what the constraint was made from.
         model: the name of the model, or None if none was asked.
         prompt: the prompt, or None.
@@ -247,7 +248,7 @@ class Recorder:
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top must be a whole number, 0 or more, not {shown(top)}", code="bad-option")
+            raise ModelError(f"top must be an integer, 0 or more, not {shown(top)}", code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)
@@ -477,7 +478,7 @@ def replay(
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
         if runner is not None and not asked:
-            raise ModelError("the prompt is empty and the model adds nothing to it; write something", code="bad-prompt")
+            raise empty_prompt()
         matcher = guide.matcher()
         session = None if runner is None else runner.new_session(1, len(asked) + len(tokens))
         refused = False

@@ -280,9 +280,9 @@ class _Unreachable:
         if "if" in schema and ("then" in schema or "else" in schema):
             test = child(schema["if"])
             if self.empty(both((term, test))):
-                yield Finding("unreachable", f"{pointer}/if", "never satisfied, so then says nothing")
+                yield Finding("unreachable", f"{pointer}/if", 'never satisfied, so "then" has no effect')
             elif self.empty(both((term, self.algebra.not_term(test)))):
-                yield Finding("unreachable", f"{pointer}/if", "always satisfied, so else says nothing")
+                yield Finding("unreachable", f"{pointer}/if", 'always satisfied, so "else" has no effect')
         shape = term.shape()
         if isinstance(schema.get("enum"), list):
             for i, value in enumerate(schema["enum"]):
@@ -330,7 +330,7 @@ class _Unbounded:
                 done.add(term)
             elif term in above:
                 if self.options.max_depth is None and self.options.layout != "indented":
-                    self._say("unbounded", path, "nests without end", "use the option max_depth")
+                    self._say("unbounded", path, "can nest without limit", "use the option max_depth")
             elif term is TRUE:
                 self._say("unbounded", path, "any JSON value at all", 'set "type", and what it needs')
             elif term not in done:
@@ -375,9 +375,9 @@ class _Unbounded:
         if self.options.max_string_length is not None or strings.finite_texts() is not None:
             return
         if strings.is_all():
-            self._say("unbounded", path, "any text, of any length", 'set "maxLength" (or "enum", "pattern", "format")')
+            self._say("unbounded", path, "a string of any length", 'set "maxLength" (or "enum", "pattern", "format")')
         elif not _has_length(strings) and not (strings & Strings.length(LONG + 1)).is_empty():
-            self._say("unbounded", path, f"a text of more than {LONG} characters", 'set "maxLength"')
+            self._say("unbounded", path, f"a string of more than {LONG} characters", 'set "maxLength"')
 
     def _number(self, numbers: Numbers, path: str) -> None:
         for cell in numbers.cells():

@@ -70,7 +70,7 @@ def _quoted(step: Step) -> str:
 
 
 def _text(text: str) -> str:
-    """A token between quotation marks, with the white space at its ends made visible."""
+    """A token between quotation marks, with the whitespace at its ends made visible."""
     text = text if len(text) <= 60 else text[:59] + "…"
     left, right = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
     shown = "␣" * left + text.strip(" ") + "␣" * (right if left < len(text) else 0)

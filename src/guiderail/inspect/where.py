@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from guiderail.constraints.constraint import Constraint
 
 if TYPE_CHECKING:
-    from guiderail.inspect.grammar_place import EarleyRules
-    from guiderail.inspect.json_place import JsonWhere
-    from guiderail.inspect.regex_place import RegexWhere
+    from guiderail.inspect.grammar_location import EarleyRules
+    from guiderail.inspect.json_location import JsonWhere
+    from guiderail.inspect.regex_location import RegexWhere
 
 __all__ = ["Place", "Source", "Where", "source_of"]
 
@@ -126,16 +126,16 @@ class Where:
         schema = _schema_of(constraint)
         if schema is not None:
             if schema.options.notation == "json":
-                from guiderail.inspect.json_place import JsonWhere
+                from guiderail.inspect.json_location import JsonWhere
 
                 self._json = JsonWhere(schema)
         elif _made_by(constraint, "guiderail.frontends.regex.constraint", "Regex"):
-            from guiderail.inspect.regex_place import RegexWhere
+            from guiderail.inspect.regex_location import RegexWhere
 
             self._regex = RegexWhere(made)
         elif _made_by(constraint, "guiderail.frontends.grammar", "GrammarConstraint"):
             if made.tree.lexer is None:
-                from guiderail.inspect.grammar_place import EarleyRules
+                from guiderail.inspect.grammar_location import EarleyRules
 
                 self._rules = EarleyRules(made)
             else:
@@ -167,7 +167,7 @@ class Where:
             spans = self._regex.spans() or ()
             return Place(spans=spans, rest=_short(dump)) if spans or dump else None
         if self._names is not None and dump:
-            from guiderail.inspect.grammar_place import terminals_of
+            from guiderail.inspect.grammar_location import terminals_of
 
             terminals = terminals_of(dump, self._names, self._ignored)
             if terminals is not None:

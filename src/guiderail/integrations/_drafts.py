@@ -2,7 +2,7 @@
 
 A draft is a guess. The engine computes the logits at all its positions at once, keeps the tokens that it would have
 sampled there and drops the rest, so a draft does not change the text. It consists of the bytes that must come and,
-between the parts of JSON, of the white space that this text, or the previous one, had in such a place. The tokenizer
+between the parts of JSON, of the whitespace that this text, or the previous one, had in such a place. The tokenizer
 spells it. Where there is a choice, tokens that occurred earlier in the text may be repeated.
 """
 
@@ -25,7 +25,7 @@ _SAME_AT = ((2, 1), (4, 2), (32, 4), (128, 6))  # tokens that must agree if this
 _REMEMBERED = 256  # tokens of earlier text that are searched
 _SPELLED = 8  # tokens before the guess that are spelled again together with it
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
-_LONGEST, _DEEPEST = 64, 32  # maximum white space and open brackets of a remembered layout
+_LONGEST, _DEEPEST = 64, 32  # maximum whitespace and open brackets of a remembered layout
 _MOST_HABITS = 4096
 
 
@@ -34,7 +34,7 @@ class Habits:
     """How recent texts were laid out.
 
     Attributes:
-        spaces: white space between parts, by the byte before it, the byte after it, and the depth of brackets.
+        spaces: whitespace between parts, by the byte before it, the byte after it, and the depth of brackets.
         end: the token that ended the previous text.
         running: how many texts are being written at once. The more there are, the more a rejected token costs, so the
             more tokens must be equal before their continuation is drafted.
@@ -66,9 +66,9 @@ class Layout:
     def __init__(self, shared: Habits) -> None:
         self._own: dict[tuple[int, int, int], bytes] = {}
         self.shared = shared
-        self._before, self._depth = 0, 0  # the last byte that is no white space; open brackets
+        self._before, self._depth = 0, 0  # the last byte that is no whitespace; open brackets
         self._in_string = self._escaped = False
-        self._run = b""  # white space since then
+        self._run = b""  # whitespace since then
 
     def copy(self) -> Layout:
         """A copy for looking ahead: what it reads does not change the habits."""
@@ -101,7 +101,7 @@ class Layout:
                 self._in_string, self._before, self._run = byte == _QUOTE, byte, b""
 
     def guess(self, byte: int) -> int:
-        """Guesses what comes next, if that is either white space or this byte."""
+        """Guesses what comes next, if that is either whitespace or this byte."""
         before, depth = self._before, self._depth - (byte in _CLOSING)
         for habits in (self._own, self.shared.spaces):
             run = habits.get((before, byte, depth))
@@ -151,7 +151,7 @@ def draft(matcher: Matcher, layout: Layout, most: int, same: int = 1) -> list[in
 
 
 def _forced(matcher: Matcher, layout: Layout, most: int) -> list[int]:
-    """What must come next apart from white space, as the tokenizer spells it."""
+    """What must come next apart from whitespace, as the tokenizer spells it."""
     program, state, ahead = matcher.program, matcher.state, layout.copy()
     guess = bytearray()
     over = False

@@ -36,8 +36,8 @@ class Asked:
 
     Attributes:
         kind: one of ``KINDS``.
-        text: a JSON Schema, a pattern, a grammar, a JSON list of texts, a structural tag; empty for ``json_object``.
-        compact: JSON without white space between its parts, instead of that of ``json.dumps``.
+        text: a JSON Schema, a pattern, a grammar, a JSON list of strings, a structural tag; empty for ``json_object``.
+        compact: JSON without whitespace between its parts, instead of that of ``json.dumps``.
     """
 
     kind: str
@@ -65,7 +65,7 @@ def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
         schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
         return json_schema(schema, layout="compact" if asked.compact else None)
     if asked.compact:
-        raise CompileError(f"only a schema can ask for JSON without white space, not {asked.kind!r}", code="bad-option")
+        raise CompileError(f"only a schema can require JSON without whitespace, not {asked.kind!r}", code="bad-option")
     if asked.kind == "regex":
         from guiderail.frontends.regex import regex
 

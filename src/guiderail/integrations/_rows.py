@@ -58,9 +58,8 @@ class RowState:
                 break
             if not 0 <= token < size or not self.matcher.accept_token(token):
                 raise MatcherError(
-                    f"the engine wrote token {token} at position {len(known)} of the text, which the mask of that step "
-                    "forbade; turn off whatever writes tokens without asking for masks (speculation, tokens appended "
-                    "by "
+                    f"the engine wrote token {token} at position {len(known)} of the text, which the mask of that "
+                    "step forbade; turn off whatever adds tokens without a mask (speculation, tokens appended by "
                     "hand), or begin a new text",
                     code="token-outside-mask",
                 )
@@ -101,8 +100,8 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     """Makes guides from what a user passes: guides or constraints, one or several, and a tokenizer.
 
     Args:
-        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a
-            list of those.
+        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of strings), or
+            a list of those.
         vocabulary: a Vocabulary or a transformers tokenizer; needed unless only guides are given.
 
     Raises:

@@ -81,7 +81,7 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
 
     Args:
         params: the parameters of the request.
-        compact: write JSON without white space, whatever the request says.
+        compact: write JSON without whitespace, whatever the request says.
 
     Raises:
         CompileError: ``bad-option``: an option that does not apply here, or not to this kind.

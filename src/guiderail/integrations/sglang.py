@@ -306,7 +306,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         tokenizer: a transformers tokenizer.
         vocab_size: the number of the model's logits.
         eos_token_ids: the tokens that end the model's texts; None: those of the tokenizer.
-        compact: write JSON without white space between its parts.
+        compact: write JSON without whitespace between its parts.
     """
 
     def __init__(

@@ -292,7 +292,7 @@ def generate_batch(
     Args:
         model: a generative transformers model.
         prompts: token ids.
-        constraint: a constraint or guide for all prompts (a list of texts is a choice), or a list with one (or None)
+        constraint: a constraint or guide for all prompts (a list of strings is a choice), or a list with one (or None)
             for each.
         vocabulary: the model's tokenizer, its folder, or a Vocabulary; guides need none.
         stop_token_ids: as for :meth:`ConstrainedBatching.add_request`.
@@ -308,7 +308,7 @@ def generate_batch(
         MatcherError: ``bad-batch``: the numbers of constraints and prompts differ.
         ModelError: ``engine-failed``: a request failed.
     """
-    several = isinstance(constraint, list | tuple) and not are_texts(constraint)  # a list of texts is one choice
+    several = isinstance(constraint, list | tuple) and not are_texts(constraint)  # a list of strings is one choice
     each = list(constraint) if several else [constraint] * len(prompts)
     if len(each) != len(prompts):
         raise MatcherError(

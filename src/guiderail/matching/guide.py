@@ -17,7 +17,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.kept import clear_kept, kept_bytes
+from guiderail.support.caches import cached_bytes, clear_caches
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
@@ -154,7 +154,7 @@ class Guide:
         """
         if self.is_canonical:
             raise CompileError(
-                "a guide with canonical=True has no token automaton; compile the constraint without",
+                "a guide with canonical=True has no token automaton; compile the constraint without that option",
                 code="canonical-automaton",
             )
         from guiderail.matching.token_automaton import TokenAutomaton
@@ -244,7 +244,7 @@ def compile(
 
     Args:
         constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
-            a JSON Schema (a dict), a Python type, a list of texts.
+            a JSON Schema (a dict), a Python type, a list of strings.
         vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
             it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
             llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.
@@ -361,7 +361,7 @@ def memory_use() -> MemoryUse:
         guides = list(_cache.values())
     sizes = sum(guide.memory_size_bytes() for guide in guides)
     native = _core.heap_in_use() + _core.pages_in_use()
-    return MemoryUse(sizes, kept_bytes(), _core.character_sets_bytes(), native)
+    return MemoryUse(sizes, cached_bytes(), _core.character_sets_bytes(), native)
 
 
 def clear_cache() -> None:
@@ -371,5 +371,5 @@ def clear_cache() -> None:
         _cache.clear()
     forget_vocabularies()
     del dropped  # freed without the lock
-    clear_kept()
+    clear_caches()
     _core.trim_heap()

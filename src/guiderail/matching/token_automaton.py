@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from guiderail.errors import BitmaskError, GuiderailError, LimitError, MatcherError, VocabularyError
 from guiderail.support.arguments import checked_methods
-from guiderail.support.files import replace_file
+from guiderail.support.files import reason, replace_file
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class TokenAutomaton:
             replace_file(os.fspath(path), [contents.getvalue()])
         except OSError as error:
             raise VocabularyError(
-                f"the token automaton cannot be written to {path}: {error.strerror or error}", code="automaton-file"
+                f"the token automaton cannot be written to {path}: {reason(error)}", code="automaton-file"
             ) from error
 
     @staticmethod
@@ -191,7 +191,7 @@ class TokenAutomaton:
         except FileNotFoundError as error:
             raise VocabularyError(f"{path} does not exist", code="automaton-file") from error
         except Exception as error:  # damage makes archives and headers fail in many ways
-            why = error.strerror or error if isinstance(error, OSError) else error
+            why = reason(error) if isinstance(error, OSError) else error
             raise VocabularyError(f"{path} does not contain a token automaton: {why}", code="automaton-file") from error
         version, size = (int(v) for v in arrays["format"]) if len(arrays["format"]) == 2 else (0, 0)
         if version != _FORMAT:

@@ -6,18 +6,19 @@
     chat_api.py, completions_api.py, responses_api.py    one interface each: whole answers and events
     constraints.py    response_format, structured_outputs, text.format … → a constraint
     tools.py          tools and tool_choice → a constraint and a reader of calls
-    thinking.py       reasoning_effort → bounded reasoning before the text
+    custom_tools.py   custom tools, and functions next to them: calls between tags
+    reasoning.py      reasoning_effort → bounded reasoning before the text
     reading.py        the bytes of a request → its contents; large ones in another process
     recipes.py        the source of a constraint, as plain data
-    compiling.py      constraints → guides, off the event loop, within limits, fair to all clients (fair.py)
-    nursery.py, nursery_child.py    the process in which constraints are compiled first
+    compiling.py      constraints → guides, off the event loop, within limits, fair to all clients (fair_queue.py)
+    compile_process.py, compile_process_child.py    the process in which constraints are compiled first
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
     lending.py, draws.py    the model lent to draws from its own distribution, one pass at a time
     choices.py        the probabilities of given choices
-    crew.py, asides.py    threads for work that may take long
-    bodies.py, connections.py, problems.py    requests that are large, slow or malformed
+    workers.py, background.py    threads for work that may take long
+    bodies.py, connections.py, validation.py    requests that are large, slow or malformed
     inspection.py     /inspect: records of texts that show why they were written
-    metrics.py, errors.py, options.py, http.py, written.py
+    metrics.py, errors.py, options.py, http.py, json_answers.py
 
 Made by :func:`create_app`, or ``guiderail serve``. The extra ``server`` installs FastAPI, uvicorn and
 prometheus-client.

@@ -20,16 +20,18 @@ from guiderail.server.bodies import Gone, LastWord, read_body
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
-from guiderail.server.fair import CLIENT
+from guiderail.server.fair_queue import CLIENT
 from guiderail.server.http import Events, Gate, while_listening
 from guiderail.server.inspection import HEADER, Inspections, Kept, index_page
+from guiderail.server.json_answers import answer_json
 from guiderail.server.loading import load_front_ends
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.service import Service, Watches
-from guiderail.server.written import json_text
 
 __all__ = ["create_app"]
+
+_LONGEST_PATH = 100  # characters of a path shown in a message
 
 _log = logging.getLogger("guiderail.server")
 
@@ -95,9 +97,13 @@ class _Api:
     async def api_error(self, _: Request, error: Any) -> Response:
         return self.refuse(error)
 
-    async def http_error(self, _: Request, error: Any) -> Response:
+    async def http_error(self, request: Request, error: Any) -> Response:
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
-        return self.refuse(ApiError(error.status_code, str(error.detail), code=code))
+        message = str(error.detail)
+        if code != "http":
+            message = f"there is no {request.method} {request.url.path[:_LONGEST_PATH]!r} here; the endpoints are "
+            message += "POST /v1/chat/completions, /v1/completions and /v1/responses, and GET /v1/models"
+        return self.refuse(ApiError(error.status_code, message, code=code))
 
     def watching(self, request: Request) -> tuple[str | None, Watches]:
         """Whether the texts of a request are recorded for ``/inspect``: returns its name and its watch."""
@@ -145,7 +151,7 @@ class _Api:
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            answered = json_text(await while_listening(request, whole()))
+            answered = answer_json(await while_listening(request, whole()))
             return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             self.metrics.cancelled.inc()

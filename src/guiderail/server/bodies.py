@@ -82,7 +82,7 @@ async def _all_of(receive: _Receive, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> ApiError:
-    return ApiError(413, f"the request has more than the {limit:,} bytes that are allowed", code="body-too-large")
+    return ApiError(413, f"the request exceeds the limit of {limit:,} bytes", code="body-too-large")
 
 
 class LastWord(Response):
@@ -151,8 +151,8 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
     """
     if sum(map(body.count, (b",", b"[", b"{"))) > most_values:
         raise ApiError(
-            413, f"the request has more than the {most_values:,} values that are allowed (commas and brackets, also "
-            "those in texts, are counted)", code="body-too-large",
+            413, f"the request exceeds the limit of {most_values:,} values (commas and brackets are counted, also "
+            "inside strings)", code="body-too-large",
         )  # fmt: skip
     try:
         text = body.decode("utf-8-sig")

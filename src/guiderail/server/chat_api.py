@@ -11,15 +11,15 @@ from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
+from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Contents, show
+from guiderail.server.reasoning import thinking_of, wants_thinking
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
-from guiderail.server.thinking import thinking_of, wants_thinking
 from guiderail.server.tools import ToolPlan
-from guiderail.server.written import sse
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["ChatAnswer", "start_chat"]
@@ -127,7 +127,7 @@ class ChatAnswer:
 
 
 def _reason(reason: str, parts: list[Part]) -> str:
-    """Why a text ended: ``tool_calls`` if it has calls, and a stop text cut none of them."""
+    """Why a text ended: ``tool_calls`` if it has calls, and a stop string cut none of them."""
     begun = sum(isinstance(part, CallStart) for part in parts)
     complete = sum(isinstance(part, CallEnd) and part.complete for part in parts)
     return "tool_calls" if reason == "stop" and begun and begun == complete else reason

@@ -1,8 +1,8 @@
 """Compiles constraints off the event loop, once for all concurrent equal requests, within limits.
 
-A constraint of a request is first compiled in a separate process, see :mod:`guiderail.server.nursery`; its operations
-are then repeated here. If this takes longer than ``compile_seconds``, it is interrupted: an exception is raised in its
-thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and the core when its call returns.
+A request's constraint is first compiled in a separate process (:mod:`guiderail.server.compile_process`); its
+operations are then repeated here. If this takes longer than ``compile_seconds``, it is interrupted: an exception is
+raised in its thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and the core when its call returns.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError, ModelError
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, compile
-from guiderail.server.fair import Turns
+from guiderail.server.compile_process import CompileProcess
+from guiderail.server.fair_queue import Turns
 from guiderail.server.metrics import Metrics
-from guiderail.server.nursery import Nursery
 from guiderail.server.options import ServerOptions
 from guiderail.server.reading import Contents, Manner, read_contents
 from guiderail.server.recipes import Recipe
@@ -148,9 +148,9 @@ class Compiler:
         self._counting = False
         self._tending: asyncio.Future[None] | None = None
         self._readings = Turns(options.compile_workers, options.max_compile_queue, "large requests wait to be read")
-        self._nursery: Nursery | None = None
-        if options.compile_isolated and Nursery.available:
-            self._nursery = Nursery(vocabulary, options, manner)
+        self._process: CompileProcess | None = None
+        if options.compile_isolated and CompileProcess.available:
+            self._process = CompileProcess(vocabulary, options, manner)
 
     async def guide(self, key: Hashable, build: Build, param: str = "") -> tuple[Any, Guide]:
         """Returns the first result of ``build``, and the guide of the constraint that is its second result.
@@ -223,13 +223,13 @@ class Compiler:
             ApiError, LimitError, TimeoutError: it failed there, or exceeded its limits.
         """
         vocabulary = self.vocabulary
-        if self._nursery is None or recipe.is_free:
+        if self._process is None or recipe.is_free:
             return lambda: recipe.build(vocabulary)
         try:
-            plan, constraint, file = await self._nursery.compile(recipe, param, seconds)
+            plan, constraint, file = await self._process.compile(recipe, param, seconds)
         except ModelError as error:  # no process can be started here
             _log.warning("constraints are compiled on threads from now on: %s", error)
-            self._nursery = None
+            self._process = None
             return lambda: recipe.build(vocabulary)
 
         def again() -> tuple[Any, Constraint]:
@@ -273,14 +273,14 @@ class Compiler:
         began = time.monotonic()
         await asyncio.wait_for(self._readings.take(), seconds)
         try:
-            if self._nursery is not None:
+            if self._process is not None:
                 try:
-                    return await self._nursery.read(kind, body, max(seconds - (time.monotonic() - began), 0.001))
+                    return await self._process.read(kind, body, max(seconds - (time.monotonic() - began), 0.001))
                 except ModelError as error:
                     if error.code != "closed":
                         raise
                     _log.warning("large requests are read by the server itself from now on: %s", error)
-                    self._nursery = None
+                    self._process = None
             contents: Contents = await interruptible(lambda: read_contents(kind, body, manner), seconds)
             return contents
         finally:
@@ -288,16 +288,16 @@ class Compiler:
 
     async def start(self) -> None:
         """Prepares what the first constraint would wait for."""
-        if self._nursery is not None:
+        if self._process is not None:
             try:
-                await self._nursery.start()
+                await self._process.start()
             except ModelError as error:
                 _log.warning("constraints are compiled on threads: %s", error)
-                self._nursery = None
+                self._process = None
 
     def close(self) -> None:
-        if self._nursery is not None:
-            self._nursery.close()
+        if self._process is not None:
+            self._process.close()
 
     def forget_soon(self, guide: Guide) -> None:
         """Drops a guide from the cache; callable from any thread."""

@@ -12,12 +12,12 @@ from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
+from guiderail.server.json_answers import sse
 from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_bytes
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
-from guiderail.server.written import sse
 
 __all__ = ["CompletionAnswer", "start_completion"]
 

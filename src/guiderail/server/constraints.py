@@ -36,7 +36,7 @@ class Ask:
         kind: ``json``, ``regex``, ``choice``, ``grammar``, ``structural_tag``.
         value: JSON of the schema, the tag or the choices; the pattern; the grammar.
         param: the parameter of the request that contains it.
-        compact: write JSON without white space, instead of like ``json.dumps``.
+        compact: write JSON without whitespace, instead of like ``json.dumps``.
     """
 
     kind: str

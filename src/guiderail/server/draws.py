@@ -86,7 +86,8 @@ def _refused(request: Any, calls: bool, reasons: bool, watched: bool) -> dict[st
         and "one text has all the probability at temperature 0; use 1 for the model's own probabilities",
         "top_p": request.top_p not in (None, 1) and cuts,
         "top_k": (request.top_k or 0) > 0 and cuts,
-        "stop": request.stops and "a text ends where the constraint lets it; make the stop text part of the constraint",
+        "stop": request.stops
+        and "a text ends where the constraint lets it; make the stop string part of the constraint",
         "logit_bias": request.logit_bias and "the distribution is the model's own; leave it out",
         "logprobs": request.logprobs not in (None, False) and "single tokens have none; use guiderail.log_weight",
         "tools": calls and "tools cannot be called; describe the call as a response_format",

@@ -10,7 +10,7 @@ others.
 Memory is bounded by what sessions reserve, rows times tokens per row, in total at most ``max_cached_tokens``. After a
 second without work, free memory goes back to the system.
 
-What a text needs between two steps, and its mask while the model computes, is the work of a :class:`Crew`. Work that
+What a text needs between two steps, and its mask while the model computes, is the work of a :class:`Workers`. Work that
 takes long blocks nobody else: its text skips steps until the work is over. From then on its work runs on a thread of
 its own, until it is quick again.
 """
@@ -34,12 +34,12 @@ from guiderail.errors import LimitError, ModelError
 from guiderail.generation.models import Model
 from guiderail.generation.models.base import Session, context_full, feed_rows
 from guiderail.matching.guide import Guide
-from guiderail.server.crew import Crew
 from guiderail.server.lending import Loan
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.portions import shared_out
 from guiderail.server.rows import Job, Row
+from guiderail.server.workers import Workers
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
@@ -96,7 +96,7 @@ class Engine:
         self._clears = False  # sessions of this model can clear a row
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self.crew = Crew()
+        self.workers = Workers()
         self.on_hard: Callable[[Guide], None] = lambda _: None  # called with guides whose work outlasts their texts
 
     # -- from any thread ---------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Engine:
             self._wake.notify_all()
         if self._thread is not None:
             self._thread.join(timeout)
-        self.crew.close()
+        self.workers.close()
 
     @property
     def is_alive(self) -> bool:
@@ -138,14 +138,14 @@ class Engine:
         room = min(self.model.context_length, self.options.max_cached_tokens)
         if need > room:
             raise ModelError(
-                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} may follow, but a text has room for "
-                f"{room}; shorten the prompt or lower max_tokens",
+                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} may follow, but together they may "
+                f"have at most {room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )
         working = [row.work for team in list(self._teams) for _, row in team.running()]
-        given_up = self.crew.late - sum(work is not None and work.late for work in working)
+        given_up = self.workers.late - sum(work is not None and work.late for work in working)
         if given_up >= self.options.max_rows:  # texts whose threads have not ended
-            raise Overloaded("too many hard constraints are being worked on; try again later")
+            raise Overloaded("too many expensive constraints are in progress; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:
             if self._stopping:
@@ -214,7 +214,7 @@ class Engine:
                 for team in list(self._teams):
                     moved |= self._turn(team)
                 if not moved and self._teams:
-                    self.crew.wait(0.02)
+                    self.workers.wait(0.02)
                 elif not moved and self._lent:
                     with self._wake:
                         if not self._is_wanted():
@@ -500,7 +500,7 @@ class Engine:
                 row.mask_since = None
             self.metrics.mask_seconds.inc(row.mask_seconds - before)
 
-        row.work = self.crew.put(work, aside=row.slow)
+        row.work = self.workers.put(work, aside=row.slow)
 
     def _draw(self, row: Row, logits: NDArray[np.float32]) -> None:
         """Schedules sampling and reading the next token, and what it forces."""
@@ -511,7 +511,7 @@ class Engine:
     def _settle(self, team: _Team) -> None:
         """Waits for the quick work of a team."""
         working = [row for _, row in team.running() if row.work is not None]
-        self.crew.settle([row.work for row in working if row.work is not None])
+        self.workers.settle([row.work for row in working if row.work is not None])
         for row in working:
             work = row.work
             if work is not None and work.late:

@@ -225,7 +225,7 @@ td.text { white-space: normal; overflow-wrap: anywhere; min-width: 16rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 code { font-family: ui-monospace, monospace; font-size: .875rem; }
 """
-_ENDS = {"complete": "complete", "stop": "ended", "stop-text": "stop text", "length": "cut off"}
+_ENDS = {"complete": "complete", "stop": "ended", "stop-string": "stop string", "length": "cut off"}
 
 
 def index_page(title: str, texts: list[Kept], note: str) -> tuple[str, dict[str, str]]:

@@ -33,7 +33,7 @@ def text_of(content: Any, param: str) -> str:
         return content
     if not isinstance(content, list):
         raise ApiError(
-            400, f"{param} must be a text or a list of parts, not {type(content).__name__}", code="invalid-request",
+            400, f"{param} must be a string or a list of parts, not {type(content).__name__}", code="invalid-request",
             param=param,
         )  # fmt: skip
     texts = []

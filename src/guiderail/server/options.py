@@ -141,7 +141,7 @@ class ServerOptions:
         for name, least in _WHOLE.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ModelError(f"{name} must be a whole number, {least} or more, not {value!r}", code="bad-option")
+                raise ModelError(f"{name} must be an integer, {least} or more, not {value!r}", code="bad-option")
         for name in _SECONDS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
@@ -157,6 +157,6 @@ class ServerOptions:
             except ToolError as error:
                 raise ModelError(f"tool_format: {error.message}", code="bad-option") from None
         if self.api_key is not None and not self.api_key:
-            raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
+            raise ModelError("the API key is empty; omit it to require none", code="bad-option")
         if isinstance(self.cors_origins, str):
             raise ModelError("cors_origins must be a tuple of origins, not a string", code="bad-option")

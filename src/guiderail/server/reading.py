@@ -2,7 +2,7 @@
 
 Reading a large body holds the interpreter lock from its first byte to its last: JSON is parsed and checked, and its
 constraint is serialized again as a cache key. So a child of the process that compiles reads large requests (see
-:mod:`guiderail.server.nursery`). The result has few objects: texts, however long, and numbers.
+:mod:`guiderail.server.compile_process`). The result has few objects: texts, however long, and numbers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from guiderail.generation.rendering import Renderer, Shown
 from guiderail.server.bodies import parse_json, uncollected
 from guiderail.server.constraints import Ask, ask_of, ask_of_response
 from guiderail.server.errors import ApiError
+from guiderail.server.json_answers import Raw, answer_json
 from guiderail.server.messages import conversation, messages_of
-from guiderail.server.problems import from_validation
 from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
 from guiderail.server.tools import ToolSet, chat_tools, response_tools
-from guiderail.server.written import Raw, json_text
+from guiderail.server.validation import from_validation
 
 __all__ = ["LARGE", "Contents", "Manner", "read_contents", "read_light", "show"]
 
@@ -112,7 +112,7 @@ def read_light(kind: str, body: bytes, manner: Manner) -> Contents:
     request = contents.request
     rest: dict[str, Any] = {name: None for name in _DONE_WITH if name in type(request).model_fields}
     if kind == "responses":
-        rest |= {name: Raw(json_text(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
+        rest |= {name: Raw(answer_json(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
     contents.request = request.model_copy(update=rest)
     return contents
 

@@ -9,7 +9,7 @@ from guiderail.constraints.constraint import Constraint, any_text
 
 if TYPE_CHECKING:
     from guiderail.server.constraints import Ask
-    from guiderail.server.thinking import Thinking
+    from guiderail.server.reasoning import Thinking
     from guiderail.server.tools import ToolPlan, ToolSet
     from guiderail.vocabulary import Vocabulary
 

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.server.errors import ApiError
+from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Contents, show
+from guiderail.server.reasoning import thinking_of, wants_thinking
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import ResponsesRequest
 from guiderail.server.service import Run, Service, Watches
-from guiderail.server.thinking import thinking_of, wants_thinking
 from guiderail.server.tools import ToolPlan
-from guiderail.server.written import sse
 
 __all__ = ["ResponseAnswer", "start_response"]
 

@@ -23,8 +23,8 @@ from guiderail.matching.guide import Guide
 from guiderail.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from guiderail.server.crew import Work
     from guiderail.server.inspection import Watch
+    from guiderail.server.workers import Work
 
 __all__ = [
     "WAY_OUT",
@@ -62,9 +62,9 @@ class Finished:
     """Text ``index`` has ended.
 
     Attributes:
-        reason: ``"length"``: the tokens ran out, and it was cut or steered to its end (``matched``). ``"stop"``: it
-            ended by itself, or at a stop text.
-        matched: whether the constraint allows it as it stands.
+        reason: ``"length"``: the tokens ran out, and it was cut or shortened (``matched``). ``"stop"``: it
+            ended by itself, or at a stop string.
+        matched: whether the constraint allows the text so far.
         more: further results that the request asked for, as JSON: its ``log_weight``, how it was drawn.
     """
 
@@ -73,7 +73,7 @@ class Finished:
     matched: bool
     tokens: int
     forced: int
-    stop_text: str | None = None
+    stop_string: str | None = None
     more: dict[str, Any] | None = None
 
 
@@ -216,7 +216,7 @@ class Row(TextRow):
             self._watch.end(self.job.guide, self.job.prompt, end, self.matched)
         reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
         more = None if self._weight is None else {"log_weight": finite(self._weight.value)}
-        self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text, more))
+        self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_string, more))
 
     def fail(self, error: Exception) -> None:
         if not self.done:

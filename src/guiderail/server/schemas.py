@@ -101,7 +101,7 @@ class ChatExtras(SampledExtras, ThinkingExtras):
 
 
 class Sampled(_Closed):
-    """Parameters of every interface: sampling, stop texts, and constraints by the names of vLLM and SGLang."""
+    """Parameters of every interface: sampling, stop strings, and constraints by the names of vLLM and SGLang."""
 
     model: StrictStr | None = None
     temperature: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] | None = None

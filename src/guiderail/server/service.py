@@ -13,10 +13,11 @@ from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.chat_template import ChatTemplate
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.generation.models import Model
+from guiderail.generation.models.base import empty_prompt
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
-from guiderail.server.asides import Asides
+from guiderail.server.background import Background
 from guiderail.server.bodies import is_at_most
 from guiderail.server.compiling import Compiler
 from guiderail.server.draws import Drawing, loan_for
@@ -166,7 +167,7 @@ class Service:
         self.template = ChatTemplate(model, options.chat_template)
         self.engine = Engine(model, options, self.metrics)
         self.engine.on_hard = self._forget
-        self.asides = Asides()
+        self.background = Background()
         renderer = self.template.renderer
         self.manner = Manner(options.tool_format or tool_format_of(renderer), renderer, options.max_json_values)
         self.name = options.served_name or model.name
@@ -191,8 +192,8 @@ class Service:
         """Raises an error if a request names another model."""
         if name is not None and name != self.name:
             raise ApiError(
-                404, f"there is no model {name!r} here; this server has {self.name!r}", code="model-not-found",
-                param="model",
+                404, f"there is no model {name!r} here; this server has {self.name!r}; name that, or none",
+                code="model-not-found", param="model",
             )  # fmt: skip
 
     async def guide(self, recipe: Recipe, param: str) -> tuple[Any, Guide]:
@@ -215,7 +216,7 @@ class Service:
             ApiError: what the function raises, or 400 ``preparation-timeout``: it took longer than ``compile_seconds``.
         """
         try:
-            return await self.asides.run(function, self.options.compile_seconds)
+            return await self.background.run(function, self.options.compile_seconds)
         except (TimeoutError, asyncio.TimeoutError):
             raise self._too_slow(f"{param}: this", param) from None
         except Overloaded as error:
@@ -341,7 +342,7 @@ class Service:
         try:
             for prompt, most in zip(prompts, limits, strict=True):
                 if not prompt:
-                    raise ModelError("the prompt is empty; write something", code="bad-prompt")
+                    raise empty_prompt()
                 first = len(run._open)
                 job = Job(
                     prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline,

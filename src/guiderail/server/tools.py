@@ -13,14 +13,14 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.recognized import recognized_format
 from guiderail.generation.rendering import Plain, Renderer
+from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
-from guiderail.server.tagged import TaggedReader, custom_inputs, tagged_constraint
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
     from guiderail.frontends.tools.tool_calls import ToolCalls
-    from guiderail.server.thinking import Thinking
+    from guiderail.server.reasoning import Thinking
     from guiderail.vocabulary import Vocabulary
 
 __all__ = [
@@ -49,7 +49,7 @@ class ToolSet:
         only: the one tool that must be called, or None.
         parallel: whether several calls are allowed.
         format: the format of calls, as for :func:`guiderail.tool_calls`. If there are custom tools, calls are written
-            as in :mod:`guiderail.server.tagged` instead.
+            as in :mod:`guiderail.server.custom_tools` instead.
     """
 
     text: str
@@ -225,7 +225,7 @@ def chat_tools(
     """
     if not tools:
         if choice not in (None, "none", "auto"):
-            raise ApiError(400, "tool_choice asks for a call, but there are no tools", code="invalid-tool",
+            raise ApiError(400, "tool_choice requires a call, but there are no tools", code="invalid-tool",
                            param="tool_choice")  # fmt: skip
         return None
     made = [_tool(tool, f"tools.{i}") for i, tool in enumerate(tools)]
@@ -279,15 +279,13 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
     kind = tool.get("type")
     inner = tool.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, Mapping):
-        raise _wrong(f"a tool must be of the type function or custom, with a member of that name, not {kind!r}", param)
+        raise _wrong("a tool must be of the type function or custom, with a member of that name", param)
     extra = sorted(set(tool) - {"type", str(kind)})
     if extra:
         raise _wrong(f"{extra[0]} is not known here; it is rejected rather than ignored", param)
     name = inner.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _wrong(
-            "a name must have 1 to 128 letters, digits, underscores, points and dashes", f"{param}.{kind}.name"
-        )
+        raise _wrong("a name must have 1 to 128 letters, digits, underscores, dots and dashes", f"{param}.{kind}.name")
     description = inner.get("description")
     if description is not None and not isinstance(description, str):
         raise _wrong("a description must be a string", f"{param}.{kind}.description")

@@ -29,6 +29,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except ArgumentError as error:  # of an inner function, which names its own parameters
+            wrong = _wrong(function, args, kwargs)
+            if wrong is None:
+                raise
+            raise ArgumentError(f"{_name(function)} takes {wrong}") from error
         except GuiderailError:
             raise
         except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError) as error:

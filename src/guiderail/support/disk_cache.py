@@ -20,7 +20,7 @@ from typing import Any
 from guiderail import _core
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
-from guiderail.support.files import TEMPORARY, replace_file
+from guiderail.support.files import TEMPORARY, reason, replace_file
 
 __all__ = ["DiskCache", "cache_dir", "open_cache", "set_cache_dir"]
 
@@ -105,7 +105,7 @@ class DiskCache:
             found = os.lstat(directory)
         except OSError as error:
             raise CompileError(
-                f"the cache directory {str(directory)!r} cannot be used: {error.strerror}; name another one, or turn "
+                f"the cache directory {str(directory)!r} cannot be used: {reason(error)}; name another one, or turn "
                 "the cache off",
                 code="cache-dir",
             ) from error

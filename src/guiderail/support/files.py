@@ -1,4 +1,4 @@
-"""Replaces files atomically, so that a reader never sees half of one."""
+"""Replaces files atomically, so that a reader never sees half of one; says why a file cannot be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 
-__all__ = ["TEMPORARY", "replace_file"]
+__all__ = ["TEMPORARY", "reason", "replace_file"]
 
 TEMPORARY = ".guiderail-"
 """Prefix of the names of files that are being written, or that a process left behind when it ended."""
@@ -29,3 +29,8 @@ def replace_file(target: str, parts: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read or written, for a message that names the file: no number of the system, no path."""
+    return getattr(error, "strerror", None) or str(error)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from guiderail.errors import CompileError, ReadError
-from guiderail.support.numerals import digits, integer
+from guiderail.support.numerals import digits, read_integer
 from guiderail.support.packages import install
 from guiderail.support.texts import shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
@@ -109,7 +109,7 @@ def _python(text: str) -> Tree:
 
 def _in_hexadecimal(found: re.Match[str]) -> str:
     """An integer of more decimal digits than `ast` converts, as one that it does."""
-    return hex(integer(found[2].replace("_", ""))) if found[2] else found[0]
+    return hex(read_integer(found[2].replace("_", ""))) if found[2] else found[0]
 
 
 def _python_tree(node: ast.expr, lines: list[bytes]) -> Tree:

@@ -10,21 +10,21 @@ import math
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["Beyond", "amount", "clamped", "digits", "integer", "is_digit_limit", "json_text", "read_json"]
+__all__ = ["Beyond", "amount", "clamped", "digits", "is_digit_limit", "json_text", "read_integer", "read_json"]
 
 _FAR = 5_000  # exponents from here on are as good as this one, for a comparison with bounds
 _SHORT = 600  # digits that `int` always reads: the limit cannot be set lower than 640
 
 
-def integer(text: str) -> int:
+def read_integer(text: str) -> int:
     """The integer that decimal digits spell, possibly after a minus sign; in less than quadratic time."""
     if len(text) <= _SHORT:
         return int(text)
     if text[0] == "-":
-        return -integer(text[1:])
+        return -read_integer(text[1:])
     half = len(text) // 2
     power: int = 10 ** (len(text) - half)
-    return integer(text[:half]) * power + integer(text[half:])
+    return read_integer(text[:half]) * power + read_integer(text[half:])
 
 
 class Beyond(float):
@@ -62,7 +62,9 @@ def read_json(text: str, exact: bool = False) -> Any:
         ValueError: it is not JSON.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(text, parse_int=integer, parse_float=_decimal if exact else _float, parse_constant=_no_number)
+    return json.loads(
+        text, parse_int=read_integer, parse_float=_decimal if exact else _float, parse_constant=_no_number
+    )
 
 
 def clamped(text: str, most: int) -> int:

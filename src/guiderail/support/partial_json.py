@@ -47,7 +47,7 @@ class _State(IntEnum):
     STRING = 6  # inside a string, a key or not
     NUMBER = 7
     WORD = 8  # inside true, false or null
-    END = 9  # the value is complete: white space only
+    END = 9  # the value is complete: whitespace only
 
 
 _EXPECTED = {
@@ -142,7 +142,7 @@ class PartialJson:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the value is finished. A bare number is when white space follows it, or after :meth:`close`."""
+        """Whether the value is finished. A bare number is when whitespace follows it, or after :meth:`close`."""
         return self._state is _State.END
 
     @property
@@ -167,7 +167,7 @@ class PartialJson:
         ``"value"``: the first character of that value; ``"item"``: that, or the end of its array; ``"key"``: a key of
         that object (in it, or its first character); ``"first-key"``: that, or the end of the object; ``"colon"``: what
         precedes that value; ``"after"``: what follows a member or item of that container; ``"string"``, ``"number"``,
-        ``"word"``: the rest of that value; ``"end"``: only white space.
+        ``"word"``: the rest of that value; ``"end"``: only whitespace.
         """
         state = self._state
         top = self.frames[-1] if self.frames else None
@@ -266,7 +266,7 @@ class PartialJson:
         )
 
     def _punctuate(self, c: str, at: int) -> None:
-        """Reads one character that is not white space, outside of strings, numbers and words."""
+        """Reads one character that is not whitespace, outside of strings, numbers and words."""
         state = self._state
         if state is _State.AFTER:
             closes = "]" if isinstance(self.frames[-1].container, list) else "}"

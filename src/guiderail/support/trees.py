@@ -12,7 +12,7 @@ from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from guiderail.errors import ReadError
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 
 __all__ = ["Called", "Mismatch", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
 
@@ -46,9 +46,9 @@ class Number:
     text: str
 
     def integer(self) -> int | None:
-        """The value, if it is a whole number (``1.0`` and ``1e2`` too)."""
+        """The value, if it is an integer (``1.0`` and ``1e2`` too)."""
         if self.text.lstrip("-").isdigit():
-            return integer(self.text)
+            return read_integer(self.text)
         value = self.decimal()
         if not value:
             return 0
@@ -69,7 +69,7 @@ class Number:
 
     def plain(self) -> int | float:
         """An int if it is spelled as one, otherwise a float: what ``json.loads`` returns."""
-        return integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
+        return read_integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
 
 
 class Called(dict[str, Any]):

@@ -99,7 +99,7 @@ def disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verify
         bad = find_mismatches(table, ids, oracle)
     if len(bad) * 2 > len(ids):
         raise VocabularyError(
-            f"{len(bad)} of {len(ids)} tokens decode to something other than they spell, e.g. {bad[0]}; "
+            f"{len(bad)} of {len(ids)} tokens decode to something other than their bytes, e.g. {bad[0]}; "
             "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
             code="round-trip",
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import VocabularyError
-from guiderail.support.files import replace_file
+from guiderail.support.files import reason, replace_file
 from guiderail.vocabulary._table import TokenTable
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def save(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
         replace_file(target, (header, contents, checksum.to_bytes(4, "little")))
     except OSError as error:
         raise VocabularyError(
-            f"the vocabulary cannot be written to {target}: {error.strerror or error}", code="vocabulary-file"
+            f"the vocabulary cannot be written to {target}: {reason(error)}", code="vocabulary-file"
         ) from error
 
 

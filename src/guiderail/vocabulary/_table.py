@@ -50,7 +50,7 @@ class TokenTable:
         except TypeError:
             at, bad = next((i, t) for i, t in enumerate(tokens) if not isinstance(t, bytes | None))
             raise VocabularyError(
-                f"token {at} is a {type(bad).__name__}; tokens are bytes (text.encode()) or None for a hole",
+                f"token {at} is a {type(bad).__name__}; tokens are bytes (text.encode()) or None for an unused id",
                 code="bad-token",
             ) from None
         table = cls.from_lengths(data, lengths)

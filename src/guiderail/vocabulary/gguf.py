@@ -141,7 +141,7 @@ class LlamaEncoder:
         if kind not in _BYTE_LEVEL:
             raise unsupported(f"the model's tokenizer is of kind {kind!r}")
         if pre not in _PATTERNS:
-            raise unsupported(f"the model cuts texts as {pre!r}, which guiderail does not know")
+            raise unsupported(f"guiderail does not know the model's pre-tokenizer, {pre!r}")
         tokens = [token.decode("utf-8", "replace") for token in metadata["tokenizer.ggml.tokens"]]
         merges = [merge.decode("utf-8", "replace") for merge in metadata["tokenizer.ggml.merges"]]
         types = metadata.get("tokenizer.ggml.token_type", [NORMAL] * len(tokens))

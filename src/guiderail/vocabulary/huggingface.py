@@ -127,7 +127,8 @@ def _read_path(path: str) -> tuple[Any, str, dict[str, Any]]:
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
         raise VocabularyError(
-            f"there is no {file}; give a tokenizer.json, its folder, or a loaded tokenizer",
+            f"there is no {file}; give a tokenizer.json, its folder, or a loaded tokenizer such as "
+            "AutoTokenizer.from_pretrained(…)",
             code="bad-tokenizer-file",
         )
     try:

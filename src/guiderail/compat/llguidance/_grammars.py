@@ -11,13 +11,13 @@ from typing import Any
 from guiderail.compat._errors import CompatError, CompatValueError
 from guiderail.compat._schema import spelled_schema
 from guiderail.constraints.constraint import Constraint, sequence
-from guiderail.support.numerals import integer, json_text
+from guiderail.support.numerals import json_text, read_integer
 from guiderail.support.texts import shown
 
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of white space in one place, where llguidance sets no bound."""
+"""Maximum characters of whitespace at one position, where llguidance sets no bound."""
 
 OPTIONS = (
     "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",
@@ -47,7 +47,7 @@ def grammar_from_json_schema(
         if not defaults and not overrides:
             return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
         try:
-            schema = json.loads(schema, parse_int=integer)
+            schema = json.loads(schema, parse_int=read_integer)
         except (ValueError, RecursionError) as error:
             raise CompatValueError(f"the schema is not JSON: {error}", code="compat-json") from None
     if defaults or overrides:
@@ -99,7 +99,7 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
         return _lark(grammar, {}), []
     if isinstance(grammar, str):
         try:
-            grammar = json.loads(grammar, parse_int=integer)
+            grammar = json.loads(grammar, parse_int=read_integer)
         except (ValueError, RecursionError) as error:
             raise CompatError(f"the grammar is not JSON: {error}", code="compat-json") from None
     if not isinstance(grammar, Mapping) or not isinstance(grammar.get("grammars"), list) or not grammar["grammars"]:
@@ -217,7 +217,7 @@ def _any_of(part: Any) -> Any:
 
 
 def _layout(options: Mapping[str, Any]) -> dict[str, Any]:
-    """White space and separators as options of ``json_schema``; separators and white space are patterns."""
+    """Whitespace and separators as options of ``json_schema``; separators and whitespace are patterns."""
     from guiderail.frontends.regex import regex
 
     comma, colon = options.get("item_separator") or ",", options.get("key_separator") or ":"

@@ -354,7 +354,7 @@ class LLMatcher:
         """Writes the mask to an address.
 
         Raises:
-            ValueError: the memory is too small for the mask, or is not a whole number of words.
+            ValueError: the memory is too small for the mask, or is not an integer of words.
         """
         self._fill(memory(trg_pointer, trg_byte_size, self._words()))
 
@@ -396,7 +396,7 @@ def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
     """The words at an address.
 
     Raises:
-        ValueError: the memory is smaller than ``words``, or not a whole number of words.
+        ValueError: the memory is smaller than ``words``, or not an integer of words.
     """
     if size % 4 or size < 4 * words or not pointer:
         raise CompatValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")

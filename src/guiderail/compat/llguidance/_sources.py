@@ -13,7 +13,7 @@ from guiderail.compat.llguidance._grammars import grammar_from_json_schema, gram
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
 from guiderail.support.arguments import checked
-from guiderail.support.numerals import integer, json_text
+from guiderail.support.numerals import json_text, read_integer
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -31,7 +31,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
 
     Args:
         format: ``"lark"``; ``"gbnf"``, ``"ebnf"``, ``"cfg"`` or ``"grammar"`` for GBNF or Lark; ``"json_schema"`` or
-            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of texts; ``"llguidance"``, which is already a grammar.
+            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of strings; ``"llguidance"``, which is already a grammar.
         text: the text.
 
     Raises:
@@ -40,18 +40,18 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
     """
     kinds = str | Mapping if format in ("json_schema", "json") else str | list | tuple if format == "choice" else str
     if not isinstance(text, kinds):
-        raise CompatTypeError(f"text must be a text, not {type(text).__name__}")
+        raise CompatTypeError(f"text must be a string, not {type(text).__name__}")
     if format in ("gbnf", "ebnf", "cfg", "grammar"):
         return _gbnf(text)
     if format in ("json_schema", "json"):
         return grammar_from_json_schema(text)
     if format == "choice":
         try:
-            options = json.loads(text, parse_int=integer) if isinstance(text, str) else text
+            options = json.loads(text, parse_int=read_integer) if isinstance(text, str) else text
         except (ValueError, RecursionError) as error:
             raise CompatValueError(f"the choices are not JSON: {error}", code="compat-json") from None
         if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
-            raise CompatValueError(f"choices must be a list of texts, not {shown(options)}")
+            raise CompatValueError(f"choices must be a list of strings, not {shown(options)}")
         return "start: " + " | ".join(json.dumps(option) for option in options)
     if format == "regex":
         return grammar_from_regex(text)
@@ -191,7 +191,7 @@ class RegexCompiler:
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise CompatTypeError(f"the source of a grammar must be a text, not {type(given).__name__}")
+        raise CompatTypeError(f"the source of a grammar must be a string, not {type(given).__name__}")
     return given
 
 

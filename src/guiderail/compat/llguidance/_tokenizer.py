@@ -76,7 +76,7 @@ class LLTokenizer:
         if not self.vocabulary.stop_token_ids:
             raise CompatValueError("the tokenizer names no end token; pass eos_token")
         if slices is not None and (isinstance(slices, str) or not all(isinstance(one, str) for one in slices)):
-            raise CompatTypeError(f"slices must be a list of texts, not {shown(slices)}")
+            raise CompatTypeError(f"slices must be a list of strings, not {shown(slices)}")
         self._slices = self.general_slices() if slices is None else list(slices)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "schema_recipe"]
 
 NO_BOUND = 2**31 - 1
-"""Maximum characters of white space in one place, where XGrammar sets no bound."""
+"""Maximum characters of whitespace at one position, where XGrammar sets no bound."""
 
 _BELL = re.compile(r"\\.", re.DOTALL)
 _BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks
@@ -114,7 +114,7 @@ class Recipe:
         from guiderail.frontends.tools import structural_tag
 
         return structural_tag(
-            _strict_tag(json.loads(self.text, parse_int=integer)),
+            _strict_tag(json.loads(self.text, parse_int=read_integer)),
             vocabulary=vocabulary,
             closed=True,
             max_whitespace=NO_BOUND,
@@ -176,7 +176,7 @@ def schema_recipe(
     if separators is not None:
         pair = list(separators) if isinstance(separators, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(one, str) for one in pair):
-            raise CompatTypeError(f"separators must be two texts, not {shown(separators)}", code="compat-option")
+            raise CompatTypeError(f"separators must be two strings, not {shown(separators)}", code="compat-option")
     given = {
         **switches,
         "indent": indent,

@@ -170,11 +170,11 @@ class GrammarCompiler:
 
         Args:
             schema: JSON text, a dict, or a pydantic model class.
-            any_whitespace: allow white space wherever JSON does; ``indent`` and ``separators`` have no effect then.
+            any_whitespace: allow whitespace wherever JSON does; ``indent`` and ``separators`` have no effect then.
             indent: spaces per level, as for ``json.dumps``; None: one line.
             separators: as for ``json.dumps``; None: ``(", ", ": ")``, or ``(",", ": ")`` with ``indent``.
             strict_mode: objects and arrays hold only what the schema declares, unless it says otherwise.
-            max_whitespace_cnt: maximum number of white space characters in one place; None: no maximum.
+            max_whitespace_cnt: maximum number of whitespace characters at one position; None: no maximum.
             any_order: properties in any order. Required ones stay required, and none comes twice.
 
         Raises:

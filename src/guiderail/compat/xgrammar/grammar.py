@@ -12,7 +12,7 @@ from guiderail.compat.xgrammar._serialized import read_serialized, write_seriali
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
 from guiderail.support.arguments import checked_methods
-from guiderail.support.numerals import integer, json_text
+from guiderail.support.numerals import json_text, read_integer
 
 if TYPE_CHECKING:
     from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -222,7 +222,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         raise CompatTypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
     if isinstance(given, str):
         try:
-            json.loads(given, parse_int=integer)
+            json.loads(given, parse_int=read_integer)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"the structural tag is not JSON: {error}") from None
         return Recipe("structural_tag", given)
@@ -242,7 +242,7 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
         item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
         schema = getattr(tag, "schema_", item.get("schema"))
         item["schema"] = (
-            schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema), parse_int=integer)
+            schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema), parse_int=read_integer)
         )
         structures.append(item)
     return {"type": "structural_tag", "structures": structures, "triggers": list(triggers)}

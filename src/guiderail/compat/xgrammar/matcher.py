@@ -385,7 +385,7 @@ class BatchGrammarMatcher:
         _as_many(matchers, strings, "strings")
         for text in strings:  # before any of them is read
             if not isinstance(text, str | bytes | bytearray | memoryview):
-                raise CompatTypeError(f"strings must be texts or bytes, not {shown(text)}")
+                raise CompatTypeError(f"strings must be str or bytes, not {shown(text)}")
         return [one.accept_string(text, debug_print=debug_print) for one, text in zip(matchers, strings, strict=True)]
 
     @staticmethod

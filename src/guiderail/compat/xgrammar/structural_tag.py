@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from guiderail.compat._errors import CompatValueError
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 
 __all__ = [
     "AnyTextFormat", "AnyTokensFormat", "ConstStringFormat", "DispatchFormat", "ExcludeTokenFormat", "Format",
@@ -246,7 +246,7 @@ class StructuralTag(BaseModel):
         made = [
             TagFormat(
                 begin=tag.begin,
-                content=JSONSchemaFormat(json_schema=json.loads(schema_text(tag.schema_), parse_int=integer)),
+                content=JSONSchemaFormat(json_schema=json.loads(schema_text(tag.schema_), parse_int=read_integer)),
                 end=tag.end,
             )
             for tag in tags
@@ -265,7 +265,7 @@ class StructuralTag(BaseModel):
             raise CompatValueError("Invalid JSON string or dictionary", code="compat-json")
         if isinstance(json_str, str):
             try:
-                json_str = json.loads(json_str, parse_int=integer)
+                json_str = json.loads(json_str, parse_int=read_integer)
             except (ValueError, RecursionError) as error:
                 raise CompatValueError(f"the structural tag is not JSON: {error}", code="compat-json") from None
         made: StructuralTag = StructuralTag.model_validate(json_str)

@@ -293,7 +293,7 @@ class TokenizerInfo:
 def _decoded(token: bytes | str, kind: VocabType) -> bytes:
     """The bytes that a token stands for."""
     if not isinstance(token, str | bytes):
-        raise CompatTypeError(f"a token must be a text or bytes, not {shown(token)}")
+        raise CompatTypeError(f"a token must be str or bytes, not {shown(token)}")
     if isinstance(token, bytes):
         if kind is VocabType.RAW:
             return token

@@ -6,7 +6,6 @@ worklist of the rules whose operands changed, so that thousands of rules cost li
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
@@ -39,6 +38,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
+from guiderail.support.suggestions import resembling
 from guiderail.support.work import out_of_work, spend
 
 __all__ = [
@@ -91,8 +91,8 @@ def check_names(grammar: Grammar) -> None:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else "; define it, or correct the name"
+    close = resembling(name, known)
+    return f"; did you mean {close!r}?" if close else "; define it, or correct the name"
 
 
 class ConstraintFacts:

@@ -24,6 +24,7 @@ from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
+from guiderail.support.files import reason
 from guiderail.support.nesting import nested
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
@@ -253,7 +254,7 @@ class GrammarConstraint(HasRules):
         return state.captures.find(text)
 
     def reading(self) -> Reading:
-        """Returns a reader that leaves the text as it stands and offers ``captures``."""
+        """Returns a reader that leaves the text unchanged and offers ``captures``."""
         return _GrammarReading(self)
 
     def _placed(self, error: LimitError) -> LimitError:
@@ -392,7 +393,7 @@ def grammar(
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
     if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
-        raise CompileError(f"max_rules must be a whole number, 1 or more, not {shown(max_rules)}", code="bad-bound")
+        raise CompileError(f"max_rules must be an integer, 1 or more, not {shown(max_rules)}", code="bad-bound")
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")
@@ -405,7 +406,7 @@ def grammar(
         try:
             source = source.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise CompileError(f"the grammar {path} cannot be read: {error}", code="grammar-file") from error
+            raise CompileError(f"the grammar {path} cannot be read: {reason(error)}", code="grammar-file") from error
     if not isinstance(source, str):
         raise CompileError(
             f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",
@@ -462,7 +463,7 @@ def _guess(text: str) -> str:
         return "ebnf-iso"
     raise CompileError(
         "the notation of this grammar cannot be recognized; pass syntax=…, one of "
-        f"{', '.join(map(repr, _SYNTAXES[:-1]))}",
+        f"{', '.join(map(repr, _SYNTAXES[:-1]))}, or a file as pathlib.Path(…)",
         code="grammar-notation",
     )
 

@@ -70,7 +70,7 @@ class _Iso(Reader):
         return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
 
     def blank(self) -> None:
-        """Skips white space and comments, which nest."""
+        """Skips whitespace and comments, which nest."""
         while True:
             begin = self.at
             self.match(_BLANK)

@@ -57,7 +57,7 @@ class _W3c(Reader):
         return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
 
     def blank(self) -> None:
-        """Skips white space and comments."""
+        """Skips whitespace and comments."""
         while True:
             begin = self.at
             self.match(_BLANK)

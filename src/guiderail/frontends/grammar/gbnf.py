@@ -119,7 +119,7 @@ class _Gbnf(Reader):
                     "temperature belongs to sampling; remove it, and pass temperature=… where you generate", *at
                 )
             if name in _COUNTS and not (value.isdecimal() and len(value) < 11 and int(value) < _MOST):
-                self.fail(f"{name} must be a whole number, 0 or more", *at)
+                self.fail(f"{name} must be an integer, 0 or more", *at)
             if name == "capture":
                 self.captures[rule] = Capture(value.strip('"') or rule)
             elif name.startswith(_HIDDEN) or name == "stop_capture":

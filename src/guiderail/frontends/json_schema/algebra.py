@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from guiderail.frontends.json_schema.apart import discriminator, plainly_within
 from guiderail.frontends.json_schema.array_cells import and_array, not_array
 from guiderail.frontends.json_schema.array_votes import ArrayVote, comparing, every, multiplied, negation
+from guiderail.frontends.json_schema.disjoint import discriminator, plainly_within
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.obligations import settled, unmet

@@ -7,7 +7,7 @@ from typing import Any
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
-from guiderail.frontends.json_schema.apart import plainly_disjoint
+from guiderail.frontends.json_schema.disjoint import plainly_disjoint
 from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.satisfiable import is_empty_shape

@@ -22,9 +22,10 @@ from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
-from guiderail.support.kept import Kept
+from guiderail.support.caches import BoundedCache
+from guiderail.support.files import reason
 from guiderail.support.nesting import is_plain_json, too_large
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "json_schema"]
 
-_cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
+_cache: BoundedCache[tuple[bytes, SchemaOptions, int], JsonSchema] = BoundedCache(32 << 20)
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
 _accepting = threading.Lock()
 
@@ -337,13 +338,14 @@ def read_schema(schema: Any) -> Any:
         SchemaError: there is none.
     """
     if isinstance(schema, Path):
+        path = schema
         try:
-            schema = schema.read_text(encoding="utf-8")
+            schema = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"the schema cannot be read: {error}", code="schema-file") from None
+            raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
-            schema = json.loads(schema, parse_int=integer)
+            schema = json.loads(schema, parse_int=read_integer)
         except ValueError as error:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
@@ -361,8 +363,8 @@ def read_schema(schema: Any) -> Any:
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):
         raise SchemaError(
-            "a schema must be a dict, a boolean, a JSON text, a pathlib.Path or a pydantic "
-            f"model, not {type(schema).__name__}",
+            "a schema must be a dict, a boolean, a JSON string, a pathlib.Path or a pydantic model, not "
+            f"{type(schema).__name__}" + ("; gr.python_type takes other types" if isinstance(schema, type) else ""),
             code="invalid-schema",
         )
     return schema

@@ -26,7 +26,7 @@ def with_digits(schema: Mapping[str, Any], count: Callable[[str], int | None]) -
 
     Args:
         schema: with at least one of the keywords.
-        count: reads a keyword as a whole number, up to `MOST_DIGITS`.
+        count: reads a keyword as an integer, up to `MOST_DIGITS`.
     """
     found = Numbers.ALL
     for keyword in DIGIT_COUNTS:

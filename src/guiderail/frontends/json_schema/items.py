@@ -73,7 +73,7 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
         if len(atoms) > _MOST_LABELS:
             raise SchemaLimitError(
                 f"two items must be equal (the negation of uniqueItems), and more than {_MOST_LABELS} kinds of items "
-                "may stand in different places; use fewer different schemas for the items of this array",
+                "may appear at different positions; use fewer different schemas for the items of this array",
                 pointer=lowering.document.where(),
             )
 

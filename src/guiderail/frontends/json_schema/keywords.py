@@ -184,14 +184,14 @@ def _invalid(node: Node, keyword: str, expected: str) -> SchemaError:
 
 
 def _count(node: Node, keyword: str) -> int | None:
-    """A keyword that is a whole number, 0 or more."""
+    """A keyword that is an integer, 0 or more."""
     value = node.schema.get(keyword)
     if value is None and keyword not in node.schema:
         return None
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or value < 0:
-        raise _invalid(node, keyword, "a whole number, 0 or more")
+        raise _invalid(node, keyword, "an integer, 0 or more")
     return value
 
 

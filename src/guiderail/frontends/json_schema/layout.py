@@ -1,4 +1,4 @@
-"""JSON as a notation: punctuation, white space, and the spelling of scalars."""
+"""JSON as a notation: punctuation, whitespace, and the spelling of scalars."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class JsonNotation(Notation):
         return self._frame(b"{", b"}", level) if self.leveled else self._object
 
     def _separators(self) -> tuple[int, int, int]:
-        """White space inside brackets, what stands between two parts, and what follows a key; no line breaks yet."""
+        """Whitespace inside brackets, what stands between two parts, and what follows a key; no line breaks yet."""
         b, options = self.builder, self.options
         layout = options.layout
         space, comma, colon = b.EPSILON, b.literal(b","), b.literal(b":")

@@ -306,7 +306,7 @@ class Lowering:
 
     def _too_many(self, most: int) -> SchemaLimitError:
         return SchemaLimitError(
-            f"more than {most} negated sub-schemas each ask for some member of the same object; make the alternatives "
+            f"more than {most} negated sub-schemas each require some member of the same object; make the alternatives "
             "exclude each other by a required property",
             pointer=self.document.where(),
         )

@@ -37,7 +37,7 @@ from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
-from guiderail.support.kept import Kept
+from guiderail.support.caches import BoundedCache
 from guiderail.support.texts import shown
 from guiderail.support.work import pay, spend, spent
 
@@ -522,8 +522,8 @@ class Spelling:
             self.plan.roots.append(root)
 
 
-_plans: Kept[tuple[Numbers, NumberSpelling], Plan] = Kept(32 << 20)
-_exponent_plans: Kept[tuple[Piece, ...], Plan] = Kept(4 << 20)
+_plans: BoundedCache[tuple[Numbers, NumberSpelling], Plan] = BoundedCache(32 << 20)
+_exponent_plans: BoundedCache[tuple[Piece, ...], Plan] = BoundedCache(4 << 20)
 
 
 def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -54,24 +55,24 @@ class SchemaOptions:
             raises, ``"warn"`` drops it with a warning, ``"ignore"`` drops it silently. ``report()`` always lists it.
         format: ``"assert"`` enforces the known formats, ``"annotate"`` none.
         escapes: ``"canonical"``: each character of a string has one spelling; ``"all"``: every legal escape.
-        layout: white space in JSON. ``"flexible"``: one line, with or without a space after ``,`` and ``:``;
+        layout: whitespace in JSON. ``"flexible"``: one line, with or without a space after ``,`` and ``:``;
             ``"compact"``: none; ``"spaced"``: one space, like ``json.dumps``; ``"indented"``: like
-            ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters in one place. None: a model
-            always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
+            ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters at one position. None: a
+            model always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
         indent: spaces per level in the layout ``"indented"``.
         separators: what separates members and follows a key, instead of the layout's: two texts, as for
             ``json.dumps``, or two constraints.
-        max_whitespace: maximum number of white space characters in one place, in the layout ``"free"`` and around the
+        max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
             value.
-        whitespace: a constraint on the white space in one place, in the layout ``"free"``. None: any white space, up
+        whitespace: a constraint on the whitespace at one position, in the layout ``"free"``. None: any whitespace, up
             to ``max_whitespace`` characters.
         property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``: any order.
             None: a model always writes the declared order (``generate``, logits processors, the server …), while
             ``matches`` and ``gr.compile`` of this constraint take any.
         closed: forbid members that the schema does not name, unless it has ``additionalProperties`` or
             ``unevaluatedProperties``. Schemas for the same object (``allOf``, ``anyOf``, ``$ref`` …) count as one.
-        outer_whitespace: allow white space before and after the value, up to ``max_whitespace`` characters each. JSON
+        outer_whitespace: allow whitespace before and after the value, up to ``max_whitespace`` characters each. JSON
             only.
         integers: ``"plain"``: digits only; ``"any"``: also ``1.0`` and ``1e2``.
         max_integer_digits: maximum number of digits before the decimal point, or None.
@@ -135,14 +136,14 @@ class SchemaOptions:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(
-                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {shown(value)}",
+                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
                     code="bad-schema-option",
                 )
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
-                "separators must be two texts, a comma and a colon with optional white space around each, as for "
+                "separators must be two strings, a comma and a colon with optional whitespace around each, as for "
                 f"json.dumps, or two constraints, not {shown(self.separators)}",
                 code="bad-schema-option",
             )
@@ -155,7 +156,7 @@ class SchemaOptions:
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
             raise CompileError(
-                f"excludes must be texts of at least one character, not {shown(self.excludes)}",
+                f"excludes must be non-empty strings, not {shown(self.excludes)}",
                 code="bad-schema-option",
             )
         for name in ("closed", "outer_whitespace"):
@@ -191,7 +192,7 @@ class SchemaOptions:
         """Makes options from keyword arguments.
 
         Raises:
-            CompileError: ``bad-schema-option``: a name is unknown (the message lists all), or a value is wrong.
+            CompileError: ``bad-schema-option``: a name is unknown, or a value is wrong.
         """
         if not options:
             return DEFAULTS
@@ -199,8 +200,7 @@ class SchemaOptions:
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"json_schema has no option {name!r}; there are {', '.join(sorted(known))}",
-                    code="bad-schema-option",
+                    f"json_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-schema-option"
                 )
         return cls(**options)
 

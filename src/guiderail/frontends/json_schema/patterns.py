@@ -22,7 +22,7 @@ from contextlib import suppress
 
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
-from guiderail.support.kept import kept, text_weight
+from guiderail.support.caches import cached, text_weight
 
 __all__ = ["read_pattern"]
 
@@ -35,7 +35,7 @@ _BEYOND = {
 }  # valid, but no automaton exists: another reading would mean something else
 
 
-@kept(16 << 20, text_weight)
+@cached(16 << 20, text_weight)
 def read_pattern(pattern: str) -> Regex:
     """The search for a pattern of JSON Schema; ``dialect`` and ``flags`` of the result say how it was read.
 

@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.apart import told_apart
 from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
+from guiderail.frontends.json_schema.disjoint import told_apart
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from guiderail.frontends.json_schema.apart import plainly_disjoint
+from guiderail.frontends.json_schema.disjoint import plainly_disjoint
 from guiderail.frontends.json_schema.obligations import unmet
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.simplify import within

@@ -44,7 +44,7 @@ class Bounds:
     max_digits: int | None = None
     decimal_places: int | None = None
     texts: tuple[str | Constraint, ...] = ()  # the string matches all of them; str: an ECMA-262 pattern, searched for
-    strip: bool = False  # white space at the ends is cut off before lengths are checked
+    strip: bool = False  # whitespace at the ends is cut off before lengths are checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False
     by_pydantic: bool = False  # pydantic checks whether floats are multiples
@@ -85,7 +85,7 @@ class Bounds:
         changes["validators"] = self.validators + other.validators
         if other.timezone is not ...:
             if self.timezone is not ... and self.timezone != other.timezone:
-                raise unsupported("Annotated", "one constraint asks for a time zone and another for none")
+                raise unsupported("Annotated", "one constraint requires a time zone and another forbids one")
             changes["timezone"] = other.timezone
         if other.description is not None:
             changes["description"] = other.description

@@ -44,8 +44,8 @@ class Array(Node):
         if self.unique and (made.bounds.min_length or 0) > 1 and not self.item.injective:
             raise unsupported(
                 f"{self.name} with at least {made.bounds.min_length} elements",
-                f"different texts can be equal values of {self.item.name}, so that a set of them may turn out smaller; "
-                "use a list, or elements with one spelling each",
+                f"different spellings can be equal values of {self.item.name}, so a set of them may have fewer "
+                "elements; use a list, or elements with one spelling each",
                 "type-set-length",
             )
         return made
@@ -147,7 +147,7 @@ class Mapping(Node):
         if (made.bounds.min_length or 0) > 1 and not self.keys.injective:
             raise unsupported(
                 f"{self.name} with at least {made.bounds.min_length} keys",
-                f"different texts can be equal keys of {self.keys.name}, so that the dict may turn out smaller",
+                f"different spellings can be equal keys of {self.keys.name}, so the dict may have fewer keys",
                 "type-set-length",
             )
         return made

@@ -60,7 +60,7 @@ class Node:
         kinds: the JSON types of its values (``"null"``, ``"boolean"``, ``"number"``, ``"string"``, ``"array"``,
             ``"object"``).
         hashable: whether its Python values can be hashed.
-        fractional: whether a whole number would rather be of another branch of a union.
+        fractional: whether an integer would rather be of another branch of a union.
         injective: whether different JSON values always read as different Python values.
     """
 
@@ -276,7 +276,7 @@ def matcher(pattern: str) -> Constraint:
 
 
 _INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
-_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, by any definition
+_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no whitespace at either end, by any definition
 
 
 _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}

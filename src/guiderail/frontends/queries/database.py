@@ -75,9 +75,8 @@ def _tables(schema: Any) -> list[tuple[Any, list[Any]]]:
 
         return _inspected(inspect(schema.get_bind() if hasattr(schema, "get_bind") else schema))
     raise _wrong(
-        "the schema of a database must be a dict {table: [columns]}, an engine, inspector or MetaData of SQLAlchemy, "
-        "or a "
-        f"connection of sqlite3, not {type(schema).__name__}"
+        "a database schema must be a dict {table: [columns]}, a SQLAlchemy engine, inspector or MetaData, or a "
+        f"sqlite3 connection, not {type(schema).__name__}"
     )
 
 
@@ -104,7 +103,8 @@ def _checked(tables: list[tuple[Any, list[Any]]]) -> tuple[tuple[str, tuple[str,
         raise _wrong("the schema has no tables; a query reads at least one")
     if len(tables) > _MOST_TABLES or sum(len(columns) for _, columns in tables) > _MOST_COLUMNS:
         raise LimitError(
-            f"the schema has more than {_MOST_TABLES:,} tables or {_MOST_COLUMNS:,} columns; pass those that matter",
+            f"the schema has more than {_MOST_TABLES:,} tables or {_MOST_COLUMNS:,} columns; pass only those that "
+            "queries need",
             code="query-schema-size",
         )
     _distinct([name for name, _ in tables], "tables")
@@ -141,7 +141,7 @@ def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], 
         counts = None
     if counts is None or isinstance(declared, str | bytes):
         raise _wrong(
-            "functions must be a list of names of SQLite's functions, or a dict of names and numbers of arguments"
+            "functions must be a list of names of SQLite functions, or a dict from names to numbers of arguments"
         )
     known: list[tuple[str, int, int | None]] = []
     aggregates: list[str] = []
@@ -153,7 +153,8 @@ def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], 
             if lower not in FUNCTIONS and lower not in AGGREGATES:
                 raise _wrong(
                     f"{shown(name)} is not among the known functions of SQLite ({', '.join(sorted(FUNCTIONS))}; "
-                    f"{', '.join(AGGREGATES)}); say how many it takes, as {{{name!r}: 1}} or {{{name!r}: (1, 3)}}"
+                    f"{', '.join(AGGREGATES)}); say how many arguments it takes, as {{{name!r}: 1}} or "
+                    f"{{{name!r}: (1, 3)}}"
                 )
             if lower in FUNCTIONS:
                 known.append((lower, *FUNCTIONS[lower]))
@@ -169,5 +170,5 @@ def _functions(declared: Any) -> tuple[tuple[tuple[str, int, int | None], ...], 
         known.append((lower, least, most))
     names = [name for name, _, _ in known]
     if len(set(names)) != len(names):
-        raise _wrong("functions has a name twice (case does not count); leave one out")
+        raise _wrong("functions lists a name twice (case is ignored); leave one out")
     return tuple(known), tuple(aggregates)

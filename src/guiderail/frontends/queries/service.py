@@ -150,8 +150,7 @@ def introspected(schema: Any) -> str:
 def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
     if not isinstance(schema, str) and type(schema).__name__ != "GraphQLSchema":
         raise CompileError(
-            "the schema of a service must be SDL, a GraphQLSchema of graphql-core, or the dict of an introspection, "
-            "not "
+            "a service schema must be SDL, a GraphQLSchema of graphql-core, or the dict of an introspection, not "
             f"{type(schema).__name__}",
             code="query-schema",
         )
@@ -173,7 +172,7 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
         made = graphql.build_schema(schema) if isinstance(schema, str) else schema
         found: Mapping[str, Any] = graphql.introspection_from_schema(made, input_value_deprecation=True)
     except (graphql.GraphQLError, TypeError) as error:
-        raise CompileError(f"the GraphQL schema {shown(schema)} is wrong: {error}", code="query-schema") from None
+        raise CompileError(f"the GraphQL schema {shown(schema)} is invalid: {error}", code="query-schema") from None
     one_of = {name for name, kind in made.type_map.items() if getattr(kind, "is_one_of", False)}
     for kind in found["__schema"]["types"]:
         kind["isOneOf"] = kind["name"] in one_of

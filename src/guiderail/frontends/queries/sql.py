@@ -135,12 +135,13 @@ def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQue
     """
     if not isinstance(max_joined, int) or isinstance(max_joined, bool) or not 1 <= max_joined <= _MOST_JOINED:
         raise CompileError(
-            f"max_joined must be a whole number from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
+            f"max_joined must be an integer from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
         )
     query = SqlQuery(Database.of(schema, functions), max_joined)
     if len(_calls(query.database)) > _MOST_CALLS:
         raise LimitError(
-            f"the functions take more than {_MOST_CALLS} different numbers of arguments; pass those that matter",
+            f"the functions have more than {_MOST_CALLS} different argument counts; pass only those that queries may "
+            "call",
             code="query-schema-size",
         )
     return query

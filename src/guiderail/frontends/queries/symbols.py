@@ -30,7 +30,7 @@ class Symbols:
     Args:
         b: the builder.
         word: the pattern of words, such as keywords and names.
-        blanks: the pattern of white space between two lexemes.
+        blanks: the pattern of whitespace between two lexemes.
         first: terminals that precede words, by name, such as ``abs(``, of which no word may be a prefix.
         taking: those of them that compete like words: nothing may follow them.
         refused: terminals that are rejected in some places.

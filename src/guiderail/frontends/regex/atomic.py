@@ -145,7 +145,7 @@ class _Expander:
             done = yield self.first(rest)
             return done
         if self.facts(item).least == 0:
-            raise self.refuse("what is repeated can be empty")
+            raise self.refuse("the repeated part can be empty")
 
         def rep(x: Node, a: int, b: int) -> Node:
             return Rep(x, a, b, "greedy", start, end) if (a, b) != (1, 1) else x
@@ -153,7 +153,7 @@ class _Expander:
         if not self.unique(item):
             # later iterations may make a matcher go back into earlier ones, except where none is required
             if rest or low > 1:
-                raise self.refuse("one iteration of what is repeated can end at several places")
+                raise self.refuse("one iteration of the repeated part can end at several positions")
             item = yield self.first([item])
             self.facts.mark_unique(item)
         if node.mode == "lazy":

@@ -156,7 +156,7 @@ def regex(
             ``\u{…}`` and ``\p{…}`` always work.
         flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. In Python's dialect,
             ``u`` and ``(?u:…)`` make ``\d \w \s \b`` and letter case those of Unicode.
-        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand before and after the
+        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may precede and follow the
             match.
         max_length: maximum length of the text, in characters (code points).
         max_nesting: maximum nesting of groups.
@@ -186,7 +186,7 @@ def regex(
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1):
             raise CompileError(
-                f"{name} must be a whole number from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
+                f"{name} must be an integer from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
             )
     made = Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
     return replace(made, compiled=True) if compiled and made._in_unicode() is not made else made
@@ -198,11 +198,13 @@ def _letters(flags: int | str, dialect: str) -> str:
     if isinstance(flags, str):
         letters = "".join(sorted(set(flags)))
     elif not isinstance(flags, int):
-        raise CompileError(f"flags must be letters, or those of re, not {shown(flags)}", code="regex-flags")
+        raise CompileError(
+            f"flags must be a string of letters, or flags of the re module, not {shown(flags)}", code="regex-flags"
+        )
     else:
         if dialect != "python":
             raise CompileError(
-                f"flags of the ECMA dialect must be letters, any of {''.join(known)!r}", code="regex-flags"
+                f"flags of the ECMA dialect must be a string of letters, any of {''.join(known)!r}", code="regex-flags"
             )
         letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
         for bit in _RE_FLAGS.values():

@@ -165,7 +165,7 @@ class Parser:
                 i = self.other(i, c)
 
     def other(self, i: int, c: str) -> int:
-        """White space and comments of verbose mode; an escaped newline does not end a comment."""
+        """Whitespace and comments of verbose mode; an escaped newline does not end a comment."""
         if c != "#":
             return i + 1
         while i < len(self.pattern) and self.pattern[i] != "\n":

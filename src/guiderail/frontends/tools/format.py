@@ -17,6 +17,8 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
+from guiderail.support.files import reason
+from guiderail.support.suggestions import suggestion
 
 __all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
 
@@ -140,11 +142,9 @@ def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
     if isinstance(given, str):
         path = _known().get(given.lower())
         if path is None:
-            known = ", ".join(sorted(_known()))
-            raise ToolError(
-                f"there is no format {given!r}; there are {known}; pass a file as pathlib.Path(…)",
-                code="tool-format",
-            )
+            is_path = "/" in given or given.endswith(".json")
+            way = "pass a file as pathlib.Path(…)" if is_path else suggestion(given, sorted(_known()))
+            raise ToolError(f"there is no format {given!r}; {way}", code="tool-format")
         return _from_file(path)
     if isinstance(given, Path):
         return _parse(_load(given), given.name)
@@ -159,7 +159,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ToolError(f"the format {path} cannot be read: {error}", code="tool-format") from None
+        raise ToolError(f"the format {path} cannot be read: {reason(error)}", code="tool-format") from None
     if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return data
@@ -177,7 +177,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     def texts(value: Any, key: str, *, empty: bool = False) -> tuple[str, ...]:
         found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (None,)
         if not found or not all(isinstance(text, str) and (text or empty) for text in found):
-            raise fail("expected a text, or a list of texts", key)
+            raise fail("expected a string, or a list of strings", key)
         return tuple(text for text in found if isinstance(text, str))
 
     def frame(key: str) -> Frame | None:
@@ -244,7 +244,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
     triggers = texts(data["trigger"], "trigger") if "trigger" in data else tuple(begin) if all(begin) else tuple(starts)
     triggers = tuple(dict.fromkeys(triggers))
     if not all(triggers):
-        raise fail("a call must begin with a text: put one before its first slot, or name a 'trigger'", "call")
+        raise fail("a call must begin with literal text: put some before its first slot, or name a 'trigger'", "call")
     for start in starts:
         if sum(start.startswith(trigger) for trigger in triggers) != 1:
             raise fail(f"calls that begin with {start!r} must begin with exactly one trigger", "trigger")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from guiderail import _core
 from guiderail.constraints.constraint import AnyText, Constraint
 from guiderail.constraints.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
-from guiderail.support.kept import kept
+from guiderail.support.caches import cached
 
 __all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
 
@@ -45,7 +45,7 @@ def pieces(text: str) -> list[tuple[str, bool]]:
     return _cut(text, current_special_tokens().names) if text else []
 
 
-@kept(4 << 20, lambda text, names: 4 * len(text) + 100 * len(names))
+@cached(4 << 20, lambda text, names: 4 * len(text) + 100 * len(names))
 def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
     found = sorted((name for name in names if name in text), key=len, reverse=True)
     if not found:

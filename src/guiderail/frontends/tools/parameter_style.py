@@ -27,10 +27,10 @@ class ParameterStyle:
     """How one argument is written. docs/tools.md describes the files.
 
     Attributes:
-        open: the opening tag: ``${key}`` is the name, ``${kind}`` the entry of ``kinds``, ``${space}`` white space.
+        open: the opening tag: ``${key}`` is the name, ``${kind}`` the entry of ``kinds``, ``${space}`` whitespace.
         close: the closing tag.
         between: text between two arguments.
-        space: whether white space may surround the arguments, and values that are not strings.
+        space: whether whitespace may surround the arguments, and values that are not strings.
         kinds: JSON type → its ``${kind}``; ``*`` stands for all others.
         item: the opening tag of an item, if arrays and objects are written with tags; otherwise they are JSON.
         quote: the quotes of strings, if values are written without tags: objects in braces with bare names, arrays in
@@ -38,7 +38,7 @@ class ParameterStyle:
         sorted: whether arguments come in the order of their names instead of that of the schema.
         item_close: the closing tag of an item, if it is not ``close``.
         reserved: what strings must not contain, if it is not ``close``.
-        padded: whether white space may surround values that are not strings, and stand alone.
+        padded: whether whitespace may surround values that are not strings, and stand alone.
         escapes: how characters of names are written.
         literals: further spellings of ``true``, ``false`` and ``null``, with what they stand for.
         empty: what may stand where there are no arguments, instead of nothing.
@@ -77,7 +77,9 @@ class ParameterStyle:
         texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote", "empty")]
         if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):
             raise ToolError(
-                "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
+                "parameters need a string 'open' that contains ${key}, and a string 'close'",
+                code="tool-format",
+                pointer=where,
             )
         if bool(data.get("close")) == bool(data.get("quote")) or (data.get("quote") and data.get("item")):
             raise ToolError(
@@ -88,7 +90,7 @@ class ParameterStyle:
         wrong = [k for k in kinds if k not in (*KINDS, "*")] if isinstance(kinds, dict) else [kinds]
         if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
             raise ToolError(
-                f"kinds must map some of {', '.join(KINDS)} and * to texts", code="tool-format", pointer=where
+                f"kinds must map some of {', '.join(KINDS)} and * to strings", code="tool-format", pointer=where
             )
         if ("${kind}" in data["open"]) != bool(kinds):
             raise ToolError(

@@ -140,7 +140,7 @@ class _Writer:
         self.any_order = what.any_order
         self.json: Lowering = schema.lowering(b, document)
         self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
-        # white space around every value, even an empty one; white space next to items only
+        # whitespace around every value, even an empty one; whitespace next to items only
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
         self.excludes = schema.options.excludes
         self.free = without(b, [what.style.limit])

@@ -22,7 +22,7 @@ from guiderail.frontends.tools.parameters import Parameters
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested, too_large
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def structural_tag(
 def _read(spec: Any) -> dict[str, Any]:
     if isinstance(spec, str | bytes):
         try:
-            spec = json.loads(spec, parse_int=integer)
+            spec = json.loads(spec, parse_int=read_integer)
         except ValueError as error:
             raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
         except RecursionError:
@@ -161,7 +161,7 @@ class _Object:
         def good(v: Any) -> bool:
             return (v is None and default is None) or (_is_int(v) and least <= v < 2**31)
 
-        return self.take(key, good, f"a whole number from {least} to {2**31 - 1:,}", default)
+        return self.take(key, good, f"an integer from {least} to {2**31 - 1:,}", default)
 
     def items(self, key: str, default: Any = _MISSING) -> list[Any]:
         return list(self.take(key, lambda v: isinstance(v, list | tuple), "a list", default))
@@ -257,7 +257,7 @@ class _Reader:
         if excludes:
             if style in ("cohere_xml", "minimax_m3_xml") or (style != "json" and any(t != t.strip() for t in excludes)):
                 raise item.fail(
-                    f"{style} cannot enforce them: nested tags take none, other XML none with white space at its ends",
+                    f"{style} cannot enforce them: nested tags take none, other XML none with whitespace at its ends",
                     "structural-tag-unsupported",
                     "excludes",
                 )

@@ -21,6 +21,7 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, spent
 
@@ -268,7 +269,7 @@ def tool_calls(
     if max_reasoning_tokens is not None:
         if isinstance(max_reasoning_tokens, bool) or not 0 <= max_reasoning_tokens < 1 << 30:
             raise ToolError(
-                f"max_reasoning_tokens must be a whole number, 0 or more, or None, not {shown(max_reasoning_tokens)}",
+                f"max_reasoning_tokens must be an integer, 0 or more, or None, not {shown(max_reasoning_tokens)}",
                 code="tool-choice",
             )
         if mode == "none":
@@ -276,7 +277,7 @@ def tool_calls(
     if on_bad_tool not in ("drop", "error"):
         raise ToolError(f"on_bad_tool must be 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise ToolError("tools must be a list; put a single one into one", code="tool")
+        raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)
     SchemaOptions.of(settings := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}
@@ -316,7 +317,11 @@ def tool_calls(
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
-        raise ToolError(f"there is no tool {chosen!r}; there are {', '.join(known)}", code="tool-choice")
+        raise ToolError(
+            f"there is no tool {chosen!r}; {suggestion(chosen, known)}. The other choices are 'auto', 'required' and "
+            "'none'",
+            code="tool-choice",
+        )
     return made
 
 

@@ -177,7 +177,7 @@ def xml_schema(
 
     Raises:
         XmlSchemaError: the schema is malformed, has no such root, or needs what cannot be enforced; ``path`` says
-            where, and ``source`` and ``span`` show the place in the text.
+            where, and ``source`` and ``span`` show the location in the text.
         CompileError: an argument is wrong, or ``xmlschema`` is not installed.
     """
     if version is not None:

@@ -1,4 +1,4 @@
-"""Lowers a :class:`Model` into an expression: how elements, attributes and white space are written.
+"""Lowers a :class:`Model` into an expression: how elements, attributes and whitespace are written.
 
 A document has one spelling: an element without content is ``<a/>``, attribute values are in double quotes, characters
 are escaped as in Canonical XML. Each element is a rule, so recursion costs nothing.

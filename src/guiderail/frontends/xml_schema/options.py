@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 __all__ = ["XmlSchemaOptions"]
@@ -27,7 +28,7 @@ class XmlSchemaOptions:
 
     Attributes:
         version: the version of XML Schema, ``"1.0"`` or ``"1.1"``.
-        layout: ``"compact"``: no white space between elements; ``"indented"``: each child of an element that holds only
+        layout: ``"compact"``: no whitespace between elements; ``"indented"``: each child of an element that holds only
             elements is on its own line.
         indent: spaces per level in the layout ``"indented"``.
         max_indented_depth: levels that the layout ``"indented"`` breaks into lines; deeper ones stay on one line.
@@ -75,7 +76,7 @@ class XmlSchemaOptions:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(
-                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {shown(value)}",
+                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
                     code="bad-xml-option",
                 )
         for name in ("declaration", "xsi_types"):
@@ -93,12 +94,12 @@ class XmlSchemaOptions:
         """Makes options from keyword arguments.
 
         Raises:
-            CompileError: ``bad-xml-option``: a name is unknown (the message lists all), or a value is wrong.
+            CompileError: ``bad-xml-option``: a name is unknown, or a value is wrong.
         """
         known = {one.name for one in fields(cls)}
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"xml_schema has no option {name!r}; there are {', '.join(sorted(known))}", code="bad-xml-option"
+                    f"xml_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-xml-option"
                 )
         return cls(**options)

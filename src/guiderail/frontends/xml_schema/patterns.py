@@ -19,7 +19,7 @@ from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex.charsets import ANY, NONE, property_set, word
 from guiderail.frontends.regex.syntax import Alt, Cat, Lit, Node, Rep, Set
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, name_chars, name_starts
-from guiderail.support.kept import kept, text_weight
+from guiderail.support.caches import cached, text_weight
 from guiderail.support.work import spend
 
 __all__ = ["emit", "parse"]
@@ -30,7 +30,7 @@ _SINGLE = {"n": "\n", "r": "\r", "t": "\t"} | {c: c for c in r"\|.?*+(){}-[]^"}
 _DOT = ANY - CharSet([(10, 10), (13, 13)])
 
 
-@kept(4 << 20, text_weight)
+@cached(4 << 20, text_weight)
 def parse(pattern: str) -> Node:
     """The tree of a pattern.
 

@@ -258,7 +258,7 @@ def _approximations(found: Gathered) -> list[str]:
     elif found.kind == "anyURI":
         reasons.append("URIs are those of RFC 3987")
     elif found.kind == "base64Binary":
-        reasons.append("base64 is written without white space")
+        reasons.append("base64 is written without whitespace")
     elif found.kind == "QName":
         reasons.append("prefixes are those declared at the root")
     return reasons

@@ -12,6 +12,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
+from guiderail.support.files import reason
 from guiderail.support.packages import install
 from guiderail.support.texts import utf8
 
@@ -129,12 +130,12 @@ def _text(source: Any) -> str:
         return source
     if not isinstance(source, Path):
         raise CompileError(
-            f"documents must be texts or paths of schema documents, not {type(source).__name__}", code="xml-source"
+            f"documents must be strings or paths of schema documents, not {type(source).__name__}", code="xml-source"
         )
     try:
         raw = source.read_bytes()
     except OSError as error:
-        raise XmlSchemaError(f"{source} cannot be read: {error.strerror or error}", code="xml-file") from None
+        raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return _decoded(raw, source)
 
 
@@ -145,7 +146,7 @@ def _decoded(raw: bytes, source: Path) -> str:
     try:
         text = raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise XmlSchemaError(f"{source} cannot be read: {error}", code="xml-file") from None
+        raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
 
 
@@ -158,8 +159,9 @@ def _well_formed(text: str) -> None:
         line = lines[error.lineno - 1] if error.lineno <= len(lines) else ""
         at += len(line.encode()[: error.offset].decode(errors="ignore"))
         reason = xml.parsers.expat.ErrorString(error.code)
+        hint = "" if text.lstrip().startswith("<") else "; pass a file as pathlib.Path(…)"
         raise XmlSchemaError(
-            f"the schema is not well-formed XML: {reason}", code="xml-syntax", source=text, span=(at, at + 1)
+            f"the schema is not well-formed XML: {reason}{hint}", code="xml-syntax", source=text, span=(at, at + 1)
         ) from None
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from guiderail.constraints.reading import Reading
-from guiderail.errors import ModelError
 from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.distribution.exact import draw_exact
 from guiderail.generation.distribution.reader import Reader
 from guiderail.generation.distribution.tree import GivenUp, Node, Tree
 from guiderail.generation.distribution.weighted import as_particles, draw_weighted
 from guiderail.generation.models import Model
+from guiderail.generation.models.base import room_after
 from guiderail.generation.options import Options
 from guiderail.generation.result import Generation, read_by
 from guiderail.generation.sampling import random_of
@@ -48,16 +48,7 @@ def draws(
         LimitError: ``budget-too-small``: no text of the constraint has so few tokens.
         ModelError: ``context-full``, ``bad-prompt``, ``no-mass``, ``max-passes``.
     """
-    room = model.context_length
-    if not prompt:
-        raise ModelError("the prompt is empty and the model adds nothing to it; write something", code="bad-prompt")
-    if len(prompt) >= room:
-        raise ModelError(
-            f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of context of {model.name}; "
-            "shorten it",
-            code="context-full",
-        )
-    limit = min(options.max_tokens, room - len(prompt))
+    limit = min(options.max_tokens, room_after(model, prompt))
     needed = least_tokens(guide.matcher(), limit)
     if needed is not None:
         check_budget(needed, limit, way_out="raise max_tokens", which=which)

@@ -38,7 +38,7 @@ def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tupl
     for count in range(1, _ATTEMPTS * max_passes + 1):
         if tree.root.alive <= 0:
             raise ModelError(
-                "the model gives no text of the constraint that ends within max_tokens any probability; raise "
+                "the model gives probability 0 to every match that ends within max_tokens; raise "
                 "max_tokens, loosen the constraint, or change the prompt",
                 code="no-mass",
             )

@@ -119,8 +119,7 @@ class Draw:
         """
         if not self.particles:
             raise ModelError(
-                'an estimate needs a population: pass distribution="weighted", or take the mean over texts that were '
-                "drawn one by one",
+                'an estimate needs a population: pass distribution="weighted", or take the mean over independent draws',
                 code="bad-option",
             )
         shares = [(math.exp(one.log_weight), one.text) for one in self.particles]

@@ -65,7 +65,7 @@ def draw_weighted(tree: Tree, random: np.random.Generator, particles: int) -> tu
         texts = _grow(tree, texts, random)
         if all(text.log_weight == -math.inf for text in texts):
             raise ModelError(
-                f"none of the {particles} texts that were started can end within max_tokens with a probability "
+                f"none of the {particles} particles can finish within max_tokens with a probability "
                 "above 0; raise max_tokens, take more particles, or loosen the constraint",
                 code="no-mass",
             )

@@ -17,7 +17,7 @@ from guiderail.errors import ModelError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Logits", "Model", "Session", "context_full", "feed_each", "feed_rows"]
+__all__ = ["Logits", "Model", "Session", "context_full", "empty_prompt", "feed_each", "feed_rows", "room_after"]
 
 Logits = NDArray[np.float32]
 
@@ -134,3 +134,25 @@ def context_full(name: str, wanted: int, room: int) -> ModelError:
         "shorten the prompt or lower max_tokens",
         code="context-full",
     )
+
+
+def empty_prompt() -> ModelError:
+    """The error for a prompt without tokens, after which a model can say nothing."""
+    return ModelError("the prompt is empty, and the model adds no token of its own; write something", code="bad-prompt")
+
+
+def room_after(model: Model, prompt: Sequence[int]) -> int:
+    """How many tokens of the model's context are left after a prompt.
+
+    Raises:
+        ModelError: ``bad-prompt``: the prompt has no token. ``context-full``: none is left.
+    """
+    if not prompt:
+        raise empty_prompt()
+    if len(prompt) >= model.context_length:
+        raise ModelError(
+            f"the prompt has {len(prompt)} tokens and leaves no room in the {model.context_length} tokens of context "
+            f"that {model.name} has; shorten it",
+            code="context-full",
+        )
+    return model.context_length - len(prompt)

@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.errors import ModelError
-from guiderail.generation.models.base import Model, context_full, feed_rows
+from guiderail.generation.models.base import Model, context_full, empty_prompt, feed_rows
 
 __all__ = ["MOST_CHAINS", "Branches", "Tree", "cells_of", "chains_of", "open_branches", "trees_of"]
 
@@ -222,7 +221,7 @@ def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int
         ModelError: ``context-full``, ``bad-prompt``: the prompt has no token.
     """
     if not prompt:
-        raise ModelError("the prompt has no tokens, so there is nothing for a text to follow", code="bad-prompt")
+        raise empty_prompt()
     if len(prompt) + longest > model.context_length:
         raise context_full(model.name, len(prompt) + longest, model.context_length)
     new = getattr(model, "new_branches", None)

@@ -71,7 +71,7 @@ def _levels(step: object) -> list[tuple[str, bool]]:
     if last["type"] != "ByteLevel":
         raise unsupported("its tokens are not bytes")
     if last.get("add_prefix_space"):
-        raise unsupported("it puts a space before a text")
+        raise unsupported("it prepends a space to the text")
     if last.get("use_regex", True):
         levels.append((GPT2_PATTERN, True))
     return levels or [(EVERYTHING, True)]
@@ -87,7 +87,7 @@ def _level(step: Mapping[str, object]) -> tuple[str, bool]:
         behavior, invert = step.get("behavior"), step.get("invert", False)
         if "Regex" in pattern and ((behavior == "Isolated" and not invert) or (behavior == "Removed" and invert)):
             return pattern["Regex"], behavior == "Isolated"
-    raise unsupported(f"it cuts a text by {kind} ({step})")
+    raise unsupported(f"its pre-tokenizer is not supported: {kind} ({step})")
 
 
 def _is_composed(step: object) -> bool:
@@ -97,14 +97,14 @@ def _is_composed(step: object) -> bool:
         return any([_is_composed(one) for one in step["normalizers"]])
     if step["type"] == "NFC":
         return True
-    raise unsupported(f"it changes a text by {step['type']}")
+    raise unsupported(f"its normalizer is not supported: {step['type']}")
 
 
 # -- characters --------------------------------------------------------------------------------------------------------
 def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> SpellingRules:
     """The rules of a byte-pair encoding that merges characters, with bytes for characters that are no token."""
     if model.get("ignore_merges"):
-        raise unsupported("it takes whole texts for tokens, whatever its merges say (ignore_merges)")
+        raise unsupported("it looks up whole words before it merges (ignore_merges)")
     spaced, prefixed, split = _spaces(description)
     apart, closed = _added(description, prefixed)
     ids: dict[str, int] = model["vocab"]
@@ -115,10 +115,10 @@ def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> S
     merges = [one for one in merges if never.isdisjoint(one) and one[0] + one[1] not in apart]
     made = {left + right for left, right in merges}
     if not named.keys().isdisjoint([*made, *(part for one in merges for part in one)]):
-        raise unsupported("a merge makes or takes the token of a byte")
+        raise unsupported("a merge involves the token of a byte")
     table = merge_table(ids, merges)
     if not spaced:
-        raise unsupported("its tokens do not tell where spaces are")
+        raise unsupported("its tokens do not show where spaces are")
     try:
         singles, characters = read_characters(
             {**ids, **apart}, fallback, made, split=split, added=apart.values(), closed=closed
@@ -141,7 +141,7 @@ def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
         elif step["type"] == "Replace" and step["pattern"] == {"String": " "} and step["content"] == SPACE:
             spaced = True
         else:
-            raise unsupported(f"it changes a text by {step['type']}")
+            raise unsupported(f"its normalizer is not supported: {step['type']}")
     for step in _flat(description.get("pre_tokenizer"), "pretokenizers"):
         if step["type"] == "Metaspace" and step["replacement"] == SPACE:
             scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
@@ -149,7 +149,7 @@ def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
             if scheme != "never":
                 prefixed = prefixed or scheme
         elif not (step["type"] == "Split" and spaced and step["pattern"] == {"String": " "}):  # there are none left
-            raise unsupported(f"it cuts a text by {step['type']} ({step})")
+            raise unsupported(f"its pre-tokenizer is not supported: {step['type']} ({step})")
     return spaced, prefixed, split
 
 
@@ -164,11 +164,11 @@ def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, 
         if not text or (SPACE in text and not token["normalized"]):
             continue  # no text that is given back contains it
         if token["normalized"] and (closed or SPACE in text):
-            raise unsupported(f"it finds the added token {text!r} after it has changed the text")
+            raise unsupported(f"it looks for the added token {text!r} after normalizing the text")
         if not token["special"]:
             _refuse_flags(token, ("lstrip", "single_word", *(() if closed else ("rstrip",))))
             if prefixed == "always":
-                raise unsupported(f"it puts a space after the added token {text!r}")
+                raise unsupported(f"it inserts a space after the added token {text!r}")
         apart[text] = int(token["id"])
     return apart, closed
 
@@ -176,4 +176,4 @@ def _added(description: Mapping[str, object], prefixed: str) -> tuple[dict[str, 
 def _refuse_flags(token: Mapping[str, Any], flags: tuple[str, ...]) -> None:
     for flag in flags:
         if token.get(flag) and not token["special"]:
-            raise unsupported(f"the added token {token['content']!r} depends on what stands around it ({flag})")
+            raise unsupported(f"the added token {token['content']!r} depends on the text around it ({flag})")

@@ -113,7 +113,7 @@ class _Reader:
             )
         if name in _COUNTS:
             if first is None or first.kind != "number" or not 0 <= clamped(first.text, _MOST) <= _MOST:
-                raise self.fail(f"{name} must be a whole number, 0 or more", first or key)
+                raise self.fail(f"{name} must be an integer, 0 or more", first or key)
             values[name] = clamped(first.text, _MOST)
         elif name in _TEXTS:
             if first is None or first.kind not in ("string", "regexp", "name"):

@@ -19,7 +19,7 @@ from guiderail.frontends.grammar.lark.patterns import IN_A_CLASS
 from guiderail.frontends.grammar.lark.terms import range_ends
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, times, tokens
 from guiderail.frontends.grammar.nesting import Nesting
-from guiderail.support.numerals import integer
+from guiderail.support.numerals import read_integer
 
 __all__ = ["UNBOUNDED", "Bounded", "Cut", "Rewritten", "Stop", "rewrite"]
 
@@ -214,7 +214,7 @@ class _Rewriter:
         head = statement.tokens[: statement.colon]
         priority = 0
         if len(head) >= 3 and head[-2].text == "." and head[-1].kind == "number":
-            priority = integer(head[-1].text)
+            priority = read_integer(head[-1].text)
             head = head[:-2]
         if len(head) != 1:
             self.fail("expected a terminal's name, optionally with a priority, before ':'", head[0].start, head[-1].end)

@@ -11,7 +11,7 @@ from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token, tokens
 from guiderail.frontends.grammar.nesting import Nesting
-from guiderail.support.numerals import clamped, integer
+from guiderail.support.numerals import clamped, read_integer
 
 __all__ = ["EmbeddedParts", "is_embedded", "json_at"]
 
@@ -35,7 +35,7 @@ def json_at(source: str, token: Token, begin: int) -> tuple[Any, int]:
             f"{token.text} must be followed by a JSON object", code="lark-syntax", source=source, span=token.span
         )
     try:
-        return json.JSONDecoder(parse_int=integer).raw_decode(source, begin)
+        return json.JSONDecoder(parse_int=read_integer).raw_decode(source, begin)
     except json.JSONDecodeError as error:
         raise PatternError(
             f"this is not JSON: {error.msg.lower()}",

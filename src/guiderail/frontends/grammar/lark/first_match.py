@@ -252,7 +252,7 @@ class Machine:
 
         first = after
         if node.max > 1 and not self.facts(node.item).least:
-            raise Unknown("what it repeats can be empty", self.special)
+            raise Unknown("the part that it repeats can be empty", self.special)
         if node.max < 0:
             self.plain = self.plain and self.facts(node.item).least > 0
             loop = self.add(_State("loop"))

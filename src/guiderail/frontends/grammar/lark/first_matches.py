@@ -9,7 +9,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.grammar.lark.first_match import Machine
 from guiderail.frontends.regex import regex
-from guiderail.support.kept import kept
+from guiderail.support.caches import cached
 
 __all__ = ["FirstMatches"]
 
@@ -80,7 +80,7 @@ class FirstMatches(Constraint):
         return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
 
 
-@kept(8 << 20, lambda pattern: 4000 * len(pattern))
+@cached(8 << 20, lambda pattern: 4000 * len(pattern))
 def _automaton(pattern: str) -> tuple[Machine, list[int]]:
     machine = Machine(regex(pattern)._parsed.tree)
     machine.decide()

@@ -21,7 +21,7 @@ from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, fi
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
-from guiderail.support.kept import kept, text_weight
+from guiderail.support.caches import cached, text_weight
 from guiderail.support.work import out_of_work
 
 __all__ = [
@@ -127,7 +127,7 @@ def _rank(definition: Any) -> tuple[int, int, int, str]:
     return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
-@kept(8 << 20, lambda pattern: text_weight(pattern.pattern))
+@cached(8 << 20, lambda pattern: text_weight(pattern.pattern))
 def _first_match(pattern: Regex) -> FirstMatch:
     return first_match(pattern._parsed.tree)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.syntax import Indentation
+from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
 __all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
@@ -59,7 +60,7 @@ def grammar_text(name: str, **options: Any) -> str:
     """
     known = READY.get(name.replace("-", "_").lower())
     if known is None:
-        raise CompileError(f"there is no ready grammar {name!r}; there are {', '.join(READY)}", code="bad-option")
+        raise CompileError(f"there is no ready grammar {name!r}; {suggestion(name, READY)}", code="bad-option")
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in known.options:
@@ -231,9 +232,7 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
 
 def _whole(option: str, value: int, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise CompileError(
-            f"{option} must be a whole number from {least} to {most}, not {shown(value)}", code="bad-option"
-        )
+        raise CompileError(f"{option} must be an integer from {least} to {most}, not {shown(value)}", code="bad-option")
 
 
 _PYTHON_LINES = Indentation(

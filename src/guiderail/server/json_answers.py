@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Raw", "json_text", "sse"]
+__all__ = ["Raw", "answer_json", "sse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Raw:
     text: str
 
 
-def json_text(data: Any) -> str:
-    """Returns JSON without white space."""
+def answer_json(data: Any) -> str:
+    """Returns JSON without whitespace."""
     mark = ""
     raws: list[str] = []
 
@@ -43,5 +43,5 @@ _LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
 
 def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
     """Returns one server-sent event, on one line for every client."""
-    text = data if isinstance(data, str) else json_text(data).translate(_LINE_ENDS)
+    text = data if isinstance(data, str) else answer_json(data).translate(_LINE_ENDS)
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()

@@ -177,7 +177,7 @@ class TaggedReader:
         if not found:
             keep = max((_overlap(self._text, head) for head, _, _ in self._heads), default=0)
             if self._number >= 0 and not self._text[: len(self._text) - keep].strip():
-                return False  # white space between calls is not content
+                return False  # whitespace between calls is not content
             self._content(parts, len(self._text) - keep)
             return False
         at, head, name, custom = min(found)

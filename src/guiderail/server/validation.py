@@ -5,12 +5,12 @@ Pydantic reports each way in which a value might have been read. Here these beco
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from guiderail.server.errors import ApiError
+from guiderail.support.suggestions import resembling
 
 __all__ = ["from_validation"]
 
@@ -18,8 +18,8 @@ _LONGEST = 60  # characters of a request's value shown in a message
 _MOST_TOLD = 8  # alternatives of a value that are listed
 
 _EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
-    "string_type": "a text",
-    "int_type": "a whole number",
+    "string_type": "a string",
+    "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a number",
     "bool_type": "true or false",
@@ -72,8 +72,8 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
 
 def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) -> ApiError:
     """The answer to a member that this server does not know."""
-    near = difflib.get_close_matches(name, list(known), 1) if len(name) <= _LONGEST else []
-    meant = f"; did you mean {near[0]}?" if near else "; leave it out"
+    near = resembling(name, known)
+    meant = f"; did you mean {near}?" if near else "; leave it out"
     return ApiError(
         400,
         f"{pointer}: {_short(name)} is not known here; it is rejected rather than ignored{meant}",
@@ -107,7 +107,7 @@ def _way(problem: Any) -> str:
 
 def _choices(expected: str) -> str:
     """The values of a ``Literal`` as JSON."""
-    return {"False": "false", "True": "true", "''": "an empty text"}.get(expected, expected.replace("'", '"'))
+    return {"False": "false", "True": "true", "''": "an empty string"}.get(expected, expected.replace("'", '"'))
 
 
 def _told(value: Any) -> str:

@@ -1,9 +1,9 @@
 """Compiles constraints in a separate process first, so that only harmless ones are compiled in this one.
 
 Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
-constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
+new constraint is first compiled by a child (:mod:`guiderail.server.compile_process_child`), within limits of time and
 memory that the system keeps. The child sends back the program, as in a file. Reading that here takes a fraction of the
-time, and no more memory than was seen there. Large requests are read by a child, too.
+time, and no more memory than it took there. Large requests are read by a child, too.
 
 Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are enforced as well as
 threads can.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from guiderail.server.recipes import Recipe
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Nursery"]
+__all__ = ["CompileProcess"]
 
 _START_SECONDS = 120.0
 _PIECE = 256 << 10  # bytes that are sent to a child at a time
@@ -52,7 +52,7 @@ class _Frames:
         return self.read(end - self._at)
 
 
-class Nursery:
+class CompileProcess:
     """For use from one event loop."""
 
     available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
@@ -72,13 +72,13 @@ class Nursery:
                 await asyncio.to_thread(self._start)
 
     def _start(self) -> None:
-        from guiderail.server.nursery_child import LENGTH
+        from guiderail.server.compile_process_child import LENGTH
 
         ours, theirs = socket.socketpair()
         try:
             path = os.pathsep.join(place for place in sys.path if place)
             process = subprocess.Popen(
-                [sys.executable, "-m", "guiderail.server.nursery_child", str(theirs.fileno())],
+                [sys.executable, "-m", "guiderail.server.compile_process_child", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -106,7 +106,7 @@ class Nursery:
         self._process, self._control = process, ours
 
     async def compile(self, recipe: Recipe, param: str, seconds: float) -> tuple[bytes, bytes, bytes]:
-        """See :func:`guiderail.server.nursery_child.compile_recipe`; the plan and the constraint are pickled.
+        """See :func:`guiderail.server.compile_process_child.compile_recipe`; the plan and the constraint are pickled.
 
         Raises:
             ApiError: it cannot be compiled.
@@ -135,7 +135,7 @@ class Nursery:
         """Returns the result of a job in a child."""
         await self.start()
         assert self._control is not None
-        from guiderail.server.nursery_child import CONTROL, KILL, LENGTH, START
+        from guiderail.server.compile_process_child import CONTROL, KILL, LENGTH, START
 
         self._number = number = (self._number + 1) % 2**32
         ours, theirs = socket.socketpair()

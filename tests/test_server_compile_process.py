@@ -15,18 +15,18 @@ import pytest
 import guiderail as gr
 from guiderail.errors import LimitError
 from guiderail.server import ServerOptions
+from guiderail.server.compile_process import CompileProcess
 from guiderail.server.compiling import Compiler
 from guiderail.server.constraints import Ask
 from guiderail.server.engine import Overloaded
 from guiderail.server.errors import ApiError
-from guiderail.server.fair import CLIENT, Turns
+from guiderail.server.fair_queue import CLIENT, Turns
 from guiderail.server.metrics import Metrics
-from guiderail.server.nursery import Nursery
 from guiderail.server.recipes import Recipe
 from guiderail.server.tools import chat_tools
 from server_support import VOCABULARY, ToyModel, httpx, listening
 
-pytestmark = pytest.mark.skipif(not Nursery.available, reason="processes cannot be forked safely here")
+pytestmark = pytest.mark.skipif(not CompileProcess.available, reason="processes cannot be forked safely here")
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello"}]
@@ -54,7 +54,7 @@ def running(options: ServerOptions, work):
         try:
             return await work(compiler)
         finally:
-            process = compiler._nursery._process
+            process = compiler._process._process
             compiler.close()
             assert process is None or process.poll() is not None
 
@@ -175,7 +175,7 @@ def test_who_gives_up_waiting_ends_the_process():
         children = f"/proc/{{}}/task/{{}}/children"  # noqa: F541
         for _ in range(500):
             await asyncio.sleep(0.02)
-            process = compiler._nursery._process
+            process = compiler._process._process
             if process and Path(children.format(process.pid, process.pid)).read_text().split():
                 break
         waiting.cancel()
@@ -193,8 +193,8 @@ def test_who_gives_up_waiting_ends_the_process():
 def test_a_process_that_was_ended_from_outside_is_started_again():
     async def work(compiler):
         await compiler.start()
-        compiler._nursery._process.kill()
-        compiler._nursery._process.wait()
+        compiler._process._process.kill()
+        compiler._process._process.wait()
         return await guide_of(compiler, Recipe(Ask("regex", "a+", "p")))
 
     assert running(ServerOptions(inspect="all"), work)[1].constraint == gr.regex("a+")
@@ -237,7 +237,7 @@ def test_a_server_compiles_in_a_process_and_ends_it():
         assert answer["choices"][0]["message"]["content"] == '{"a": 1}'
         bad = httpx.post(base + CHAT, json={"messages": HELLO, "guided_regex": "("}, timeout=60)
         assert bad.status_code == 400 and bad.json()["error"]["param"] == "guided_regex"
-        process = service.compiler._nursery._process
+        process = service.compiler._process._process
         assert process.poll() is None
     process.wait(10)
 
@@ -266,7 +266,7 @@ def test_a_grammar_is_not_read_again_by_the_thread_that_serves(monkeypatch):
 LATE = """
 import sys
 from server_support import ToyModel, client_of
-from test_server_nursery import CHAT, HELLO, TOOLS
+from test_server_compile_process import CHAT, HELLO, TOOLS
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "format": "date", "pattern": "^\\\\w"}}}
 ASKS = [

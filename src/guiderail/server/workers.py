@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-__all__ = ["PATIENCE", "Crew", "Work"]
+__all__ = ["PATIENCE", "Work", "Workers"]
 
 PATIENCE = 0.005
 """Seconds after which waiters give up on a piece of work."""
@@ -46,7 +46,7 @@ class _Worker:
         self.work: Work | None = None
 
 
-class Crew:
+class Workers:
     """See the module. Safe to use from any thread."""
 
     def __init__(self, patience: float = PATIENCE) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from guiderail.support.work import spend, spent
 
-__all__ = ["Kept", "clear_kept", "kept", "kept_bytes", "text_weight"]
+__all__ = ["BoundedCache", "cached", "cached_bytes", "clear_caches", "text_weight"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,10 +21,10 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _ENTRY = 500  # approximate bytes of an entry, its key and its place in the order
-_all: list[Kept[Any, Any]] = []
+_all: list[BoundedCache[Any, Any]] = []
 
 
-class Kept(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """Values by key; the least recently used are dropped. Safe to use from many threads at once."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -72,7 +72,7 @@ class Kept(Generic[K, V]):
         return len(self._entries)
 
 
-def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def cached(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Caches the results of a function by its arguments, which are positional and hashable.
 
     A cached result costs as many steps of work as making it did, every time.
@@ -83,7 +83,7 @@ def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known: Kept[tuple[Any, ...], tuple[R, int]] = Kept(most_bytes)
+        known: BoundedCache[tuple[Any, ...], tuple[R, int]] = BoundedCache(most_bytes)
 
         def asked(*args: P.args, **named: P.kwargs) -> R:
             found = known.get(args)
@@ -106,12 +106,12 @@ def text_weight(text: str, *_: Any) -> int:
     return 200 * len(text)
 
 
-def kept_bytes() -> int:
+def cached_bytes() -> int:
     """The total weight of all caches."""
     return sum(one.bytes for one in _all)
 
 
-def clear_kept() -> None:
+def clear_caches() -> None:
     """Clears all caches."""
     for one in _all:
         one.clear()

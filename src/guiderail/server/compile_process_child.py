@@ -1,4 +1,4 @@
-"""The process in which untrusted constraints are compiled first; run by :mod:`guiderail.server.nursery`.
+"""The process in which untrusted constraints are compiled first; run by :mod:`guiderail.server.compile_process`.
 
 It loads the vocabulary once and forks for each constraint. The child inherits everything, has its own limits of time
 and memory, which the system enforces at any point, and leaves nothing behind.

@@ -8,12 +8,12 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.json_schema import constraint as json_constraint
-from guiderail.support import kept as kept_module
-from guiderail.support.kept import Kept, clear_kept, kept
+from guiderail.support import caches
+from guiderail.support.caches import BoundedCache, cached, clear_caches
 
 
 def test_the_longest_unused_go_first() -> None:
-    known: Kept[str, int] = Kept(5 * 1500)
+    known: BoundedCache[str, int] = BoundedCache(5 * 1500)
     for i, name in enumerate("abcde"):
         assert known.put(name, i, 1000) == i
     assert known.get("a") == 0 and len(known) == 5
@@ -32,7 +32,7 @@ def test_the_longest_unused_go_first() -> None:
 def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error() -> None:
     calls = []
 
-    @kept(10_000, lambda text, n: len(text))
+    @cached(10_000, lambda text, n: len(text))
     def made(text: str, n: int) -> str | None:
         """Makes a value."""
         calls.append((text, n))
@@ -45,12 +45,12 @@ def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error(
         with pytest.raises(ValueError, match="negative"):
             made("a", -1)
     assert calls == [("a", 2), ("a", 0), ("a", -1), ("a", -1)] and made.__doc__ == "Makes a value."
-    clear_kept()
+    clear_caches()
     assert made("a", 2) == "aa" and len(calls) == 5
 
 
 def test_many_threads() -> None:
-    known: Kept[int, int] = Kept(40_000)
+    known: BoundedCache[int, int] = BoundedCache(40_000)
 
     def work(seed: int) -> None:
         for i in range(3000):
@@ -77,7 +77,7 @@ def test_large_schemas_are_not_kept_by_number() -> None:
 
 
 def test_clear_cache_clears_them() -> None:
-    gr.json_schema({"type": "object", "title": "kept"})
+    gr.json_schema({"type": "object", "title": "cached"})
     assert len(json_constraint._cache) > 0
     gr.clear_cache()
     assert len(json_constraint._cache) == 0
@@ -90,8 +90,8 @@ def test_terminals_of_lark_are_kept_by_their_length() -> None:
     names = [f"A{i}" for i in range(20)]
     terminals = "".join(f"{name}: /(x{i}|y){{2}}{'z' * 3000}/\n" for i, name in enumerate(names))
     gr.grammar(f"start: {' | '.join(names)}\n{terminals}", "lark").matches("yy")
-    weights = [one for one in kept_module._all if one.bytes]
-    assert weights and all(one.bytes <= one.most_bytes for one in kept_module._all)
+    weights = [one for one in caches._all if one.bytes]
+    assert weights and all(one.bytes <= one.most_bytes for one in caches._all)
     assert not hasattr(lexemes._first_match, "cache_info")
     gr.clear_cache()
-    assert kept_module.kept_bytes() == 0
+    assert caches.cached_bytes() == 0

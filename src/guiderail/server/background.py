@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from guiderail.server.engine import Overloaded
 
-__all__ = ["Asides"]
+__all__ = ["Background"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ MOST = 64
 """Maximum number of concurrent calls; abandoned native calls count until they have ended."""
 
 
-class Asides:
+class Background:
     """For use from one event loop."""
 
     def __init__(self, most: int = MOST) -> None:
@@ -34,7 +34,7 @@ class Asides:
             TimeoutError: it takes longer; its thread continues until it ends by itself.
         """
         if self._running >= self._most:
-            raise Overloaded("too much is being prepared already; try again later")
+            raise Overloaded("too many requests are being prepared already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the waiter may be gone
