@@ -219,7 +219,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no spaces": ({"normalizer": None, "pre_tokenizer": None}, "spaces"),
     "words": ({"pre_tokenizer": {"type": "Whitespace"}}, "Whitespace"),
     "stripped": ({"added": ["<x>"], "rstrip": True}, "rstrip"),
-    "changed first": ({"added": ["<x▁>"], "normalized": True}, "changed"),
+    "changed first": ({"added": ["<x▁>"], "normalized": True}, "normalizing"),
 }
 
 

@@ -180,6 +180,7 @@ def raw_expressions() -> st.SearchStrategy[Make]:
 @settings(PROPERTY, max_examples=250)
 @given(raw_expressions(), st.integers(0, 1000))
 @example(lambda b: b.intersection([b.repeat(b.char_class(ANY), 0), b.repeat(b.byte_class(b"c\xd3"), 0, 34)]), 0)
+@example(lambda b: b.complement(b.repeat(b.byte_class(b"a"), 0, 35)), 0)
 def test_masks_allow_what_is_accepted(make: Make, seed: int) -> None:
     vocabulary, rng = plain(RAW_TOKENS), random.Random(seed)
     try:

@@ -45,6 +45,7 @@ class Abstraction final : public Family {
   void count(Tally& to) const override;
 
  private:
+  bool only_characters(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);
   Id elided_before(const ByteSet& begins);

@@ -34,6 +34,21 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
+// Does e match whole characters only? A complement also matches other bytes.
+bool Abstraction::only_characters(Id e) {
+  for (; node(e).kind == Kind::Concat; e = node(e).tail())
+    if (!only_characters(node(e).head())) return false;
+  if (!has(e, kSearch)) return true;
+  const Node& n = node(e);
+  auto only = [&](Id m) { return only_characters(m); };
+  switch (n.kind) {
+    case Kind::Repeat: return only(n.body());
+    case Kind::Union: return std::ranges::all_of(Ids(operands(e)), only);
+    case Kind::And: return std::ranges::any_of(Ids(operands(e)), only);
+    default: return false;
+  }
+}
+
 // The text of the key or item in progress is in the head, or follows the whitespace before a key.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
@@ -177,7 +192,7 @@ Id Abstraction::canonical(Id e, u32 horizon) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
         const Node& bound = node(bound_id);
         if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.body()).kind != Kind::Class ||
-            charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kHasLook))
+            charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kHasLook) || !only_characters(other))
           continue;
         if (add_sat(slack(other), horizon) <= bound.max) {
           out = canonical(other, horizon);
