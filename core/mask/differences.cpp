@@ -111,9 +111,9 @@ bool MaskBuilder::excluded_texts(Id e, u32) {
 
 // Is e = key tail, a key in progress whose text no mask depends on? Its texts are those of its kinds of other keys.
 bool MaskBuilder::key_of(Id e, Strings& out) {
-  const Id key = arena_.node(e).kind == Kind::Concat ? arena_.node(e).head() : e;
+  KeyParts parts;
   KeyApart apart;
-  if (arena_.node(key).kind != Kind::Key || !Json::of(arena_).key_apart(key, apart) || !apart.key->quoted ||
+  if (!key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, apart) || !apart.key->quoted ||
       apart.key->remembers())
     return false;
   out.key = true;
@@ -203,11 +203,12 @@ bool MaskBuilder::uniform_text(Id text, int depth) const {
 
 // Do two keys belong to the same object, where the same follows, and can b no longer become a name?
 bool MaskBuilder::free_beside(Id e, Id b) {
-  auto key = [&](Id x) { return arena_.node(x).kind == Kind::Concat ? arena_.node(x).head() : x; };
-  auto tail = [&](Id x) { return arena_.node(x).kind == Kind::Concat ? arena_.node(x).tail() : kEpsilon; };
+  KeyParts parts, beside;
   KeyApart mine, other;
   Json& json = Json::of(arena_);
-  if (tail(e) != tail(b) || !json.key_apart(key(e), mine) || !json.key_apart(key(b), other)) return false;
+  if (!key_parts(e, parts) || !key_parts(b, beside) || parts.tail != beside.tail || !json.key_apart(parts.key, mine) ||
+      !json.key_apart(beside.key, other))
+    return false;
   const KeyState& of = *other.key;
   return mine.key->members == of.members && mine.key->text == of.text && of.lo == of.hi && of.seen_lo == of.seen_hi;
 }
