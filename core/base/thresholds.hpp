@@ -180,6 +180,7 @@ inline constexpr u32 kAheadNodes = 16'384;               // trie nodes examined 
 inline constexpr std::size_t kAheadTokens = 4096;        // tokens that may follow there
 inline constexpr u32 kAheadDepth = 12;                   // tokens of a completion searched for a form
 inline constexpr std::size_t kMostApartTokens = 1024;    // tokens that may be part of a name, and are decided alone
+inline constexpr std::size_t kUnlikePairs = 2;           // pairs of characters of a text that are examined in context
 inline constexpr std::size_t kMostOfCharacter = 64;      // places inside non-ASCII characters
 inline constexpr std::size_t kMostReadable = 4096;       // states of a pre-tokenizer examined for what it can read
 

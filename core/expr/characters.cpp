@@ -121,7 +121,7 @@ Id Characters::derive(Id e, u32 atom, std::string_view bytes) {
   if (n.first != kNone && !arena_.firsts_[n.first].has(static_cast<u8>(bytes[0]))) return kEmpty;
   if (n.kind == Kind::Class) {  // an atom lies within the set, or outside it
     Work::spend();
-    return arena_.charset(n.a).contains(atoms_->sample(atom)) ? kEpsilon : kEmpty;
+    return arena_.charset_ptr(n.a)->contains(atoms_->sample(atom)) ? kEpsilon : kEmpty;
   }
   if (n.kind == Kind::Repeat) return derive_fresh(e, atom, bytes);
   const u64 key = u64{index_of(e)} << 16 | atom;

@@ -110,7 +110,6 @@ class Arena {
   Characters& characters();                       // for reading by whole characters (see characters.hpp)
   std::string dump(Id e) const;
   std::string rules_ahead(Id e) const;  // the names of the next few rules, for messages; empty: there are none
-  const CharSet& charset(u32 index) const { return *charsets_[index]; }
   const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
   const ByteSet& byte_set(u32 index) const { return byte_sets_[index]; }
   std::span<const Id> operands(Id e) const {
@@ -158,6 +157,7 @@ class Arena {
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // some literal may not be UTF-8
   u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
+  u32 finalized_count() const { return extent_.nodes; }  // expressions of the description itself
   u32 extent() const { return count_ + pool_.size() / kOperandsPerNode; }  // for max_nodes; requires: mutex held
   const Limits& limits() const { return limits_; }
 

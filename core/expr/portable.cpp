@@ -27,9 +27,9 @@ template <class To>
 void Identities::describe(Id e, To& to) const {
   const Node& n = arena_.node(e);
   switch (n.kind) {
-    case Kind::Class: to.hash(arena_.charset(n.a).hash()); break;
+    case Kind::Class: to.hash(arena_.charset_ptr(n.a)->hash()); break;
     case Kind::ClassTail:
-      to.hash(arena_.charset(n.a).hash());
+      to.hash(arena_.charset_ptr(n.a)->hash());
       to.word(n.b);
       break;
     case Kind::Bytes:

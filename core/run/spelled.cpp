@@ -14,6 +14,13 @@ namespace {
 constexpr const char* kSpelling = "finding how a text ends in canonical spelling";
 }  // namespace
 
+bool SpelledTexts::completes(const Guide& guide, Id state, const Spelling::State& spelled) {
+  std::lock_guard lock(mutex_);
+  begin(guide);
+  const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  return lives(state, spelled);
+}
+
 u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& spelled) {
   std::lock_guard lock(mutex_);
   begin(guide);
@@ -47,7 +54,7 @@ void SpelledTexts::note(const Key& key, const Need& need) {
 
 // Can each text that contains this one be replaced by one without it, as far as the constraint can tell? `strict`: by
 // changing a byte before the last.
-bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const {
+bool SpelledTexts::avoidable(const std::string& text, StandIns& stand_ins, bool& strict) const {
   const auto& texts = spelling_.separate_texts();
   const auto taken = [&](char byte, std::size_t i) {  // may one of them contain this byte after the first i bytes?
     return std::any_of(texts.begin(), texts.end(), [&](const std::string& other) {
@@ -56,14 +63,20 @@ bool SpelledTexts::avoidable(const std::string& text, const StandIns& stand_ins,
       return false;
     });
   };
-  for (std::size_t i = text.size(); i-- > 0;) {
+  const auto replaced = [&](std::size_t i, auto replaces) {
     const u8 byte = static_cast<u8>(text[i]);
     for (unsigned b = 0x20; b < 0x7F && byte < 0x80; ++b)
-      if (b != byte && stand_ins.of[byte].has(static_cast<u8>(b)) && !taken(static_cast<char>(b), i)) {
+      if (b != byte && replaces(static_cast<u8>(b), byte) && !taken(static_cast<char>(b), i)) {
         strict = strict || i + 1 < text.size();
         return true;
       }
-  }
+    return false;
+  };
+  for (std::size_t i = text.size(); i-- > 0;)
+    if (replaced(i, [&](u8 by, u8 byte) { return stand_ins.replaces(by, byte); })) return true;
+  for (std::size_t i = 0; i < kUnlikePairs && i + 1 < text.size(); ++i)
+    if (replaced(i, [&](u8 by, u8 byte) { return stand_ins.replaces_before(by, byte, static_cast<u8>(text[i + 1])); }))
+      return true;
   return false;
 }
 
@@ -87,7 +100,7 @@ void SpelledTexts::find_manner() {
   for (u32 c = 0; c < 0x80 && plain_; ++c) plain_ = can(c);
   std::lock_guard lock(arena.mutex);
   if (plain_ && !spelling_.separate_texts().empty()) {
-    const StandIns stand_ins(arena);
+    StandIns stand_ins(arena);
     for (const std::string& text : spelling_.separate_texts()) plain_ = plain_ && avoidable(text, stand_ins, strict_);
   }
   strict_ = strict_ || spelling_.writes_separate();

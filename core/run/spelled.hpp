@@ -21,13 +21,15 @@
 
 namespace guiderail {
 
-struct StandIns;
+class StandIns;
 
 class SpelledTexts {
  public:
   SpelledTexts(Program& program, std::shared_ptr<Spelling> spelling)
       : program_(program), held_(std::move(spelling)), spelling_(*held_) {}
 
+  // Was a completion found?
+  bool completes(const Guide& guide, Id state, const Spelling::State& spelled);
   // The number of tokens of the best completion found, without stop tokens; kInf: none was found.
   u32 needed(const Guide& guide, Id state, const Spelling::State& spelled);
   // Is a token allowed, given that the constraint and the spelling allow it and lead to `next`?
@@ -72,7 +74,7 @@ class SpelledTexts {
   }
   void find_manner();
   bool replaceable(u8 byte) const;
-  bool avoidable(const std::string& text, const StandIns& stand_ins, bool& strict) const;
+  bool avoidable(const std::string& text, StandIns& stand_ins, bool& strict) const;
   const Outlooks::View& view(Id state);
   void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   bool lists_few(const u32* words);

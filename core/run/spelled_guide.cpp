@@ -11,7 +11,7 @@ void Guide::require(std::shared_ptr<Spelling> spelling) {
     throw Error("program-bound", "this spelling was made for another vocabulary");
   spelling_ = std::move(spelling);
   const std::shared_ptr<Program> program = this->program();
-  if (needed(*program, Position{root_}, true) == kInf)
+  if (const Position start{root_}; !spelled(*program).completes(*this, start.state, start.spelled))
     throw Error(
         "unsatisfiable",
         "no text of the constraint has a canonical spelling, as far as the search found; leave canonical out, or "
