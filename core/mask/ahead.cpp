@@ -36,7 +36,7 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
       auto made = std::make_shared<Spelling::Outlook>();
       made->all = vocabulary_.bounded(*mask, kInf);
       made->after_all = made->all ? after : 0;
-      made->endless = made->all ? chain.apart(spelling_) : 0;
+      made->then_two = made->all ? chain.apart(spelling_) : 0;
       if (!made->all)
         for (int token : mask->tokens) made->others.push_back({static_cast<u32>(token), after});
       made->number = spelling_.new_number();

@@ -11,6 +11,10 @@
 
 namespace guiderail {
 
+namespace {
+constexpr u32 kTwoCharacters = 2;
+}
+
 Id Outlooks::step(Id state, u8 byte) {
   if (state != at_ || !row_) {
     const auto [it, fresh] = rows_.try_emplace(state);
@@ -182,11 +186,13 @@ void Outlooks::take_class(const Chain& chain, ClassMask& mask) {
   for (Id state : chain.states) follows.push_back(follow(state));
   u32 most = last;  // near the end of a bounded text, few characters may follow
   while (!chain.loops && most > 1 && 2 * std::popcount(follows[most]) < std::popcount(follows[1])) --most;
+  const bool two = chain.loops || last > kTwoCharacters;  // may two more follow a token?
+  if (two && !chain.loops) most = std::min(most, last - kTwoCharacters);
   Follow all = ~u64{0};
   for (u32 i = 1; i <= most; ++i) all &= follows[i];
   out_->all = vocabulary_.bounded(mask, chain.loops ? kInf : most);
   out_->after_all = out_->all ? all : 0;
-  out_->endless = out_->all ? chain.apart(spelling_) : 0;
+  out_->then_two = out_->all && two ? chain.apart(spelling_) : 0;
   const u32 from = out_->all ? most + 1 : 1;
   for (u32 n = from; n <= mask.most && (chain.loops ? !out_->all : n <= last); ++n)
     for (u32 i = mask.upto[n - 1]; i < mask.upto[n]; ++i)

@@ -42,9 +42,9 @@ class Outlooks {
     std::vector<Id> states;
     ByteSet ascii;
     bool beyond = true, loops = false;                  // the last state leads to itself
-    Spelling::Follow apart(Spelling& spelling) const {  // of characters that lead along the chain without end
+    Spelling::Follow apart(Spelling& spelling) const {  // of characters that lead along the chain
       Spelling::Follow out = 0;
-      for (unsigned b = 0; loops && b < 0x80; ++b)
+      for (unsigned b = 0; b < 0x80; ++b)
         if (ascii.has(static_cast<u8>(b))) out |= spelling.apart(static_cast<u8>(b));
       return out;
     }

@@ -100,7 +100,7 @@ class Spelling {
   struct Outlook {
     std::shared_ptr<const Words> all;  // null: none
     Follow after_all = 0;
-    Follow endless = 0;  // atoms of characters that may follow a token of `all`, and one another, without end (apart())
+    Follow then_two = 0;  // atoms of characters any two of which may follow a token of `all` (see apart())
     std::vector<std::pair<u32, Follow>> others;  // not in `all`
     u64 number = 0;                              // unique
     std::size_t memory() const { return sizeof(*this) + 4096 + others.capacity() * sizeof(others[0]); }
@@ -253,13 +253,13 @@ class Spelling {
   void take_broken(Pretokens::State state, bool cut, Side& to);
   void join(Side& to, u32 kind, const std::vector<u32>& tokens, u32 group) const;
   void take_shapes(Pretokens::State state, bool cut, Side& to);
-  bool lasts(Pretokens::State state, Follow endless);
+  bool lasts(Pretokens::State state, Follow then_two);
   Follow cuts_after(Pretokens::State state);
   void rank(Proof& proof) const;
   bool sort_mask(Proof& proof, const std::shared_ptr<const Words>& mask) const;
   void set_apart(const State& state, bool strict, u32* words, std::vector<u32>& left);
   Ways make_ways(u32 place, u32 token);
-  const Proof& extent(u32 pieces, Follow after, Follow endless);
+  const Proof& extent(u32 pieces, Follow after, Follow then_two);
   Pretokens::State as_asked(Pretokens::State state);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
 

@@ -160,16 +160,16 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
 }
 
 // Can each text of such characters begin the next piece, whatever the last token?
-bool Spelling::lasts(Pretokens::State state, Follow endless) {
-  if (endless == 0 || state == Pretokens::kDead) return false;
-  const auto [it, fresh] = lasts_.try_emplace({state, endless}, false);
-  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), endless);
+bool Spelling::lasts(Pretokens::State state, Follow then_two) {
+  if (then_two == 0 || state == Pretokens::kDead) return false;
+  const auto [it, fresh] = lasts_.try_emplace({state, then_two}, false);
+  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), then_two);
   return it->second;
 }
 
 // All tokens that one of these characters may follow. After a separate text, a piece begins.
-const Spelling::Proof& Spelling::extent(u32 pieces, Follow after, Follow endless) {
-  const Hash key = key_of(pieces ^ mix64(endless), after);
+const Spelling::Proof& Spelling::extent(u32 pieces, Follow after, Follow then_two) {
+  const Hash key = key_of(pieces ^ mix64(then_two), after);
   if (const auto* known = extents_.find(key)) return **known;
   const Masks& of = masks(pieces);
   auto made = std::make_shared<Proof>();
@@ -178,7 +178,7 @@ const Spelling::Proof& Spelling::extent(u32 pieces, Follow after, Follow endless
     const Side& side = cut ? of.begins : of.inside;
     out.assign(own_.size(), 0);
     for (const Group& group : side.groups) {
-      if (!(group.after & after) && !lasts(group.next, endless)) continue;
+      if (!(group.after & after) && !lasts(group.next, then_two)) continue;
       for (u32 token : group.tokens) set_bit(out, token);
       for (std::size_t w = 0; w < group.words.size(); ++w) out[w] |= group.words[w];
     }
@@ -202,12 +202,12 @@ Pretokens::State Spelling::as_asked(Pretokens::State state) {
 std::shared_ptr<Spelling::Proof> Spelling::proof(const State& state, const Outlook& outlook, Reach reach) {
   std::lock_guard lock(mutex_);
   const Pretokens::State asked = as_asked(places_[state.place].pieces), pieces = untagged(asked);
-  if (outlook.endless == 0) reach = Reach::Next;
+  if (outlook.then_two == 0) reach = Reach::Next;
   const Hash key = key_of(4 * outlook.number + static_cast<u64>(reach), asked);
   if (const auto* known = proofs_.find(key)) return *known;
   auto made = std::make_shared<Proof>();
   if (outlook.all) {
-    const Proof& all = extent(pieces, outlook.after_all, reach == Reach::Next ? 0 : outlook.endless);
+    const Proof& all = extent(pieces, outlook.after_all, reach == Reach::Next ? 0 : outlook.then_two);
     made->begins = *outlook.all;
     made->inside = *outlook.all;
     for (std::size_t w = 0; w < made->begins.size(); ++w) {
