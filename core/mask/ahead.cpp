@@ -115,11 +115,35 @@ void Outlooks::take_ahead(const Ask& ask, u32 token, Id to, Ahead& out) {
   if (open.ways.begins != Spelling::kDead || open.ways.inside != Spelling::kDead) out.open.push_back(open);
 }
 
+// May two characters come that begin a piece, whatever follows them? After spaces, a space and a letter do.
+bool Outlooks::begins_by_two(const Ask& ask) {
+  const Follow firsts = spelling_.cuts_with_next(ask.place);
+  const auto after = [&](Id state, u8 byte) {
+    const bool out = ask.inside && (ends_string(state, byte) || closes(state, byte));
+    return out ? kUnknown : step(state, byte);
+  };
+  for (u8 b = 0x20; b < 0x7F && firsts != 0; ++b) {
+    const Follow first = firsts & spelling_.apart(b);
+    const Id next = first != 0 ? after(ask.state, b) : kEmpty;
+    if (next == kUnknown || !known(next)) continue;
+    Follow seconds = 0;
+    for (u8 c = 0x20; c < 0x7F; ++c) {
+      const Follow second = spelling_.apart(c) & ~seconds;
+      if (second == 0) continue;
+      if (const Id then = after(next, c); then != kUnknown && known(then)) seconds |= second;
+    }
+    if (spelling_.cuts_by_two(ask.place, first, seconds)) return true;
+  }
+  return false;
+}
+
 void Outlooks::look_ahead(const Ask& ask, Ahead& out) {
   const auto within = endless(ask.state);
   const Follow after = ask.inside ? (within ? within->after_all : 0) : follow(ask.state);
   out.bytes = kCharacter;
   if ((out.always = (after & spelling_.cuts(ask.place)) != 0)) return;
+  out.bytes = 2 * kCharacter;
+  if ((out.always = begins_by_two(ask))) return;
   if (within) {
     out.proof = spelling_.proof({ask.place, -1}, *within, Spelling::Reach::Text);
     if ((out.always = spelling_.meets(-1, *out.proof, out.bytes))) {

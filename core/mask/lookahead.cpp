@@ -162,7 +162,10 @@ Id Abstraction::elide_stack(Id e, u32 left) {
   }
   for (std::size_t i = stack.size(); i-- > 0;) {
     const Id at{static_cast<u32>(stack[i] >> 3)}, head = node(at).head(), first = elide_part(head);
-    out = first == head && out == node(at).tail() ? at : concat(first, out);
+    if (node(head).kind == Kind::Members && first != head && !nullable(first))
+      out = first;  // it ends in an elision
+    else
+      out = first == head && out == node(at).tail() ? at : concat(first, out);
     elided_memo_.set(stack[i], out);
   }
   return out;

@@ -11,10 +11,6 @@
 
 namespace guiderail {
 
-namespace {
-constexpr u32 kTwoCharacters = 2;
-}
-
 Id Outlooks::step(Id state, u8 byte) {
   if (state != at_ || !row_) {
     const auto [it, fresh] = rows_.try_emplace(state);

@@ -32,6 +32,7 @@ class Outlooks {
   }
 
  private:
+  static constexpr u32 kTwoCharacters = 2;
   using Follow = Spelling::Follow;
   struct Lead {      // the one state that most characters lead to
     Id to = kEmpty;  // kEmpty: there is none
@@ -88,6 +89,7 @@ class Outlooks {
   };
   Judged judge(const Ask& ask, u32 depth);
   Ahead& ahead(const Ask& ask);
+  bool begins_by_two(const Ask& ask);
   void look_ahead(const Ask& ask, Ahead& out);
   void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
   std::shared_ptr<const Spelling::Outlook> endless(Id state);

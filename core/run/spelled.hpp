@@ -82,6 +82,7 @@ class SpelledTexts {
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
+  bool begins_by_two(Id state, u32 place);
   enum class Life : u8 { None, Some, Unknown };  // Unknown: no completion was found
   Life look_for_life(Id state, const Spelling::State& spelled);
   bool go_on(Id state, const Spelling::State& spelled, Search& search);

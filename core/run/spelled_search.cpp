@@ -129,6 +129,27 @@ SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& 
   return Life::Unknown;
 }
 
+// May two characters come that begin a piece, whatever follows them? After spaces, a space and a letter do.
+bool SpelledTexts::begins_by_two(Id state, u32 place) {
+  const Spelling::Follow firsts = spelling_.cuts_with_next(place);
+  bool found = false;
+  const auto after = [&](Id at, unsigned byte) {
+    const char c = static_cast<char>(byte);
+    return program_.advance(at, {&c, 1});
+  };
+  for (unsigned b = 0x20; b < 0x7F && firsts != 0 && !found; ++b) {
+    const Spelling::Follow first = firsts & spelling_.apart(static_cast<u8>(b));
+    const Id next = first != 0 ? after(state, b) : kEmpty;
+    if (next == kEmpty) continue;
+    Spelling::Follow seconds = 0;
+    for (unsigned c = 0x20; c < 0x7F; ++c)
+      if (const Spelling::Follow one = spelling_.apart(static_cast<u8>(c)) & ~seconds; one && after(next, c) != kEmpty)
+        seconds |= one;
+    found = spelling_.cuts_by_two(place, first, seconds);
+  }
+  return found;
+}
+
 // May a character that begins a piece come here, or may the text end?
 bool SpelledTexts::begins(Id state, u32 place) {
   place = spelling_.settled(place);
@@ -149,6 +170,7 @@ bool SpelledTexts::begins(Id state, u32 place) {
   };
   for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
   for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
+  found = found || begins_by_two(state, place);
   for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a non-ASCII character
     bool& known = dead[arena.byte_class(static_cast<u8>(b))];
     const char c = static_cast<char>(b);

@@ -3,6 +3,7 @@
 #include "vocab/pretokens.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 
 #include "base/thresholds.hpp"
@@ -345,17 +346,24 @@ u64 Pretokens::cuts(State state) {
   return cuts_[state] = out;
 }
 
+u64 Pretokens::cuts_with_next(State state) {
+  u64 out = 0;
+  for (u64 open = readable() & ~cuts(state) & ~(u64{1} << kEnd); open != 0; open &= open - 1)
+    if (const u32 atom = static_cast<u32>(std::countr_zero(open)); step(state, atom, true) != kDead)
+      out |= u64{1} << atom;
+  return out;
+}
+
 // After spaces, a space begins a piece if a letter follows.
-bool Pretokens::cuts_by_two(State state, u64 atoms) {
-  atoms &= readable();
-  const auto each = [&](auto f) {
-    for (u32 atom = 0; atom < atom_count_; ++atom)
-      if ((atoms >> atom & 1) && f(atom)) return true;
+bool Pretokens::cuts_by_two(State state, u64 firsts, u64 seconds) {
+  const auto any = [&](u64 atoms, auto f) {
+    for (u64 open = atoms & readable() & ~(u64{1} << kEnd); open != 0; open &= open - 1)
+      if (f(static_cast<u32>(std::countr_zero(open)))) return true;
     return false;
   };
-  return each([&](u32 first) {
+  return any(firsts, [&](u32 first) {
     const State own = step(state, first, true), alone = step(kFresh, first, true);
-    return own != kDead && each([&](u32 second) {
+    return own != kDead && any(seconds, [&](u32 second) {
              return includes(step(own, second, false), step(alone, second, false)) &&
                     includes(step(own, second, true), step(alone, second, true));
            });

@@ -75,8 +75,10 @@ class Pretokens {
   u64 readable();
   // Atoms that may begin the next piece here, whichever readable characters follow; bit kEnd: the text may end.
   u64 cuts(State state);
-  // Does such a text of two characters begin the next piece here, whichever readable characters follow it?
-  bool cuts_by_two(State state, u64 atoms);
+  // Those that may begin it only if the right characters follow.
+  u64 cuts_with_next(State state);
+  // Does a text of two such characters begin the next piece here, whichever readable characters follow it?
+  bool cuts_by_two(State state, u64 firsts, u64 seconds);
   u32 atom_count() const { return atom_count_; }
   // Atoms of the characters that begin with these bytes, which a token leaves unfinished.
   u64 possible(const std::string& begun);

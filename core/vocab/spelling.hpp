@@ -159,6 +159,10 @@ class Spelling {
   // Characters that may begin the next piece, whichever readable characters follow.
   Follow cuts(u32 place);
   bool begins(u32 place, u8 ascii, bool strict);  // the same for one character
+  // Characters that may begin the next piece, if the right ones follow; and whether one of these makes one of the
+  // former do so, whichever follow then. For characters of no separate text: see apart().
+  Follow cuts_with_next(u32 place);
+  bool cuts_by_two(u32 place, Follow firsts, Follow seconds);
   u64 readable();
   bool spells(u8 byte) const { return bytes_.has(byte); }  // is the byte a token?
   // An equivalent place for tokens that begin a piece.

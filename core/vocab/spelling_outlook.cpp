@@ -163,7 +163,7 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
 bool Spelling::lasts(Pretokens::State state, Follow then_two) {
   if (then_two == 0 || state == Pretokens::kDead) return false;
   const auto [it, fresh] = lasts_.try_emplace({state, then_two}, false);
-  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), then_two);
+  if (fresh) it->second = pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), then_two, then_two);
   return it->second;
 }
 
@@ -464,6 +464,18 @@ bool Spelling::decide_again(const State& state, Proof& proof, const MaskEntry& e
 Spelling::Follow Spelling::cuts(u32 place) {
   std::lock_guard lock(mutex_);
   return pretokens_.cuts(untagged(places_[place].pieces));
+}
+
+Spelling::Follow Spelling::cuts_with_next(u32 place) {
+  std::lock_guard lock(mutex_);
+  const Pretokens::State state = untagged(places_[place].pieces);
+  return pretokens_.cuts_with_next(odd_.empty() ? state : all_plain(state));
+}
+
+bool Spelling::cuts_by_two(u32 place, Follow firsts, Follow seconds) {
+  std::lock_guard lock(mutex_);
+  const Pretokens::State state = untagged(places_[place].pieces);
+  return pretokens_.cuts_by_two(odd_.empty() ? state : all_plain(state), firsts, seconds);
 }
 
 bool Spelling::begins(u32 place, u8 ascii, bool strict) {
