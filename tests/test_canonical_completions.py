@@ -13,6 +13,7 @@ import pytest
 import guiderail as gr
 from canonical_support import BYTES, assert_is_tree, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
 from guiderail import Vocabulary
+from guiderail.constraints.enumeration import texts_of
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
@@ -238,3 +239,59 @@ def test_masks_within_strings_are_those_of_all_spellings(kind: str, spaced: Voca
                 assert sorted(map(v.token_bytes, found)) == sorted(map(v.token_bytes, wanted)), before
             if n == len(tokens) or not matcher.accept_token(tokens[n]):
                 break
+
+
+# -- texts that are always tokens of their own -------------------------------------------------------------------------
+OPERATORS = "</s>=a"
+
+
+def random_pattern(rng: random.Random) -> str:
+    """A pattern over `OPERATORS` of which some texts contain ``</s>``, and some states may leave no other."""
+    parts = ["<", "<=", "</", "</s>", "aa</s>", "s>", "[</s>]", "[<a]", "[/a]", "a", "(<|=)", "(</s|a)", "(a(a=)?)"]
+    return "".join(rng.choice(parts) + rng.choice(["", "", "", "?", "{1,2}"]) for _ in range(rng.randrange(2, 5)))
+
+
+def assert_is_spelled(constraint: gr.Constraint, v: Vocabulary, texts: list[str]) -> None:
+    """Checks that a canonical guide allows the tokenizer's spelling of each of these texts that matches, if decoding
+    restores it, and nothing else.
+
+    Args:
+        texts: all that may match.
+    """
+    plain = gr.compile(constraint, v, cache=False)
+    matching = []
+    for text in texts:
+        matcher = plain.matcher()
+        if matcher.accept_string(text) and matcher.is_accepting():
+            matching.append(text)
+    wanted = [tokens for text in matching if (tokens := spelled(v, text)) is not None]
+    if wanted:
+        return assert_is_tree(gr.compile(constraint, v, canonical=True, cache=False), wanted)
+    with pytest.raises(gr.CompileError, match="canonical"):
+        gr.compile(constraint, v, canonical=True, cache=False)
+    return None
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_texts_of_special_tokens_are_never_the_only_way_on(seed: int) -> None:
+    rng = random.Random(f"special {seed}")
+    cuts = rng.choice([BYTES, levels(WORDS), levels("."), levels("a|=|<|[^a=<]+")])
+    v = vocabulary(tokenizer(bytes(range(256)), random_merges(OPERATORS, rng.randrange(5), 3, rng), cuts))
+    constraint: gr.Constraint = gr.regex(f"{random_pattern(rng)}|{random_pattern(rng)}|a")
+    if rng.random() < 0.5:
+        constraint |= gr.literal("a") + (constraint & ~gr.regex(random_pattern(rng)))
+    assert_is_spelled(constraint, v, texts_of(constraint))
+
+
+@pytest.mark.parametrize("names", [["<"], ["<", "s"], ["a", "</"], ["</s", "a"], ["=/", "<"], ["</s>"], ["</s>", "a"]])
+@pytest.mark.parametrize("others", [None, "^[<a]", "^[</s>]{4}$", "^..s", "^[^a]*$"])
+def test_keys_that_are_special_tokens(names: list[str], others: str | None) -> None:
+    rng = random.Random(f"{names}{others}")
+    v = vocabulary(tokenizer(bytes(range(256)), random_merges(OPERATORS + '{}":1', 6, 3, rng), levels(".")))
+    schema: dict[str, Any] = {"properties": {name: {"const": 1} for name in names}, "additionalProperties": False}
+    if others is not None:
+        schema["patternProperties"] = {others: {"const": 11}}
+    constraint = gr.json_schema({**schema, "type": "object", "minProperties": 1, "maxProperties": 1})
+    constraint &= gr.regex(f'{{"[{OPERATORS}]{{0,4}}": 1+}}')
+    keys = ["".join(key) for n in range(5) for key in itertools.product(OPERATORS, repeat=n)]
+    assert_is_spelled(constraint, v, [f'{{"{key}": {value}}}' for key in keys for value in (1, 11)])
