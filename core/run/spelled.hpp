@@ -86,8 +86,9 @@ class SpelledTexts {
   enum class Life : u8 { None, Some, Unknown };  // Unknown: no completion was found
   Life look_for_life(Id state, const Spelling::State& spelled);
   bool go_on(Id state, const Spelling::State& spelled, Search& search);
+  bool is_wide(Id state);
   template <class F>
-  bool each_token(Id state, F f);
+  bool each_token(Id state, const Spelling::State& spelled, F f);
   u32 need(Id state, const Spelling::State& spelled);
   u32 promise(Id state, Spelling::State spelled);
   u32 need_any(Id state, u32 place);

@@ -1,4 +1,5 @@
 // Searches for a completion in canonical spelling, token by token, and whether there is one at all.
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -16,10 +17,34 @@ u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
   return kInf;
 }
 
-// Calls f(token, state after it) for the tokens that the constraint allows, until f returns true.
+// May many different bytes come? Then a walk along the trie makes a state of nearly each node.
+bool SpelledTexts::is_wide(Id state) {
+  u32 count = 0;
+  for (unsigned b = 0x20; b < 0x7F && count <= kLeadCharacters; ++b) {
+    const char byte = static_cast<char>(b);
+    count += program_.advance(state, {&byte, 1}) != kEmpty;
+  }
+  return count > kLeadCharacters;
+}
+
+// Calls f(token, state after it) for tokens that the constraint allows, until f returns true. All tokens that the
+// spelling allows, too, are among them.
 template <class F>
-bool SpelledTexts::each_token(Id state, F f) {
+bool SpelledTexts::each_token(Id state, const Spelling::State& spelled, F f) {
   const Vocabulary& vocabulary = spelling_.vocabulary();
+  if (is_wide(state)) {
+    Words may(vocabulary.words(), ~u32{0});
+    spelling_.restrict(spelled, may.data());
+    std::vector<u32> few;
+    for_each_bit(may, [&](u32 token) {
+      if (few.size() <= kManyOpen && token < vocabulary.token_count()) few.push_back(token);
+    });
+    if (few.size() <= kManyOpen)
+      return std::any_of(few.begin(), few.end(), [&](u32 token) {
+        const Id next = guide_->advance(program_, state, token);
+        return next != kEmpty && f(token, next);
+      });
+  }
   if (!program_.arena().symbols().empty()) {
     Words mask(vocabulary.words());
     guide_->fill(program_, state, {}, mask.data());
@@ -65,7 +90,7 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, S
   };
   std::vector<Open> open;
   bool spent = false;
-  const bool found = each_token(state, [&](u32 token, Id next) {
+  const bool found = each_token(state, spelled, [&](u32 token, Id next) {
     if ((spent = fuel == 0)) return true;
     Work::spend();
     const Spelling::State after = spelling_.next(spelled, token);
@@ -192,7 +217,7 @@ bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& searc
   if (search.fuel == 0 || !search.seen.insert(key).second) return false;
   const std::size_t from = search.reached.size();
   bool spent = false;
-  bool found = each_token(state, [&](u32 token, Id next) {
+  bool found = each_token(state, spelled, [&](u32 token, Id next) {
     if ((spent = search.fuel == 0)) return true;
     Work::spend();
     const Spelling::State after = spelling_.next(spelled, token);

@@ -37,8 +37,8 @@ bool only_adds(Kind kind) {  // does it match no less if its parts match more?
   }
 }
 
-// Characters that JSON reads or writes between what its expressions read.
-constexpr std::string_view kSeparators = "\"\\{}[],: \t\n\r";
+// Characters that stand between the expressions of JSON and of its other notations.
+constexpr std::string_view kSeparators = "\"'\\{}[],: \t\n\r";
 // Those of escapes and numbers.
 constexpr std::string_view kParts = "/bfnrtu0123456789abcdefABCDEF+-.";
 bool among(std::string_view set, u8 byte) { return set.find(static_cast<char>(byte)) != std::string_view::npos; }
@@ -117,15 +117,15 @@ void StandIns::note(const ByteSet& leaf, bool both_ways) {
 }
 
 bool StandIns::replaces_before(u8 by, u8 byte, u8 next) {
-  if (among(kSeparators, next) || told_apart_before(byte, by, next)) return false;
+  if (among(kSeparators, next)) return false;
   for (u8 one : {by, byte})
     if (among(kSeparators, one) || among(kParts, one)) return false;
-  if (both_ways_ && told_apart_before(by, byte, next)) return false;
+  if (told_apart_before(byte, by, next) || (both_ways_ && told_apart_before(by, byte, next))) return false;
   bool named = false;
   if (Json::of(arena_).used())
     each_name(Json::of(arena_), arena_, [&](const std::string& name) {
-      for (std::size_t i = 0; i + 1 < name.size(); ++i)
-        named = named || (static_cast<u8>(name[i + 1]) == next && (name[i] == char(by) || name[i] == char(byte)));
+      for (u8 one : {by, byte})
+        named = named || name.find(std::string{static_cast<char>(one), static_cast<char>(next)}) != std::string::npos;
     });
   return !named;
 }
