@@ -45,6 +45,8 @@ class Abstraction final : public Family {
   void count(Tally& to) const override;
 
  private:
+  static constexpr u32 kBeginning = 2;  // bytes of the next item that a token may read: `{"`
+  static constexpr int kMostBeginnings = 4;
   bool only_characters(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);
@@ -55,6 +57,7 @@ class Abstraction final : public Family {
   Id elide_part(Id e);
   Id after_other(const KeyApart& key, u32 which);
   bool begins_endless_string(Id e);
+  Id endless_beginning(Id e, u32 most = kBeginning);
   Id elide_items(Id e);
   Id item_alone(Id body, u32 seen);
 

@@ -184,6 +184,29 @@ bool Abstraction::begins_endless_string(Id e) {
   });
 }
 
+// An item that has not begun, as far as it does not depend on earlier ones: the bytes with which all but finitely many
+// of its infinitely many values begin, `most` at most, then an elision. kEmpty: there are none.
+Id Abstraction::endless_beginning(Id e, u32 most) {
+  ByteSet others = first(e);
+  const bool string = begins_endless_string(e);
+  if (most == 0 || (!string && others.count() > kMostBeginnings)) return kEmpty;
+  Id out = string ? json_.quoted(elided(kAnything)) : kEmpty;
+  u8 alone = '"';
+  for (unsigned b = 0; b < 256 && !string; ++b) {
+    if (!others.has(static_cast<u8>(b))) continue;
+    const Id rest = step_slow(e, static_cast<u8>(b));
+    if (rest == kEmpty || node(rest).longest != kInf) continue;  // it has finitely many texts
+    if (out != kEmpty) return kEmpty;
+    const Id begun = endless_beginning(rest, most - 1);
+    const char byte = static_cast<char>(b);
+    out = concat(literal({&byte, 1}), begun != kEmpty ? begun : elided_before(first(rest)));
+    alone = static_cast<u8>(b);
+  }
+  if (out == kEmpty) return out;
+  others.words[alone >> 6] &= ~(u64{1} << (alone & 63));
+  return others.any() ? unite(out, elided_before(others)) : out;
+}
+
 // What follows an item, up to the next item, whose possible values depend on all earlier ones.
 Id Abstraction::elide_items(Id e) {
   Ids before;
@@ -196,11 +219,9 @@ Id Abstraction::elide_items(Id e) {
     const bool stacked = node(e).kind == Kind::Concat;
     const Id head = stacked ? node(e).head() : e, tail = stacked ? node(e).tail() : kEpsilon;
     const Node& h = node(head);
-    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(item_rest(h))) {
-      ByteSet others = first(item_rest(h));
-      others.words['"' >> 6] &= ~(u64{1} << ('"' & 63));
-      out = json_.quoted(elided(kAnything));
-      if (others.any()) out = unite(out, elided_before(others));
+    const Id begun = h.kind == Kind::Item && !has(e, kFiniteItem) ? endless_beginning(item_rest(h)) : kEmpty;
+    if (begun != kEmpty) {
+      out = begun;
     } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {
       out = elide_items(h.body());
       if (h.min == 0) out = unite(out, elide_items(tail));
