@@ -303,6 +303,8 @@ CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (Options, {'{"wanted":1,"rest":[]}': {"wanted": 1, "rest": []}}, ['{"more":"a"}']),
     (Name, {'"a"': Name("a")}, []),
     (UserId, {"1": 1}, ['"1"']),
+    (te.LiteralString, {'"a"': "a"}, ["1"]),
+    (list[Annotated[te.LiteralString, Len(1)]], {'["a"]': ["a"]}, ['[""]']),
     (Json, {'[{"a":null},1]': [{"a": None}, 1]}, ["1.5", "true"]),
     (ListOf[int], {"[1]": [1]}, ['["a"]']),
     (Annotated[int, Gt(3), Lt(1000), MultipleOf(7)], {"7": 7, "994": 994}, ["0", "8", "1001"]),

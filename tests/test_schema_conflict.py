@@ -56,6 +56,16 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"#/anyOf/0/minimum": 3, "#/anyOf/1/type": "string", "#/maximum": 2, "#/type": "integer"},
         '"type" "string" at #/anyOf/1',
     ),
+    "a time without a zone": (
+        {"type": "string", "format": "time", "pattern": r"^\d\d:\d\d$"},
+        {"#/type": "string", "#/format": "time", "#/pattern": r"^\d\d:\d\d$"},
+        "exclude each other; with format='annotate', formats are not enforced",
+    ),
+    "a pattern between slashes": (
+        {"type": "string", "pattern": "/^[0-9]{4}$/i"},
+        {"#/type": "string", "#/pattern": "/^[0-9]{4}$/i"},
+        "exclude each other; a pattern has no slashes around it",
+    ),
     "distinct values": (
         {"type": "array", "minItems": 3, "maxItems": 9, "uniqueItems": True, "items": {"type": "boolean"}},
         {"#/type": "array", "#/minItems": 3, "#/uniqueItems": True, "#/items/type": "boolean"},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import marshal
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,7 @@ Conflict = tuple[tuple[str, Any], ...]
 MAX_WORK = 3_000_000  # steps, some 0.3 seconds
 _MOST_TESTS = 400
 _MOST_SHOWN = 6
+_DELIMITED = re.compile(r"/\^.*/[a-z]*$|/.*\$/[a-z]*$", re.DOTALL)
 _NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _LISTED = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
 _ONE = frozenset(("items", "additionalItems", "additionalProperties", "contains", "propertyNames",
@@ -71,11 +73,21 @@ def sentence(conflict: Conflict, pointer: str) -> str:
     parts = [_words(where, value, pointer) for where, value in conflict if where != pointer]
     if not parts:
         return ""
+    way_out = "".join(dict.fromkeys(_way_out(where.rpartition("/")[2], value) for where, value in conflict))
     if len(parts) == 1:
-        return f"{parts[0]} allows none"
+        return f"{parts[0]} allows none{way_out}"
     if len(parts) > _MOST_SHOWN:
-        return f"{', '.join(parts[:_MOST_SHOWN])} and {len(parts) - _MOST_SHOWN} more exclude each other"
-    return f"{', '.join(parts[:-1])} and {parts[-1]} exclude each other"
+        return f"{', '.join(parts[:_MOST_SHOWN])} and {len(parts) - _MOST_SHOWN} more exclude each other{way_out}"
+    return f"{', '.join(parts[:-1])} and {parts[-1]} exclude each other{way_out}"
+
+
+def _way_out(keyword: str, value: Any) -> str:
+    """Advice for keywords that are often meant in another way, as zod's times are, which have no time zone."""
+    if keyword == "format":
+        return "; with format='annotate', formats are not enforced"
+    if keyword == "pattern" and isinstance(value, str) and _DELIMITED.match(value):
+        return "; a pattern has no slashes around it"
+    return ""
 
 
 def _words(where: str, value: Any, pointer: str) -> str:

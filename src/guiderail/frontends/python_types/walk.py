@@ -78,7 +78,7 @@ _REFUSED = {
     typing.Annotated: "it needs a type and what to say about it: Annotated[int, Gt(0)]",
 }
 _RUN_BY_PYDANTIC = ModelRules()
-_EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
+_EXTRA_REFUSED = ("Never", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
 
 
 def type_words(kind: Any) -> str:
@@ -123,6 +123,8 @@ class Walker:
             return nodes.Simple("None", "null", (None,))
         if kind is Any or kind is object:
             return nodes.AnyNode()
+        if getattr(kind, "_name", None) == "LiteralString":  # any string: only type checkers tell them apart
+            kind = str
         if isinstance(kind, TypeVar):
             return self.node(variable(kind), in_model=in_model)
         if isinstance(kind, str | typing.ForwardRef):
