@@ -504,7 +504,11 @@ def test_a_schema_that_refers_to_itself_evaluates_what_it_does_anyway() -> None:
         ({"multipleOf": 0}, "#/multipleOf"),
         ({"uniqueItems": "yes"}, "#/uniqueItems"),
         ({"pattern": 3}, "#/pattern"),
-        ({"additionalProperties": "no"}, "#"),
+        ({"additionalProperties": "no"}, "#/additionalProperties"),
+        ({"properties": {"a/b": "string"}}, "#/properties/a~1b"),
+        ({"items": {"anyOf": [{}, "string"]}}, "#/items/anyOf/1"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": 1}}, "#/$defs/a"),
+        ({"properties": {"a": {"type": "integer", "required": True}}}, "#/properties/a/required"),
         ({"maxItems": -1}, "#/maxItems"),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b~1c"}, "b/c": {"multipleOf": 0}}},
@@ -521,6 +525,20 @@ def test_malformed_keywords_are_refused_with_their_place(schema: Any, pointer: s
     assert isinstance(error, gr.SchemaError)
     assert (error.code, error.pointer) == ("invalid-schema", pointer)
     assert pickle.loads(pickle.dumps(error)).pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("float", "did you mean 'number'?"),
+        (["null", "STRING"], "did you mean 'string'?"),
+        ("dict", "did you mean 'object'?"),
+        ("intger", "did you mean 'integer'?"),
+        ("any", "leave type out to allow any value"),
+    ],
+)
+def test_names_of_types_from_elsewhere_are_known(name: Any, advice: str) -> None:
+    assert str(fault({"type": name})).endswith(f"; {advice} [invalid-schema]")
 
 
 @pytest.mark.parametrize(

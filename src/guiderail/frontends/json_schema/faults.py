@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from guiderail.frontends.json_schema.references import escape
-from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
+from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, inner_schemas, keywords_of, nearest_type
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
@@ -28,11 +28,6 @@ _VALIDATORS = {
     "draft-06": "Draft6Validator",
     "draft-04": "Draft4Validator",
 }
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
-                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
-_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +56,7 @@ def schemas_of(contents: Any) -> Iterator[tuple[dict[str, Any], str]]:
         if not isinstance(schema, dict):
             continue
         yield schema, pointer
-        inner: list[tuple[Any, str]] = []
-        for keyword, value in schema.items():
-            place = f"{pointer}/{escape(str(keyword))}"
-            if keyword in _NAMED and isinstance(value, dict):
-                inner += [(one, f"{place}/{escape(str(key))}") for key, one in value.items()]
-            elif keyword in _MANY and isinstance(value, list):
-                inner += [(one, f"{place}/{i}") for i, one in enumerate(value)]
-            elif keyword in _ONE:
-                inner.append((value, place))
+        inner = [(one, "/".join([pointer, *map(escape, steps)])) for one, steps in inner_schemas(schema)]
         stack += reversed(inner)
 
 
@@ -130,6 +117,6 @@ def _described(error: Any) -> Fault:
     pointer = "".join(["#", *(f"/{escape(str(step))}" for step in error.absolute_path)])
     value = error.instance
     if isinstance(value, str) and error.absolute_path and error.absolute_path[-1] == "type":
-        return Fault(pointer, f'"{value}" is not a type', _nearest(value, _TYPES))
+        return Fault(pointer, f'"{value}" is not a type', nearest_type(value))
     message = " ".join(error.message.split())
     return Fault(pointer, message if len(message) <= 160 else message[:159] + "…")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "UNEVALUATED",
     "VALUE",
     "groups_of",
+    "inner_schemas",
     "keywords_of",
+    "nearest_type",
 ]
 
 TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = (1 << i for i in range(10))
@@ -115,3 +119,41 @@ def groups_of(dialect: str, schema: dict[str, Any]) -> int:
 def keywords_of(dialect: str) -> dict[str, int]:
     """The asserting keywords of a dialect."""
     return _TABLES[dialect]
+
+
+_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
+                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+
+
+def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """What stands in a schema object where a schema belongs, and the steps that lead there."""
+    for keyword, value in schema.items():
+        if keyword in _NAMED and isinstance(value, dict):
+            yield from ((one, (keyword, str(key))) for key, one in value.items())
+        elif keyword in _MANY and isinstance(value, list):
+            yield from ((one, (keyword, str(i))) for i, one in enumerate(value))
+        elif keyword in _ONE:
+            yield value, (str(keyword),)
+
+
+_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_MEANT = {
+    **{name: name for name in _TYPES},
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("int", "int32", "int64", "long"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("str", "text", "char", "varchar", "date", "datetime"), "string"),
+    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **dict.fromkeys(("dict", "map", "hashmap", "struct"), "object"),
+    **dict.fromkeys(("none", "nil"), "null"),
+}
+
+
+def nearest_type(name: object) -> str:
+    """The type that a word is probably meant to be, such as the name of a type of Python; may be empty."""
+    if not isinstance(name, str) or len(name) > 40:
+        return ""
+    close = get_close_matches(name.lower(), _MEANT, 1, 0.8)
+    return _MEANT[close[0]] if close else ""
