@@ -29,6 +29,7 @@ from guiderail.frontends.python_types.fields import (
 from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, tag_key, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
+from guiderail.frontends.python_types.urls import url
 from guiderail.support.texts import shown
 
 __all__ = ["Walker", "type_words"]
@@ -90,6 +91,26 @@ def type_words(kind: Any) -> str:
     except (ValueError, RecursionError):  # it has an integer of more digits than Python writes, or nests deeper
         text = f"{getattr(kind, '__name__', type(kind).__name__)}[…]"
     return text.replace("typing.", "").replace("typing_extensions.", "")
+
+
+def _of_pydantic(inner: Any, metadata: Sequence[Any]) -> tuple[nodes.Node | None, list[Any], bool]:
+    """The node that metadata of pydantic's own make of a type, the other metadata, and whether pydantic has to read."""
+    made: nodes.Node | None = None
+    rest: list[Any] = []
+    by_pydantic = False
+    for item in metadata:
+        word = type(item).__name__ if type(item).__module__.startswith("pydantic") else ""
+        if word == "Json":
+            raise unsupported("Json", "JSON inside a string is not supported; use the type of the value itself")
+        if word == "UuidVersion":
+            made = uuid_node(item.uuid_version)
+        elif word in ("EncodedBytes", "EncodedStr"):
+            made, by_pydantic = encoded(inner, item.encoder), True
+        elif word == "UrlConstraints" and (hasattr(inner, "host") or hasattr(inner, "hosts")):
+            made, by_pydantic = url(inner, inner.__name__, item), True
+        else:
+            rest.append(item)
+    return made, rest, by_pydantic
 
 
 class Walker:
@@ -210,26 +231,17 @@ class Walker:
         """The node of ``Annotated[inner, *metadata]``."""
         if not metadata:
             return self.node(inner, in_model=in_model)
-        for item in metadata:
-            word = type(item).__name__ if type(item).__module__.startswith("pydantic") else ""
-            if word == "UuidVersion":
-                return uuid_node(item.uuid_version)
-            if word == "Json":
-                raise unsupported("Json", "JSON inside a string is not supported; use the type of the value itself")
-            if word in ("EncodedBytes", "EncodedStr"):
-                made = encoded(inner, item.encoder)
-                whole = annotated_type(inner, metadata)
-                return made if in_model is not None else nodes.Checked(made, validate=validator_of(whole))
-        bounds = gather(metadata, engine=(in_model or _RUN_BY_PYDANTIC).engine)
+        made, rest, by_pydantic = _of_pydantic(inner, metadata)
+        bounds = gather(rest, engine=(in_model or _RUN_BY_PYDANTIC).engine)
         if in_model is not None and bounds.multiple_of is not None:
             bounds = bounds.but(by_pydantic=True)
         if bounds.tag is not None:
             bounds = bounds.but(tag=tag_key(inner, bounds.tag))
-        if in_model is None and bounds.validators:
-            node = self.constrained(self.node(inner, in_model=_RUN_BY_PYDANTIC), bounds)
-            whole = annotated_type(inner, metadata)
-            return nodes.Checked(node, validate=validator_of(whole))
-        return self.constrained(self.node(inner, in_model=in_model), bounds)
+        alone = in_model is None and bool(bounds.validators or by_pydantic)
+        if made is None:
+            made = self.node(inner, in_model=_RUN_BY_PYDANTIC if alone else in_model)
+        node = self.constrained(made, bounds)
+        return nodes.Checked(node, validate=validator_of(annotated_type(inner, metadata))) if alone else node
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
         """A node with bounds, wrapped in its checks and description."""
