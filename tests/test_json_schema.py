@@ -93,6 +93,12 @@ def test_a_schema_seen_before_is_cheap() -> None:
     assert (time.perf_counter() - start) / 100 < 1e-3
 
 
+def test_two_members_of_one_name_are_refused() -> None:
+    error = fault('{"properties": {"a": {"type": "integer"}, "a": {"type": "string"}}}')
+    assert error.code == "invalid-schema" and "the name 'a' occurs twice" in str(error)
+    assert gr.json_schema('{"type": "integer", "type": "integer"}').matches("1")  # the same, twice
+
+
 @pytest.mark.parametrize("schema", [None, 3, ["object"], "not json", object()])
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
     assert fault(schema).code == "invalid-schema"

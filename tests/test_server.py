@@ -784,7 +784,12 @@ def test_unknown_paths_and_methods_have_the_shape_of_errors(toy):
 
 
 def test_bodies_that_are_no_requests(toy):
-    for body, code in ((b"{", "invalid-json"), (b"[]", "invalid-json"), (b"[" * 100_000, "invalid-json")):
+    for body, code in (
+        (b"{", "invalid-json"),
+        (b'{"n":1,"n":2}', "invalid-json"),
+        (b"[]", "invalid-json"),
+        (b"[" * 100_000, "invalid-json"),
+    ):
         response = toy.request("POST", "/v1/chat/completions", content=body)
         assert response.status_code == 400 and response.json()["error"]["code"] == code
 

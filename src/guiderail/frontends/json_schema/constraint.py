@@ -24,6 +24,7 @@ from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import BoundedCache
 from guiderail.support.files import reason
+from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
@@ -345,7 +346,9 @@ def read_schema(schema: Any) -> Any:
             raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
-            schema = json.loads(schema, parse_int=read_integer)
+            schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
+        except RepeatedName as error:
+            raise SchemaError(str(error), code="invalid-schema") from None
         except ValueError as error:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
