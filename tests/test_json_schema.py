@@ -762,6 +762,7 @@ def test_report() -> None:
             "b": {"allOf": [{"type": "string"}, {"type": "null"}]},
             "c": {"$ref": "#/definitions/d", "minimum": 3},
             "e": {"then": {"minimum": 1}},
+            "f": {"contains": {}, "minContains": 2, "prefixItems": [], "nullable": True},
         },
         "definitions": {"d": {"type": "integer"}},
     }
@@ -771,6 +772,9 @@ def test_report() -> None:
     assert found["#", "properties"] == ("enforced", "")
     assert found["#/properties/a", "format"] == ("annotation", "unknown format 'shoe-size'")
     assert found["#/properties/a", "x-order"] == ("annotation", "not a keyword of draft-07")
+    assert found["#/properties/f", "minContains"] == ("annotation", "not a keyword of draft-07, but of 2020-12")
+    assert found["#/properties/f", "prefixItems"] == ("annotation", "not a keyword of draft-07, but of 2020-12")
+    assert found["#/properties/f", "nullable"] == ("annotation", "not a keyword of draft-07, but of openapi-3.0")
     assert found["#/properties/b", ""][0] == "unsatisfiable"
     assert found["#/properties/c", "minimum"] == ("annotation", "draft-07 ignores keywords beside $ref")
     assert found["#/properties/e", "then"] == ("annotation", "means nothing without if")

@@ -14,7 +14,14 @@ from itertools import islice
 from typing import Any
 
 from guiderail.frontends.json_schema.references import escape
-from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, inner_schemas, keywords_of, nearest_type
+from guiderail.frontends.json_schema.vocabulary import (
+    ANNOTATIONS,
+    companions_of,
+    inner_schemas,
+    keywords_of,
+    nearest_type,
+    other_dialect,
+)
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
@@ -75,7 +82,7 @@ def nearest_format(name: str) -> str:
 
 @lru_cache(maxsize=8)
 def _keywords(dialect: str) -> tuple[str, ...]:
-    return tuple(sorted({*keywords_of(dialect), *COMPANIONS, *ANNOTATIONS}))
+    return tuple(sorted({*keywords_of(dialect), *companions_of(dialect), *ANNOTATIONS}))
 
 
 @lru_cache(maxsize=1024)
@@ -88,12 +95,18 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
-    """Unknown keywords and formats that are nearly known ones."""
+    """Unknown keywords and formats that are nearly known ones, and keywords of other dialects."""
     for schema, pointer in schemas_of(contents):
         for keyword, value in schema.items():
             if not isinstance(keyword, str):
                 continue
-            meant = nearest_keyword(keyword, dialect)
+            other = other_dialect(keyword, dialect)
+            meant = "" if other else nearest_keyword(keyword, dialect)
+            if other:
+                yield Fault(
+                    f"{pointer}/{escape(keyword)}",
+                    f'"{keyword}" is a keyword of {other}, and has no effect in {dialect}',
+                )
             if meant:
                 yield Fault(f"{pointer}/{escape(keyword)}", f'"{keyword}" is not a keyword of {dialect}', meant)
             if keyword == "format" and isinstance(value, str) and (meant := nearest_format(value)):

@@ -18,10 +18,12 @@ __all__ = [
     "TYPE",
     "UNEVALUATED",
     "VALUE",
+    "companions_of",
     "groups_of",
     "inner_schemas",
     "keywords_of",
     "nearest_type",
+    "other_dialect",
 ]
 
 TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = (1 << i for i in range(10))
@@ -75,6 +77,7 @@ COMPANIONS = {
     "maxContains": "contains",
 }
 """Keywords that mean something only beside another."""
+_COUNTED = ("minContains", "maxContains")  # since 2019-09, where contains is older
 
 ANNOTATIONS = frozenset(
     (
@@ -119,6 +122,23 @@ def groups_of(dialect: str, schema: dict[str, Any]) -> int:
 def keywords_of(dialect: str) -> dict[str, int]:
     """The asserting keywords of a dialect."""
     return _TABLES[dialect]
+
+
+def companions_of(dialect: str) -> dict[str, str]:
+    """The keywords of a dialect that mean something only beside another."""
+    counted = "unevaluatedItems" in _TABLES[dialect]
+    return {
+        keyword: beside
+        for keyword, beside in COMPANIONS.items()
+        if beside in _TABLES[dialect] and (counted or keyword not in _COUNTED)
+    }
+
+
+def other_dialect(keyword: str, dialect: str) -> str:
+    """The newest dialect with this keyword, which the given dialect does not have; empty if there is none."""
+    if keyword in _TABLES[dialect] or keyword in ANNOTATIONS or keyword in companions_of(dialect):
+        return ""
+    return next((name for name in _TABLES if keyword in _TABLES[name] or keyword in companions_of(name)), "")
 
 
 _ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
