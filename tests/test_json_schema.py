@@ -93,6 +93,12 @@ def test_a_schema_seen_before_is_cheap() -> None:
     assert (time.perf_counter() - start) / 100 < 1e-3
 
 
+def test_many_patterns_of_keys_that_are_disjoint() -> None:
+    patterns = {f"^p{i}_[a-z]+$": {"type": "integer", "minimum": i} for i in range(100)}
+    schema = gr.json_schema({"type": "object", "patternProperties": patterns, "additionalProperties": False})
+    assert schema.matches('{"p99_a": 99, "p0_b": 0}') and not schema.matches('{"p99_a": 98}')
+
+
 def test_two_members_of_one_name_are_refused() -> None:
     error = fault('{"properties": {"a": {"type": "integer"}, "a": {"type": "string"}}}')
     assert error.code == "invalid-schema" and "the name 'a' occurs twice" in str(error)

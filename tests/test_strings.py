@@ -116,6 +116,22 @@ def test_emptiness_is_decided():
     assert Strings.pattern("(?=a)b").is_empty()
 
 
+def test_a_set_is_divided_by_another():
+    pieces = [Strings.pattern(p) for p in ("^a", "^b", "^ab", "c$", "^[ab]$")]
+    pieces += [Strings.length(0, 2), Strings.texts(["a", "bc"]), Strings.format("hostname")]
+    sets = [Strings.ALL, *pieces, ~pieces[0], pieces[1] & ~pieces[0], ~pieces[0] & ~pieces[3] & pieces[5]]
+    texts = ["", "a", "b", "ab", "abc", "bc", "c", "d", "ac", "a.b", "-"]
+    for one in sets:
+        for other in pieces:
+            inside, outside = one.divided(other)
+            for text in texts:
+                assert (text in inside) == (text in (one & other)), (one, other, text)
+                assert (text in outside) == (text in (one & ~other)), (one, other, text)
+    begins_a, begins_b = pieces[:2]
+    assert begins_a.divided(begins_b) == (Strings.NONE, begins_a)
+    assert (~begins_a).divided(begins_b)[0] == begins_b  # what is apart is left out
+
+
 def test_length_counts_code_points():
     assert "é€𝕏" in Strings.length(3, 3)
     assert matcher(Strings.length(3, 3))("é€𝕏")
