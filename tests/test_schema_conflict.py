@@ -194,3 +194,18 @@ def test_options_count() -> None:
     error = refused(schema, max_items=2)
     assert dict(error.conflict) == {"#/type": "array", "#/minItems": 3}
     assert json.loads(json.dumps(schema)) == schema == copy.deepcopy(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "named"),
+    [
+        ({"type": "string", "format": "date-time"}, {"max_string_length": 12, "max_items": 3}, "max_string_length=12"),
+        ({"properties": {"a": {"minItems": 5, "type": "array"}}, "required": ["a"], "type": "object"}, {"max_items": 3},
+         "max_items=3"),
+        ({"type": "integer", "minimum": 1000}, {"max_integer_digits": 3}, "max_integer_digits=3"),
+        ({"const": "a<b"}, {"excludes": ["<"]}, "excludes=('<',)"),
+    ],
+)  # fmt: skip
+def test_an_option_at_fault_is_named(schema: Any, options: dict[str, Any], named: str) -> None:
+    assert f"no value satisfies this schema with {named}, so" in str(refused(schema, **options))
+    assert "no value satisfies this schema, so" in str(refused({"enum": []}, **options))

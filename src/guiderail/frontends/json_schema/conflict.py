@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError
-from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.options import DEFAULTS, SchemaOptions
 from guiderail.frontends.json_schema.references import OLD, escape
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
 from guiderail.support.pointers import inside
 from guiderail.support.texts import shown
 from guiderail.support.work import limited, out_of_work, spend
 
-__all__ = ["Conflict", "conflict_of", "sentence"]
+__all__ = ["Conflict", "conflict_of", "option_at_fault", "sentence"]
 
 Path = tuple[str, ...]
 """The steps of a JSON pointer; indexes are texts, so that one place has one path, however it was found."""
@@ -33,6 +33,8 @@ Conflict = tuple[tuple[str, Any], ...]
 MAX_WORK = 3_000_000  # steps, some 0.3 seconds
 _MOST_TESTS = 400
 _MOST_SHOWN = 6
+_NARROWING = ("max_string_length", "max_items", "max_depth", "max_integer_digits", "max_fraction_digits", "excludes",
+              "closed")  # fmt: skip
 _DELIMITED = re.compile(r"/\^.*/[a-z]*$|/.*\$/[a-z]*$", re.DOTALL)
 _NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _LISTED = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
@@ -66,6 +68,31 @@ def conflict_of(
             return tuple(_Search(contents, replace(options, dialect=dialect), path, is_empty).found())
     except (GuiderailError, RecursionError):  # report the error without it
         return ()
+
+
+def option_at_fault(
+    contents: Any, options: SchemaOptions, dialect: str, is_empty: Callable[[Any, SchemaOptions, Any, bool], bool]
+) -> str:
+    """The option without which the document has a value, as it was given; empty if there is none, or work runs out.
+
+    Args:
+        contents: the document.
+        options: how it is read.
+        dialect: the dialect of the document.
+        is_empty: as for :func:`conflict_of`.
+    """
+    given = replace(options, dialect=dialect)
+    for name in _NARROWING:
+        value = getattr(options, name)
+        if value == getattr(DEFAULTS, name):
+            continue
+        try:
+            with limited(MAX_WORK):
+                if not is_empty(contents, replace(given, **{name: getattr(DEFAULTS, name)}), contents, True):
+                    return f"{name}={shown(value)}"
+        except (GuiderailError, RecursionError):
+            continue
+    return ""
 
 
 def sentence(conflict: Conflict, pointer: str) -> str:

@@ -135,12 +135,16 @@ class JsonSchema(Constraint):
 
     def _unsatisfiable(self, document: Document, pointer: str) -> SchemaError:
         """The error for a schema that no value satisfies, with the keywords that exclude each other."""
-        from guiderail.frontends.json_schema.conflict import conflict_of, sentence
+        from guiderail.frontends.json_schema.conflict import conflict_of, option_at_fault, sentence
 
         conflict = conflict_of(document.contents, self.options, document.dialect, pointer, _is_empty)
         why = sentence(conflict, pointer)
+        option = option_at_fault(document.contents, self.options, document.dialect, _is_empty)
         return SchemaError(
-            "no value satisfies this schema, so nothing could be generated" + (f": {why}" if why else ""),
+            "no value satisfies this schema"
+            + (f" with {option}" if option else "")
+            + ", so nothing could be generated"
+            + (f": {why}" if why else ""),
             code="unsatisfiable-schema",
             pointer=pointer,
             conflict=conflict,

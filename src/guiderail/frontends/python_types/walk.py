@@ -101,7 +101,11 @@ def _of_pydantic(inner: Any, metadata: Sequence[Any]) -> tuple[nodes.Node | None
     for item in metadata:
         word = type(item).__name__ if type(item).__module__.startswith("pydantic") else ""
         if word == "Json":
-            raise unsupported("Json", "JSON inside a string is not supported; use the type of the value itself")
+            raise unsupported(
+                "Json",
+                "JSON inside a string is not read back; use the type of the value itself, or a string of its JSON: "
+                "Annotated[str, gr.python_type(…)]",
+            )
         if word == "UuidVersion":
             made = uuid_node(item.uuid_version)
         elif word in ("EncodedBytes", "EncodedStr"):
