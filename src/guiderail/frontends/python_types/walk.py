@@ -23,6 +23,7 @@ from guiderail.frontends.python_types.fields import (
     annotation_of,
     filled,
     is_pydantic,
+    is_struct,
     origin_of,
     variable,
 )
@@ -377,6 +378,8 @@ class Walker:
             key = (origin, repr(args), in_model)
         named = self._named[key] = Named(type_words(kind), self._label(origin.__name__, args))
         named.hashable = origin.__hash__ is not None and not issubclass(origin, dict)
+        if is_struct(origin):  # the others raise an error when they are hashed
+            named.hashable = origin.__struct_config__.frozen
         try:
             body = named.body = object_of(self, origin, args, in_model)
         except BaseException:
@@ -388,7 +391,7 @@ class Walker:
                 again = next(name for name in keys if keys.count(name) > 1)
                 raise unsupported(named.name, f"two of its fields are named {again!r}", "type-alias")
             made_up = dataclasses.is_dataclass(origin) or issubclass(origin, tuple) or is_pydantic(origin) is not None
-            if made_up:  # hashed by their fields
+            if made_up or is_struct(origin):  # hashed by their fields
                 named.hashable = named.hashable and all(one.node.hashable for one in body.fields)
         return named
 
