@@ -43,10 +43,10 @@ __all__ = [
 ]
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _H16 = "[0-9A-Fa-f]{1,4}"
-_LS32 = f"(?:{_H16}:{_H16}|{IPV4})"
-IPV6 = "(?:" + "|".join(
+_LS32 = f"(?:{_H16}:{_H16}|{_IPV4})"
+_IPV6 = "(?:" + "|".join(
     [f"(?:{_H16}:){{6}}{_LS32}"]
     + [
         f"(?:(?:{_H16}:){{0,{before}}}{_H16})?::{after}" if before >= 0 else f"::{after}"
@@ -89,7 +89,7 @@ def ipv4() -> Constraint:
     """Matches an IPv4 address: four numbers from 0 to 255 without leading zeros, as ``ipaddress.IPv4Address`` reads
     them.
     """
-    return _made(IPV4)
+    return _made(_IPV4)
 
 
 def ipv6() -> Constraint:
@@ -97,7 +97,7 @@ def ipv6() -> Constraint:
 
     ``ipaddress.IPv6Address`` reads the same, and zones (``%eth0``) too.
     """
-    return _made(IPV6)
+    return _made(_IPV6)
 
 
 def hostname() -> Constraint:
@@ -145,7 +145,7 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     # sub-delims, unreserved and percent-encoded characters
     common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
     port = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{0,4})"
-    host = rf"(?:{IPV4}|\[{IPV6}\]|(?:{_LABEL}\.)*{_TOP})"
+    host = rf"(?:{_IPV4}|\[{_IPV6}\]|(?:{_LABEL}\.)*{_TOP})"
     scheme = "|".join(re.escape(s) for s in dict.fromkeys(schemes))
     return _made(
         rf"(?:{scheme})://(?:(?:{common})*@)?{host}(?::{port})?(?:/(?:{common}|@)*)*"

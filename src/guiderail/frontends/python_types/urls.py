@@ -18,7 +18,8 @@ __all__ = ["url"]
 _COMMON = "[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
 _LABEL = "(?![Xx][Nn]--)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _TOP = "(?![Xx][Nn]--)[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = rf"(?:{patterns.IPV4}|\[{patterns.IPV6}\]|(?:{_LABEL}\.)*{_TOP})"
+_IPV4, _IPV6 = patterns.ipv4().pattern, patterns.ipv6().pattern  # type: ignore[attr-defined]
+_HOST = rf"(?:{_IPV4}|\[{_IPV6}\]|(?:{_LABEL}\.)*{_TOP})"
 _PORT = "(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3}))?"
 _USER = rf"(?:(?:{_COMMON})+@)?"
 _TAIL = rf"(?:/(?:{_COMMON}|@)*)*(?:\?(?:{_COMMON}|[@/?])*)?(?:#(?:{_COMMON}|[@/?])*)?"
