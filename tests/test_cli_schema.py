@@ -224,13 +224,22 @@ def test_typos_are_named_and_with_strict_refused(schema, place, suggestion):
         gr.compile(schema, WORDS)
 
 
-@pytest.mark.parametrize("word", ["x-propertys", "unit", "enumNames", "contentType", "propertyOrder", "nullable"])
+@pytest.mark.parametrize("word", ["x-propertys", "unit", "enumNames", "contentType", "propertyOrder"])
 def test_other_words_are_left_alone(word):
     check = check_schema({"type": "null", word: {}})
     assert not [finding for finding in check.findings if finding.kind == "typo"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gr.compile({"type": "null", word: {}}, WORDS)
+
+
+def test_keywords_of_other_dialects_are_named():
+    schema = {"type": "string", "nullable": True}
+    (found,) = [finding for finding in check_schema(schema).findings if finding.kind == "typo"]
+    assert found.place == "#/nullable" and "openapi-3.0" in found.message
+    with pytest.warns(UserWarning, match="openapi-3.0"):
+        gr.compile(schema, WORDS)
+    assert not [f for f in check_schema(schema, dialect="openapi-3.0").findings if f.kind == "typo"]
 
 
 def test_all_faults_are_listed_at_once():
@@ -398,3 +407,5 @@ def test_a_misspelt_keyword_is_told() -> None:
     done = run("match", "--schema", schema, "{}")
     assert done.returncode == 0 and done.stdout == "match     {}\n"
     assert done.stderr.startswith("warning: in the schema, #/propertys") and "properties" in done.stderr
+    done = run("match", "--schema", '{"type": "string", "nullable": true}', '"a"')
+    assert '#/nullable: "nullable" is a keyword of openapi-3.0, and has no effect in 2020-12' in done.stderr

@@ -57,6 +57,10 @@ def test_a_grammar_that_may_be_two_things_is_what_engines_mean() -> None:
         (Asked("choice", "[]"), "not-a-constraint"),
         (Asked("choice", "[1]"), "not-a-constraint"),
         (Asked("regex", "a", compact=True), "bad-option"),
+        (Asked("regex", "a", whitespace=" "), "bad-option"),
+        (Asked("json", "{}", compact=True, whitespace=" "), "bad-option"),
+        (Asked("json", "{}", whitespace="("), "regex-unterminated-group"),
+        (Asked("json", '{"type": "array"}', whitespace="x"), "bad-schema-option"),
         (Asked("poem", "a"), "bad-option"),
     ],
 )
@@ -64,6 +68,15 @@ def test_what_is_wrong_is_said(asked: Asked, code: str) -> None:
     with pytest.raises(gr.GuiderailError) as caught:
         GuideStore(lambda: LETTERS).guide(asked)
     assert caught.value.code == code
+
+
+def test_a_pattern_says_how_json_is_spaced() -> None:
+    schema = '{"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}'
+    spaced = constraint_of(Asked("json", schema, whitespace=r"\s?"), None)
+    assert spaced.matches('{"a":1}') and spaced.matches('{\n"a"\n:\n1\n,\n"b":2\t}')
+    assert not spaced.matches('{"a":  1}')
+    assert not spaced.matches('{"a":\v1}')  # which \\s matches, and JSON does not know
+    assert not spaced.matches('{"b":2,"a":1}')  # the model writes members as they are declared
 
 
 def test_equal_requests_share_a_guide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,18 @@ def test_a_schema_seen_before_is_cheap() -> None:
     assert (time.perf_counter() - start) / 100 < 1e-3
 
 
+def test_many_patterns_of_keys_that_are_disjoint() -> None:
+    patterns = {f"^p{i}_[a-z]+$": {"type": "integer", "minimum": i} for i in range(100)}
+    schema = gr.json_schema({"type": "object", "patternProperties": patterns, "additionalProperties": False})
+    assert schema.matches('{"p99_a": 99, "p0_b": 0}') and not schema.matches('{"p99_a": 98}')
+
+
+def test_two_members_of_one_name_are_refused() -> None:
+    error = fault('{"properties": {"a": {"type": "integer"}, "a": {"type": "string"}}}')
+    assert error.code == "invalid-schema" and "the name 'a' occurs twice" in str(error)
+    assert gr.json_schema('{"type": "integer", "type": "integer"}').matches("1")  # the same, twice
+
+
 @pytest.mark.parametrize("schema", [None, 3, ["object"], "not json", object()])
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
     assert fault(schema).code == "invalid-schema"
@@ -504,7 +516,11 @@ def test_a_schema_that_refers_to_itself_evaluates_what_it_does_anyway() -> None:
         ({"multipleOf": 0}, "#/multipleOf"),
         ({"uniqueItems": "yes"}, "#/uniqueItems"),
         ({"pattern": 3}, "#/pattern"),
-        ({"additionalProperties": "no"}, "#"),
+        ({"additionalProperties": "no"}, "#/additionalProperties"),
+        ({"properties": {"a/b": "string"}}, "#/properties/a~1b"),
+        ({"items": {"anyOf": [{}, "string"]}}, "#/items/anyOf/1"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": 1}}, "#/$defs/a"),
+        ({"properties": {"a": {"type": "integer", "required": True}}}, "#/properties/a/required"),
         ({"maxItems": -1}, "#/maxItems"),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b~1c"}, "b/c": {"multipleOf": 0}}},
@@ -521,6 +537,20 @@ def test_malformed_keywords_are_refused_with_their_place(schema: Any, pointer: s
     assert isinstance(error, gr.SchemaError)
     assert (error.code, error.pointer) == ("invalid-schema", pointer)
     assert pickle.loads(pickle.dumps(error)).pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("float", "did you mean 'number'?"),
+        (["null", "STRING"], "did you mean 'string'?"),
+        ("dict", "did you mean 'object'?"),
+        ("intger", "did you mean 'integer'?"),
+        ("any", "leave type out to allow any value"),
+    ],
+)
+def test_names_of_types_from_elsewhere_are_known(name: Any, advice: str) -> None:
+    assert str(fault({"type": name})).endswith(f"; {advice} [invalid-schema]")
 
 
 @pytest.mark.parametrize(
@@ -738,6 +768,7 @@ def test_report() -> None:
             "b": {"allOf": [{"type": "string"}, {"type": "null"}]},
             "c": {"$ref": "#/definitions/d", "minimum": 3},
             "e": {"then": {"minimum": 1}},
+            "f": {"contains": {}, "minContains": 2, "prefixItems": [], "nullable": True},
         },
         "definitions": {"d": {"type": "integer"}},
     }
@@ -747,6 +778,9 @@ def test_report() -> None:
     assert found["#", "properties"] == ("enforced", "")
     assert found["#/properties/a", "format"] == ("annotation", "unknown format 'shoe-size'")
     assert found["#/properties/a", "x-order"] == ("annotation", "not a keyword of draft-07")
+    assert found["#/properties/f", "minContains"] == ("annotation", "not a keyword of draft-07, but of 2020-12")
+    assert found["#/properties/f", "prefixItems"] == ("annotation", "not a keyword of draft-07, but of 2020-12")
+    assert found["#/properties/f", "nullable"] == ("annotation", "not a keyword of draft-07, but of openapi-3.0")
     assert found["#/properties/b", ""][0] == "unsatisfiable"
     assert found["#/properties/c", "minimum"] == ("annotation", "draft-07 ignores keywords beside $ref")
     assert found["#/properties/e", "then"] == ("annotation", "means nothing without if")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import json
 import random
 import uuid
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ from pydantic import (  # noqa: E402
     PastDatetime,
     PositiveInt,
     PostgresDsn,
+    RedisDsn,
     RootModel,
     SecretBytes,
     SecretStr,
@@ -55,6 +57,7 @@ from pydantic import (  # noqa: E402
     StringConstraints,
     Tag,
     TypeAdapter,
+    UrlConstraints,
     WebsocketUrl,
     computed_field,
     constr,
@@ -204,8 +207,37 @@ TYPES: list[Any] = [
     Annotated[decimal.Decimal, Field(decimal_places=2)],
     Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.05"))],
     Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
-    Annotated[int | None, Field(gt=3)],
+    Annotated[int | None, Field(gt=3)], RedisDsn,
+    Annotated[AnyUrl, UrlConstraints(allowed_schemes=["s3"], max_length=12)],
 ]  # fmt: skip
+URLS: list[tuple[Any, list[str], list[str]]] = [
+    (AnyUrl, ["s3://bucket/key", "http://a.b/", "file:///etc/x"], ["a", "http://", "http://xn--a/"]),
+    (HttpUrl, ["http://127.0.0.1:8080/x?y=1", "http://[::1]/", "https://u:p@h.Example.com:65535/a%20b_(c)#d"],
+     ["ftp://a.bc/", "http://1.2.3", "http://a:65536/"]),
+    (PostgresDsn, ["postgresql+asyncpg://user:pass@localhost:5432/app", "postgres://u:p@a:1,b:2/db"], ["postgres://"]),
+    (RedisDsn, ["redis://:pass@localhost:6379/0"], ["http://localhost"]),
+    (Annotated[AnyUrl, UrlConstraints(allowed_schemes=["s3"])], ["s3://b/k"], ["http://b/k"]),
+    (Annotated[HttpUrl, UrlConstraints(max_length=15)], ["http://a.bc/d"], ["http://a.bc/defgh", "ftp://a.bc/d"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "urls", "others"), URLS, ids=str)
+def test_urls_are_those_that_pydantic_reads(kind: Any, urls: list[str], others: list[str]) -> None:
+    constraint = gr.python_type(kind)
+    for text in map(json.dumps, urls):
+        assert constraint.matches(text) and constraint.read(text) == TypeAdapter(kind).validate_json(text)
+    assert not any(constraint.matches(json.dumps(text)) for text in others)
+
+
+def test_validators_beside_metadata_of_pydantic_run() -> None:
+    def refuse(value: Any) -> Any:
+        raise ValueError("never")
+
+    uuid = '"f47ac10b-58cc-4372-a567-0e02b2c3d479"'
+    for kind, text in ((UUID4, uuid), (Base64Str, '"YWJj"'), (HttpUrl, '"http://a.bc/"')):
+        with pytest.raises(gr.ReadError, match="never"):
+            gr.read(Annotated[kind, AfterValidator(refuse)], text)
+    assert gr.python_type(Annotated[UUID4, "an id"]).schema["description"] == "an id"
 
 
 @pytest.mark.parametrize("kind", [*MODELS, *TYPES], ids=str)

@@ -323,6 +323,8 @@ MALFORMED = [
     (r"\p{Nope}", "regex-unknown-property"),
     ("\\", "regex-bad-escape"),
     (r"\ud83d", "lone-surrogate"),
+    ("[[:alpha:]]", "regex-set-notation"),
+    ("[a-z&&[^aeiou]]", "regex-set-notation"),
 ]
 
 

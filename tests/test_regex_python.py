@@ -172,6 +172,18 @@ MALFORMED = [  # pattern, code, span
     ("(?P>a)", "regex-recursion", (0, 4)),
     ("a\ud800", "lone-surrogate", (1, 2)),
     (r"a\ud800", "lone-surrogate", (1, 7)),
+    # of other dialects: `re` reads these as the characters of which they consist, and warns
+    ("[[:alpha:]_]+", "regex-set-notation", (1, 10)),
+    ("x[^[:^space:]]", "regex-set-notation", (3, 13)),
+    ("[a-z&&[^aeiou]]", "regex-set-notation", (4, 7)),
+    ("[a-z--[aeiou]]", "regex-set-notation", (4, 7)),
+]
+NOT_FOREIGN = [  # pattern, a text that it matches: the same characters where they mean themselves
+    ("[[:alpha]+", "[:a"),
+    (r"[\[:alpha:]+", "[:a"),
+    ("[--[]+", "-["),
+    ("[&&[]+", "&["),
+    ("[+--[]+", "+-["),
 ]
 
 
@@ -181,6 +193,12 @@ def test_malformed_patterns_are_refused_with_their_place(pattern, code, span):
         gr.regex(pattern)
     assert (caught.value.code, caught.value.span, caught.value.source) == (code, span, pattern)
     assert "^" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:Possible")
+@pytest.mark.parametrize(("pattern", "text"), NOT_FOREIGN)
+def test_characters_of_foreign_sets_may_stand_for_themselves(pattern, text):
+    assert re.fullmatch(pattern, text) and gr.regex(pattern).matches(text)
 
 
 OURS = {"regex-backreference", "regex-conditional", "regex-recursion"}

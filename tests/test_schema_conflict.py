@@ -56,6 +56,16 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"#/anyOf/0/minimum": 3, "#/anyOf/1/type": "string", "#/maximum": 2, "#/type": "integer"},
         '"type" "string" at #/anyOf/1',
     ),
+    "a time without a zone": (
+        {"type": "string", "format": "time", "pattern": r"^\d\d:\d\d$"},
+        {"#/type": "string", "#/format": "time", "#/pattern": r"^\d\d:\d\d$"},
+        "exclude each other; with format='annotate', formats are not enforced",
+    ),
+    "a pattern between slashes": (
+        {"type": "string", "pattern": "/^[0-9]{4}$/i"},
+        {"#/type": "string", "#/pattern": "/^[0-9]{4}$/i"},
+        "exclude each other; a pattern has no slashes around it",
+    ),
     "distinct values": (
         {"type": "array", "minItems": 3, "maxItems": 9, "uniqueItems": True, "items": {"type": "boolean"}},
         {"#/type": "array", "#/minItems": 3, "#/uniqueItems": True, "#/items/type": "boolean"},
@@ -184,3 +194,18 @@ def test_options_count() -> None:
     error = refused(schema, max_items=2)
     assert dict(error.conflict) == {"#/type": "array", "#/minItems": 3}
     assert json.loads(json.dumps(schema)) == schema == copy.deepcopy(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "named"),
+    [
+        ({"type": "string", "format": "date-time"}, {"max_string_length": 12, "max_items": 3}, "max_string_length=12"),
+        ({"properties": {"a": {"minItems": 5, "type": "array"}}, "required": ["a"], "type": "object"}, {"max_items": 3},
+         "max_items=3"),
+        ({"type": "integer", "minimum": 1000}, {"max_integer_digits": 3}, "max_integer_digits=3"),
+        ({"const": "a<b"}, {"excludes": ["<"]}, "excludes=('<',)"),
+    ],
+)  # fmt: skip
+def test_an_option_at_fault_is_named(schema: Any, options: dict[str, Any], named: str) -> None:
+    assert f"no value satisfies this schema with {named}, so" in str(refused(schema, **options))
+    assert "no value satisfies this schema, so" in str(refused({"enum": []}, **options))

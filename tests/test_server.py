@@ -176,6 +176,7 @@ def test_schemas_are_kept_to(toy, ask):
         ({"guided_grammar": 'root ::= "a" | "b" root'}, "b*a"),
         ({"ebnf": 'root ::= "a" | "b" root'}, "b*a"),
         ({"structured_outputs": {"json": {"const": [1, 2]}, "disable_any_whitespace": True}}, r"\[1,2\]"),
+        ({"structured_outputs": {"json": {"const": [1, 2]}, "whitespace_pattern": r"\n"}}, r"\[\n1\n,\n2\n\]"),
         ({"structured_outputs": {"structural_tag": {"type": "const_string", "value": "tag"}}}, "tag"),
         ({"response_format": {"type": "structural_tag", "format": {"type": "const_string", "value": "t"}}}, "t"),
     ],
@@ -226,6 +227,10 @@ def test_text_is_no_constraint():
         ({"structured_outputs": {"structural_tag": {"type": "nope"}}}, None, "structured_outputs.structural_tag"),
         ({"structured_outputs": {"regex": "a", "disable_any_whitespace": True}}, "invalid-request",
          "structured_outputs.regex"),
+        ({"structured_outputs": {"regex": "a", "whitespace_pattern": " "}}, "invalid-request",
+         "structured_outputs.regex"),
+        ({"structured_outputs": {"json": {"type": "array"}, "whitespace_pattern": "x"}}, "bad-schema-option",
+         "structured_outputs.json"),
         ({"response_format": {"type": "yaml"}}, "invalid-request", "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "invalid-request", "response_format.schema"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "invalid-request",
@@ -779,7 +784,12 @@ def test_unknown_paths_and_methods_have_the_shape_of_errors(toy):
 
 
 def test_bodies_that_are_no_requests(toy):
-    for body, code in ((b"{", "invalid-json"), (b"[]", "invalid-json"), (b"[" * 100_000, "invalid-json")):
+    for body, code in (
+        (b"{", "invalid-json"),
+        (b'{"n":1,"n":2}', "invalid-json"),
+        (b"[]", "invalid-json"),
+        (b"[" * 100_000, "invalid-json"),
+    ):
         response = toy.request("POST", "/v1/chat/completions", content=body)
         assert response.status_code == 400 and response.json()["error"]["code"] == code
 

@@ -116,6 +116,22 @@ def test_emptiness_is_decided():
     assert Strings.pattern("(?=a)b").is_empty()
 
 
+def test_a_set_is_divided_by_another():
+    pieces = [Strings.pattern(p) for p in ("^a", "^b", "^ab", "c$", "^[ab]$")]
+    pieces += [Strings.length(0, 2), Strings.texts(["a", "bc"]), Strings.format("hostname")]
+    sets = [Strings.ALL, *pieces, ~pieces[0], pieces[1] & ~pieces[0], ~pieces[0] & ~pieces[3] & pieces[5]]
+    texts = ["", "a", "b", "ab", "abc", "bc", "c", "d", "ac", "a.b", "-"]
+    for one in sets:
+        for other in pieces:
+            inside, outside = one.divided(other)
+            for text in texts:
+                assert (text in inside) == (text in (one & other)), (one, other, text)
+                assert (text in outside) == (text in (one & ~other)), (one, other, text)
+    begins_a, begins_b = pieces[:2]
+    assert begins_a.divided(begins_b) == (Strings.NONE, begins_a)
+    assert (~begins_a).divided(begins_b)[0] == begins_b  # what is apart is left out
+
+
 def test_length_counts_code_points():
     assert "é€𝕏" in Strings.length(3, 3)
     assert matcher(Strings.length(3, 3))("é€𝕏")
@@ -139,7 +155,11 @@ def test_lone_surrogates_are_no_texts():
         (r"^ab\z", "python", "a", ["ab"], ["abz", "ab\n"]),
         (r"(?i)^ab$", "python", "a", ["aB"], ["a"]),
         (r"^(?P<x>a)\d$", "python", "a", ["a1"], ["a٣"]),
-        (r"^[\A]$", "ecma", "", ["A"], ["a"]),
+        (r"^\a\Z", "python", "a", ["\a"], ["a", "aZ"]),
+        (r"^\-\pL+$", "python", "a", ["-é"], ["-1"]),
+        ("^a{,3}$", "python", "a", ["", "aaa"], ["a{,3}", "aaaa"]),
+        (r"^a\{,3}[{,3}]$", "ecma", "", ["a{,3}3"], ["aaa"]),
+        ("^{,3}$", "ecma", "", ["{,3}"], [""]),
         # the reader with u folds ſ to s and K (the Kelvin sign) to k; the others do not
         ("^(?i:[a-z]+)$", "ecma", "u", ["aB", "ſ", "\u212a"], ["é"]),
         (r"^(?i:[a-z]+)\-$", "ecma", "", ["aB-"], ["ſ-", "\u212a-"]),
@@ -161,6 +181,14 @@ def test_dialects(pattern, dialect, flags, good, bad):
         ("a**", "regex-multiple-repeat", (2, 3)),
         ("(a", "regex-unterminated-group", None),
         (r"\p{Foo}", "regex-unknown-property", None),
+        # an escaped letter that no engine means literally
+        (r"^\x{41}$", "regex-bad-escape", (1, 3)),
+        (r"^\Qa.b\E$", "regex-bad-escape", (1, 3)),
+        (r"^[\h\-]$", "regex-bad-escape", (2, 4)),
+        (r"^[\A]$", "regex-bad-escape", (2, 4)),
+        (r"\A(a)\1\Z", "regex-backreference", (5, 7)),
+        ("^[[:alpha:]_]+$", "regex-set-notation", (2, 11)),
+        ("^[a-z&&[^aeiou]]+$", "regex-set-notation", (5, 8)),
     ],
 )
 def test_refused_patterns(pattern, code, span):

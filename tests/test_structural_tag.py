@@ -206,6 +206,7 @@ def test_a_trigger_that_straddles_tokens(read: list[str], allowed: list[str], fo
     ("spec", "code", "pointer"),
     [
         ("{", "structural-tag", None),
+        ('{"type": "any_text", "type": "plus"}', "structural-tag", None),
         ([1], "structural-tag", None),
         ({"type": "structural_tag"}, "structural-tag", "#"),
         (wrapped({"type": "tagg"}), "structural-tag-type", "#/format"),

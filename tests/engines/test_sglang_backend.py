@@ -216,9 +216,20 @@ def test_options_of_the_server() -> None:
     assert not write(ask(compact, "json", SCHEMA), '{"name": "no"}')
     assert write(ask(compact, "json", SCHEMA), '{"name":"no"}')
     assert write(ask(compact, "regex", "a b"), "a b")
-    for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
-        with pytest.raises(gr.CompileError, match=option.replace("_", "-")):
-            create(arguments(**{option: 1}), TOKENIZER, SIZE, {END})
+    lines = create(arguments(constrained_json_whitespace_pattern=r"\n?"), TOKENIZER, SIZE, {END})
+    assert not write(ask(lines, "json", SCHEMA), '{"name": "no"}')
+    assert write(ask(lines, "json", SCHEMA), '{\n"name":\n"no"}')
+    assert write(ask(lines, "regex", "a b"), "a b")
+    for wrong, message in [
+        ({"constrained_json_max_whitespace_cnt": 1}, "constrained-json-max-whitespace-cnt"),
+        ({"constrained_json_whitespace_pattern": "("}, "never closed"),
+        (
+            {"constrained_json_whitespace_pattern": " ", "constrained_json_disable_any_whitespace": True},
+            "exclude each other",
+        ),
+    ]:
+        with pytest.raises(gr.GuiderailError, match=message):
+            create(arguments(**wrong), TOKENIZER, SIZE, {END})
 
 
 def test_thinking() -> None:

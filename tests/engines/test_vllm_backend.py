@@ -170,6 +170,9 @@ def test_compact_json() -> None:
     asked = asked_of(StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True))
     assert asked.compact
     assert write(backend().compile_asked(asked), '{"name":"no"}')
+    asked = asked_of(StructuredOutputsParams(json=SCHEMA, whitespace_pattern=r"\n?"))
+    assert write(backend().compile_asked(asked), '{\n"name":"no"\n}')
+    assert not write(backend().compile_asked(asked), '{"name": "no"}')
 
 
 def verify(params: StructuredOutputsParams, backend: str = "guiderail") -> SamplingParams:
@@ -192,7 +195,12 @@ def test_requests_are_checked() -> None:
         (StructuredOutputsParams(choice=[]), "not-a-constraint"),
         (StructuredOutputsParams(json_object=False), "json_object"),
         (StructuredOutputsParams(grammar="root ::= other"), "other"),
-        (StructuredOutputsParams(json=SCHEMA, whitespace_pattern="x"), "whitespace_pattern"),
+        (StructuredOutputsParams(json=SCHEMA, whitespace_pattern="x"), "whitespace must match"),
+        (StructuredOutputsParams(regex="a", whitespace_pattern=" "), "whitespace_pattern applies to json"),
+        (
+            StructuredOutputsParams(json=SCHEMA, whitespace_pattern=" ", disable_any_whitespace=True),
+            "exclude each other",
+        ),
         (StructuredOutputsParams(json=SCHEMA, disable_additional_properties=True), "additionalProperties"),
         (StructuredOutputsParams(regex="a", disable_any_whitespace=True), "disable_any_whitespace"),
     ]:

@@ -38,11 +38,13 @@ class Asked:
         kind: one of ``KINDS``.
         text: a JSON Schema, a pattern, a grammar, a JSON list of strings, a structural tag; empty for ``json_object``.
         compact: JSON without whitespace between its parts, instead of that of ``json.dumps``.
+        whitespace: a pattern of the whitespace between the parts of JSON, instead of that of ``json.dumps``.
     """
 
     kind: str
     text: str
     compact: bool = False
+    whitespace: str | None = None
 
 
 def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
@@ -61,11 +63,12 @@ def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
 def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
     if asked.kind in ("json", "json_object"):
         from guiderail.frontends.json_schema import json_schema
+        from guiderail.frontends.json_schema.layout import layout_of
 
         schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
-        return json_schema(schema, layout="compact" if asked.compact else None)
-    if asked.compact:
-        raise CompileError(f"only a schema can require JSON without whitespace, not {asked.kind!r}", code="bad-option")
+        return json_schema(schema, **layout_of(asked.compact, asked.whitespace))
+    if asked.compact or asked.whitespace is not None:
+        raise CompileError(f"only a schema can say how JSON is spaced, not {asked.kind!r}", code="bad-option")
     if asked.kind == "regex":
         from guiderail.frontends.regex import regex
 

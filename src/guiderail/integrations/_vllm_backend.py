@@ -88,19 +88,21 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
     """
     from vllm.v1.structured_output.request import get_structured_output_key
 
-    for name, instead in {
-        "whitespace_pattern": "disable_any_whitespace is supported",
-        "disable_additional_properties": 'write "additionalProperties": false into the schema',
-    }.items():
-        if getattr(params, name, None):
-            raise CompileError(
-                f"{name} is unknown to the guiderail backend and would be ignored; {instead}", code="bad-option"
-            )
+    if getattr(params, "disable_additional_properties", None):
+        raise CompileError(
+            "disable_additional_properties is unknown to the guiderail backend and would be ignored; write "
+            '"additionalProperties": false into the schema',
+            code="bad-option",
+        )
     kind, text = get_structured_output_key(params)
     name = kind.name.lower()
-    if params.disable_any_whitespace and name not in ("json", "json_object"):
-        raise CompileError(f"disable_any_whitespace applies to json and json_object, not to {name}", code="bad-option")
-    return Asked(name, text, (compact or params.disable_any_whitespace) and name in ("json", "json_object"))
+    pattern = getattr(params, "whitespace_pattern", None)
+    if name in ("json", "json_object"):
+        return Asked(name, text, compact or params.disable_any_whitespace, pattern)
+    for option, given in (("disable_any_whitespace", params.disable_any_whitespace), ("whitespace_pattern", pattern)):
+        if given:
+            raise CompileError(f"{option} applies to json and json_object, not to {name}", code="bad-option")
+    return Asked(name, text)
 
 
 class FilledTogether:

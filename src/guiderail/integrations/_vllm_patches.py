@@ -473,6 +473,8 @@ def _init_beams(original: Callable[..., Any]) -> Callable[..., Any]:
         _check(structured_outputs, self.model_config, settings, tokenizer)
         if structured_outputs.disable_any_whitespace and not settings.disable_any_whitespace:
             raise ValueError("for beam search, set disable_any_whitespace for the engine, not for a request")
+        if getattr(structured_outputs, "whitespace_pattern", None) is not None:
+            raise ValueError("beam search takes no whitespace_pattern; leave it out")
         backend = GuiderailBackend(config, tokenizer=tokenizer, vocab_size=self.model_config.get_vocab_size())
         return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
 

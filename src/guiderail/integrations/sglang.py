@@ -68,18 +68,18 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
         CompileError: ``bad-option``: an option of the server that would be ignored.
     """
     settings = _settings(server_args, "serving")
-    for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
-        if getattr(settings, option, None) is not None:
-            raise CompileError(
-                f"--{option.replace('_', '-')} is unknown to the guiderail backend; use "
-                "--constrained-json-disable-any-whitespace",
-                code="bad-option",
-            )
+    if getattr(settings, "constrained_json_max_whitespace_cnt", None) is not None:
+        raise CompileError(
+            "--constrained-json-max-whitespace-cnt is unknown to the guiderail backend; use "
+            r"--constrained-json-whitespace-pattern, such as '[ \n]{0,3}'",
+            code="bad-option",
+        )
     backend = GuiderailGrammarBackend(
         tokenizer,
         vocab_size,
         eos_token_ids,
         compact=bool(getattr(settings, "constrained_json_disable_any_whitespace", False)),
+        whitespace=getattr(settings, "constrained_json_whitespace_pattern", None),
     )
     if getattr(_settings(server_args, "spec"), "speculative_algorithm", None):
         _guard_trees()
@@ -307,14 +307,28 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         vocab_size: the number of the model's logits.
         eos_token_ids: the tokens that end the model's texts; None: those of the tokenizer.
         compact: write JSON without whitespace between its parts.
+        whitespace: a pattern of the whitespace between the parts of JSON.
+
+    Raises:
+        CompileError: ``bad-option``: both are given.
+        PatternError: the pattern is malformed.
     """
 
     def __init__(
-        self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None, *, compact: bool = False
+        self,
+        tokenizer: Any,
+        vocab_size: int,
+        eos_token_ids: Iterable[int] | None = None,
+        *,
+        compact: bool = False,
+        whitespace: str | None = None,
     ) -> None:
+        from guiderail.frontends.json_schema.layout import layout_of
+
         super().__init__()
+        layout_of(compact, whitespace)  # now, not at the first request
         self.cache = _Recent(_CACHED)
-        self.vocab_size, self.compact = vocab_size, compact
+        self.vocab_size, self.compact, self.whitespace = vocab_size, compact, whitespace
         self.stop_token_ids = sorted(eos_token_ids) if eos_token_ids else None
 
         def make() -> Vocabulary:
@@ -326,7 +340,8 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         self.executor.submit(self.store.warm)
 
     def _grammar(self, kind: str, text: str, store: GuideStore | None = None) -> BaseGrammarObject:
-        asked = Asked(kind, text, self.compact and kind == "json")
+        spaced = (self.compact, self.whitespace) if kind == "json" else ()
+        asked = Asked(kind, text, *spaced)
         try:
             guide = (store or self.store).guide(asked)
         except GuiderailError as error:
@@ -362,7 +377,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> BaseGrammarObject | None:
         """Returns the grammar inside the messages of a model that writes several; None if it cannot be used there."""
-        if not isinstance(grammar, GuiderailGrammar) or grammar.asked.compact:
+        if not isinstance(grammar, GuiderailGrammar) or grammar.asked.compact or grammar.asked.whitespace:
             return None
         kind, text = grammar.asked.kind, grammar.asked.text
         content: dict[str, Any]

@@ -379,7 +379,7 @@ def _check_mask(bitmask: Any) -> None:
 def _mismatch(logits: Any, bitmask: Any) -> str:
     return (
         f"logits of shape {tuple(logits)} and a bitmask of shape {tuple(bitmask)} differ in their batch; "
-        "name the rows to mask with indices=..."
+        "name the rows to mask with indices=... of apply_token_bitmask_inplace"
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.responses import Response
 
 from guiderail.server.errors import ApiError
+from guiderail.support.json_objects import RepeatedName, unique_names
 
 __all__ = [
     "Gone",
@@ -159,7 +160,9 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8: byte {error.start}", code="invalid-json") from None
     try:
-        data = json.loads(text, parse_constant=_no_number)
+        data = json.loads(text, parse_constant=_no_number, object_pairs_hook=unique_names)
+    except RepeatedName as error:
+        raise ApiError(400, str(error), code="invalid-json") from None
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is not JSON: {error}", code="invalid-json") from None
     if not isinstance(data, dict):

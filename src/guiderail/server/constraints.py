@@ -37,12 +37,14 @@ class Ask:
         value: JSON of the schema, the tag or the choices; the pattern; the grammar.
         param: the parameter of the request that contains it.
         compact: write JSON without whitespace, instead of like ``json.dumps``.
+        whitespace: a pattern of the whitespace between the parts of JSON, instead.
     """
 
     kind: str
     value: str
     param: str
     compact: bool = False
+    whitespace: str | None = None
 
     def constraint(self, vocabulary: Vocabulary) -> Constraint:
         """Builds the constraint. May take long.
@@ -61,8 +63,9 @@ class Ask:
     def _build(self, vocabulary: Vocabulary) -> Constraint:
         if self.kind == "json":
             from guiderail.frontends.json_schema import json_schema
+            from guiderail.frontends.json_schema.layout import layout_of
 
-            return json_schema(self.value, layout="compact" if self.compact else None)
+            return json_schema(self.value, **layout_of(self.compact, self.whitespace))
         if self.kind == "regex":
             from guiderail.frontends.regex import regex
 
@@ -95,14 +98,14 @@ def _wrong(message: str, param: str, code: str = "invalid-request") -> ApiError:
     return ApiError(400, f"{param}: {message}", code=code, param=param)
 
 
-def _schema_ask(schema: Any, param: str, compact: bool = False) -> Ask:
+def _schema_ask(schema: Any, param: str, compact: bool = False, whitespace: str | None = None) -> Ask:
     if isinstance(schema, str):
         text = schema.strip()
     elif isinstance(schema, dict | bool):
         text = _json(schema)
     else:
         raise _wrong("a JSON Schema must be an object", param)
-    return Ask("json", text, param, compact)
+    return Ask("json", text, param, compact, whitespace)
 
 
 _ANY_OBJECT = _json({"type": "object"})
@@ -175,13 +178,15 @@ def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
             "several-constraints" if asked else "invalid-request",
         )
     (kind,) = asked
-    value, param, compact = fields[kind], f"structured_outputs.{asked[0]}", given.disable_any_whitespace
+    value, param = fields[kind], f"structured_outputs.{kind}"
+    compact, whitespace = given.disable_any_whitespace, given.whitespace_pattern
     if kind == "json":
-        return _schema_ask(value, param, compact)
+        return _schema_ask(value, param, compact, whitespace)
     if kind == "json_object":
-        return Ask("json", _ANY_OBJECT, param, compact)
-    if compact:
-        raise _wrong("disable_any_whitespace applies to json and json_object only", param)
+        return Ask("json", _ANY_OBJECT, param, compact, whitespace)
+    for name, stated in (("disable_any_whitespace", compact), ("whitespace_pattern", whitespace)):
+        if stated:
+            raise _wrong(f"{name} applies to json and json_object only", param)
     if kind == "choice":
         return Ask("choice", _json(value), param)
     if kind == "structural_tag":

@@ -68,7 +68,7 @@ class StructuredOutputs(_Closed):
     disable_any_whitespace: StrictBool = False
     disable_fallback: StrictBool = False  # there is no other backend to fall back to
     disable_additional_properties: Literal[False] = False
-    whitespace_pattern: None = None
+    whitespace_pattern: StrictStr | None = None
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

@@ -440,10 +440,7 @@ class Algebra:
             for keys, known in parts:
                 spend(200)
                 both = term if known is None else self.and_terms((known, term))
-                if keys.is_all():
-                    inside, outside = language, ~language
-                else:
-                    inside, outside = keys & language, keys & ~language
+                inside, outside = keys.divided(language)
                 if both is not FALSE and not inside.is_empty():
                     split.append((inside, both))
                 # if no entry applies and nothing else is allowed, skip the check

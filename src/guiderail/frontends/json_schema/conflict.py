@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 import marshal
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError
-from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.options import DEFAULTS, SchemaOptions
 from guiderail.frontends.json_schema.references import OLD, escape
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
 from guiderail.support.pointers import inside
 from guiderail.support.texts import shown
 from guiderail.support.work import limited, out_of_work, spend
 
-__all__ = ["Conflict", "conflict_of", "sentence"]
+__all__ = ["Conflict", "conflict_of", "option_at_fault", "sentence"]
 
 Path = tuple[str, ...]
 """The steps of a JSON pointer; indexes are texts, so that one place has one path, however it was found."""
@@ -32,6 +33,9 @@ Conflict = tuple[tuple[str, Any], ...]
 MAX_WORK = 3_000_000  # steps, some 0.3 seconds
 _MOST_TESTS = 400
 _MOST_SHOWN = 6
+_NARROWING = ("max_string_length", "max_items", "max_depth", "max_integer_digits", "max_fraction_digits", "excludes",
+              "closed")  # fmt: skip
+_DELIMITED = re.compile(r"/\^.*/[a-z]*$|/.*\$/[a-z]*$", re.DOTALL)
 _NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
 _LISTED = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
 _ONE = frozenset(("items", "additionalItems", "additionalProperties", "contains", "propertyNames",
@@ -66,16 +70,51 @@ def conflict_of(
         return ()
 
 
+def option_at_fault(
+    contents: Any, options: SchemaOptions, dialect: str, is_empty: Callable[[Any, SchemaOptions, Any, bool], bool]
+) -> str:
+    """The option without which the document has a value, as it was given; empty if there is none, or work runs out.
+
+    Args:
+        contents: the document.
+        options: how it is read.
+        dialect: the dialect of the document.
+        is_empty: as for :func:`conflict_of`.
+    """
+    given = replace(options, dialect=dialect)
+    for name in _NARROWING:
+        value = getattr(options, name)
+        if value == getattr(DEFAULTS, name):
+            continue
+        try:
+            with limited(MAX_WORK):
+                if not is_empty(contents, replace(given, **{name: getattr(DEFAULTS, name)}), contents, True):
+                    return f"{name}={shown(value)}"
+        except (GuiderailError, RecursionError):
+            continue
+    return ""
+
+
 def sentence(conflict: Conflict, pointer: str) -> str:
     """Describes the conflict, for a message about the schema at a pointer."""
     parts = [_words(where, value, pointer) for where, value in conflict if where != pointer]
     if not parts:
         return ""
+    way_out = "".join(dict.fromkeys(_way_out(where.rpartition("/")[2], value) for where, value in conflict))
     if len(parts) == 1:
-        return f"{parts[0]} allows none"
+        return f"{parts[0]} allows none{way_out}"
     if len(parts) > _MOST_SHOWN:
-        return f"{', '.join(parts[:_MOST_SHOWN])} and {len(parts) - _MOST_SHOWN} more exclude each other"
-    return f"{', '.join(parts[:-1])} and {parts[-1]} exclude each other"
+        return f"{', '.join(parts[:_MOST_SHOWN])} and {len(parts) - _MOST_SHOWN} more exclude each other{way_out}"
+    return f"{', '.join(parts[:-1])} and {parts[-1]} exclude each other{way_out}"
+
+
+def _way_out(keyword: str, value: Any) -> str:
+    """Advice for keywords that are often meant in another way, as zod's times are, which have no time zone."""
+    if keyword == "format":
+        return "; with format='annotate', formats are not enforced"
+    if keyword == "pattern" and isinstance(value, str) and _DELIMITED.match(value):
+        return "; a pattern has no slashes around it"
+    return ""
 
 
 def _words(where: str, value: Any, pointer: str) -> str:

@@ -24,6 +24,7 @@ from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import BoundedCache
 from guiderail.support.files import reason
+from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
@@ -134,12 +135,16 @@ class JsonSchema(Constraint):
 
     def _unsatisfiable(self, document: Document, pointer: str) -> SchemaError:
         """The error for a schema that no value satisfies, with the keywords that exclude each other."""
-        from guiderail.frontends.json_schema.conflict import conflict_of, sentence
+        from guiderail.frontends.json_schema.conflict import conflict_of, option_at_fault, sentence
 
         conflict = conflict_of(document.contents, self.options, document.dialect, pointer, _is_empty)
         why = sentence(conflict, pointer)
+        option = option_at_fault(document.contents, self.options, document.dialect, _is_empty)
         return SchemaError(
-            "no value satisfies this schema, so nothing could be generated" + (f": {why}" if why else ""),
+            "no value satisfies this schema"
+            + (f" with {option}" if option else "")
+            + ", so nothing could be generated"
+            + (f": {why}" if why else ""),
             code="unsatisfiable-schema",
             pointer=pointer,
             conflict=conflict,
@@ -345,7 +350,9 @@ def read_schema(schema: Any) -> Any:
             raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
         try:
-            schema = json.loads(schema, parse_int=read_integer)
+            schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
+        except RepeatedName as error:
+            raise SchemaError(str(error), code="invalid-schema") from None
         except ValueError as error:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"

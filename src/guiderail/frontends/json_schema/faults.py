@@ -14,7 +14,14 @@ from itertools import islice
 from typing import Any
 
 from guiderail.frontends.json_schema.references import escape
-from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
+from guiderail.frontends.json_schema.vocabulary import (
+    ANNOTATIONS,
+    companions_of,
+    inner_schemas,
+    keywords_of,
+    nearest_type,
+    other_dialect,
+)
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
@@ -28,11 +35,6 @@ _VALIDATORS = {
     "draft-06": "Draft6Validator",
     "draft-04": "Draft4Validator",
 }
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
-                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
-_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,7 @@ def schemas_of(contents: Any) -> Iterator[tuple[dict[str, Any], str]]:
         if not isinstance(schema, dict):
             continue
         yield schema, pointer
-        inner: list[tuple[Any, str]] = []
-        for keyword, value in schema.items():
-            place = f"{pointer}/{escape(str(keyword))}"
-            if keyword in _NAMED and isinstance(value, dict):
-                inner += [(one, f"{place}/{escape(str(key))}") for key, one in value.items()]
-            elif keyword in _MANY and isinstance(value, list):
-                inner += [(one, f"{place}/{i}") for i, one in enumerate(value)]
-            elif keyword in _ONE:
-                inner.append((value, place))
+        inner = [(one, "/".join([pointer, *map(escape, steps)])) for one, steps in inner_schemas(schema)]
         stack += reversed(inner)
 
 
@@ -88,7 +82,7 @@ def nearest_format(name: str) -> str:
 
 @lru_cache(maxsize=8)
 def _keywords(dialect: str) -> tuple[str, ...]:
-    return tuple(sorted({*keywords_of(dialect), *COMPANIONS, *ANNOTATIONS}))
+    return tuple(sorted({*keywords_of(dialect), *companions_of(dialect), *ANNOTATIONS}))
 
 
 @lru_cache(maxsize=1024)
@@ -101,12 +95,18 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
-    """Unknown keywords and formats that are nearly known ones."""
+    """Unknown keywords and formats that are nearly known ones, and keywords of other dialects."""
     for schema, pointer in schemas_of(contents):
         for keyword, value in schema.items():
             if not isinstance(keyword, str):
                 continue
-            meant = nearest_keyword(keyword, dialect)
+            other = other_dialect(keyword, dialect)
+            meant = "" if other else nearest_keyword(keyword, dialect)
+            if other:
+                yield Fault(
+                    f"{pointer}/{escape(keyword)}",
+                    f'"{keyword}" is a keyword of {other}, and has no effect in {dialect}',
+                )
             if meant:
                 yield Fault(f"{pointer}/{escape(keyword)}", f'"{keyword}" is not a keyword of {dialect}', meant)
             if keyword == "format" and isinstance(value, str) and (meant := nearest_format(value)):
@@ -130,6 +130,6 @@ def _described(error: Any) -> Fault:
     pointer = "".join(["#", *(f"/{escape(str(step))}" for step in error.absolute_path)])
     value = error.instance
     if isinstance(value, str) and error.absolute_path and error.absolute_path[-1] == "type":
-        return Fault(pointer, f'"{value}" is not a type', _nearest(value, _TYPES))
+        return Fault(pointer, f'"{value}" is not a type', nearest_type(value))
     message = " ".join(error.message.split())
     return Fault(pointer, message if len(message) <= 160 else message[:159] + "…")

@@ -39,6 +39,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     UNEVALUATED,
     VALUE,
     groups_of,
+    nearest_type,
 )
 from guiderail.support.texts import shown
 from guiderail.support.work import out_of_work, spend
@@ -157,6 +158,12 @@ def _plain(node: Node) -> Shape:
     """What is stated by the keywords that apply no other schema in place."""
     scope, groups = node.scope, node.groups
     types = _types(node) if groups & TYPE else _EVERY_TYPE
+    if groups & OBJECT and not types & _OBJECT and type(node.schema.get("required")) is bool:
+        raise SchemaError(
+            f"required must be a list of names in the schema of the object, not {node.schema['required']} in that of a "
+            "property, as in draft 3",
+            pointer=f"{scope.document.where()}/required",
+        )
     shape = _values(node, types) if groups & VALUE else None
     if shape is None or groups & (NUMBER | STRING | ARRAY | OBJECT):
         numbers = Numbers.ALL if types & _NUMBER else Numbers.INTEGERS if types & _INTEGER else Numbers.NONE
@@ -219,7 +226,7 @@ def _types(node: Node) -> int:
         for name in declared:
             types |= _BITS[name]
     else:
-        raise _invalid(node, "type", f"one of {', '.join(_BITS)}, or a list of them")
+        raise _unknown_type(node, declared)
     if types & _NUMBER:
         types |= _INTEGER
     if node.scope.dialect == "openapi-3.0" and "nullable" in schema:
@@ -228,6 +235,16 @@ def _types(node: Node) -> int:
         if schema["nullable"]:
             types |= _NULL
     return types
+
+
+def _unknown_type(node: Node, declared: Any) -> SchemaError:
+    error = _invalid(node, "type", f"one of {', '.join(_BITS)}, or a list of them")
+    unknown = [one for one in (declared if type(declared) is list else [declared]) if one not in (*_BITS,)]
+    meant = nearest_type(unknown[0]) if unknown else ""
+    if not meant and unknown != ["any"]:
+        return error
+    advice = f"did you mean {meant!r}?" if meant else "leave type out to allow any value"
+    return SchemaError(f"{error.reason}; {advice}", pointer=error.pointer)
 
 
 def _numbers(node: Node) -> Numbers:

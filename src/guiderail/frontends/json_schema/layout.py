@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import AnyText, Constraint
+from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.strings import Strings
 
-__all__ = ["Frame", "JsonNotation", "Notation", "PlainKeys", "excluding", "holds"]
+__all__ = ["Frame", "JsonNotation", "Notation", "PlainKeys", "excluding", "holds", "layout_of"]
 
+_WHITESPACE = b" \t\n\r"
 _PLAIN = _core.CharSet([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])  # characters that need no escape
 
 
@@ -97,6 +100,42 @@ class PlainKeys(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         return b.intersection([b.repeat(b.char_class(_PLAIN), 0), excluding(b, self.excludes)])
+
+
+def _blank(b: _core.Builder, whitespace: Constraint) -> int:
+    """What a constraint matches of the whitespace that JSON knows."""
+    every = b.repeat(b.byte_class(_WHITESPACE), 0)
+    given = whitespace._lower(b)
+    if b.is_empty(b.intersection([given, b.complement(every)])):
+        return given
+    blank = b.intersection([given, every])
+    if b.is_empty(blank):
+        raise CompileError(
+            "whitespace must match some of JSON's: spaces, tabs and line breaks, or nothing", code="bad-schema-option"
+        )
+    return blank
+
+
+def layout_of(compact: bool, whitespace: str | None) -> dict[str, Any]:
+    """Returns the options of ``json_schema`` for what serving engines say about whitespace.
+
+    Args:
+        compact: none at all.
+        whitespace: a pattern of what stands at each position.
+
+    Raises:
+        CompileError: ``bad-option``: both are given.
+        PatternError: the pattern is malformed.
+    """
+    if whitespace is None:
+        return {"layout": "compact" if compact else None}
+    if compact:
+        raise CompileError(
+            "disable_any_whitespace and whitespace_pattern exclude each other; leave one out", code="bad-option"
+        )
+    from guiderail.frontends.regex import regex
+
+    return {"layout": "free", "whitespace": regex(whitespace)}
 
 
 class JsonNotation(Notation):
@@ -183,9 +222,9 @@ class JsonNotation(Notation):
             colon = b.literal(b": ")
         elif layout == "free":
             if options.whitespace is not None:
-                space = options.whitespace._lower(b)
+                space = _blank(b, options.whitespace)
             else:
-                space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
+                space = b.repeat(b.byte_class(_WHITESPACE), 0, options.max_whitespace)
             comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
         if options.separators is not None:
             comma, colon = (

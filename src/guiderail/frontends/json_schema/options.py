@@ -65,8 +65,9 @@ class SchemaOptions:
             ``json.dumps``, or two constraints.
         max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
             value.
-        whitespace: a constraint on the whitespace at one position, in the layout ``"free"``. None: any whitespace, up
-            to ``max_whitespace`` characters.
+        whitespace: a constraint on the whitespace at one position, in the layout ``"free"``; what it matches beyond
+            JSON's (spaces, tabs, line breaks) is not written. None: any whitespace, up to ``max_whitespace``
+            characters.
         property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``: any order.
             None: a model always writes the declared order (``generate``, logits processors, the server …), while
             ``matches`` and ``gr.compile`` of this constraint take any.

@@ -4,8 +4,9 @@ JSON Schema names ECMA-262, but schemas in the wild are written for whatever the
 the first of these readers that applies, as a search without flags:
 
 1. ``ecma-unicode``: ECMA-262 with the flag ``u``, as the specification says;
-2. ``python``: if the pattern has an escape ``\A``, ``\Z`` or ``\z`` (an anchor in Python, Perl and Rust, never an
-   escaped letter): Python's ``re``, with ``\d \w \s`` and the case of letters in ASCII; ``\z`` means ``\Z``;
+2. ``python``: if the pattern escapes a letter that ECMA-262 does not know, such as the anchors ``\A``, ``\Z`` and
+   ``\z``, or has a quantifier ``{,n}``: Python's ``re``, with ``\d \w \s`` and the case of letters in ASCII; ``\z``
+   means ``\Z``. A letter that Python does not know either (``\h``, ``\pL``) is refused, never read as itself;
 3. ``ecma``: ECMA-262 without ``u``, with the leniency of its Annex B (``\-``, ``\_``, a lone ``]`` or ``}``);
 4. ``python``: any other pattern that is valid there: ``(?i)`` at the front, ``(?P<name>…)``, ``(?#…)``, possessive
    quantifiers, atomic groups.
@@ -18,15 +19,15 @@ If a pattern is well-formed but cannot become an automaton (a backreference), th
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
+from guiderail.frontends.regex.foreign import foreign_escape
 from guiderail.support.caches import cached, text_weight
 
 __all__ = ["read_pattern"]
 
-_ANCHOR = re.compile(r"\\(?:([AZz])|.)|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_BEYOND_CLASSES = re.compile(r"\\(?:(z)|.)|\[(?:[^\]\\]|\\.)*\]|(\{,\d+\})", re.DOTALL)
 _BEYOND = {
     "regex-backreference",
     "regex-recursion",
@@ -49,9 +50,16 @@ def read_pattern(pattern: str) -> Regex:
         if error.code in _BEYOND and "\\k" not in pattern:
             raise
         first = error
-    if any(match[1] for match in _ANCHOR.finditer(pattern)):
-        with suppress(PatternError):  # not one of Python's escapes: try the next reading, where the letters are literal
+    foreign = foreign_escape(pattern)
+    if foreign is not None or any(match[2] for match in _BEYOND_CLASSES.finditer(pattern)):
+        try:
             return _python(pattern)
+        except PatternError as error:
+            if error.code in _BEYOND:
+                raise
+    if foreign is not None:
+        message, start, end = foreign
+        raise PatternError(message, code="regex-bad-escape", source=pattern, span=(start, end))
     try:
         return regex(pattern, dialect="ecma", mode="search")
     except PatternError as error:
@@ -64,5 +72,5 @@ def read_pattern(pattern: str) -> Regex:
 
 
 def _python(pattern: str) -> Regex:
-    plain = _ANCHOR.sub(lambda match: "\\Z" if match[1] == "z" else match[0], pattern)
+    plain = _BEYOND_CLASSES.sub(lambda match: "\\Z" if match[1] == "z" else match[0], pattern)
     return regex(plain, dialect="python", flags="a", mode="search")

@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
-from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
+from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.support.pointers import followed
 from guiderail.support.work import spend
 
@@ -349,8 +349,8 @@ class Scope:
         self.memo: dict[int, Term] = {}
         self.refs: dict[str, Term] = {}
 
-    def child(self, schema: Any) -> Term:
-        """The term of a schema (an object or a boolean) in this scope."""
+    def child(self, schema: Any, where: str | None = None) -> Term:
+        """The term of a schema (an object or a boolean) in this scope; ``where`` it is, if a reference led to it."""
         if schema is True:
             return TRUE
         if schema is False:
@@ -360,10 +360,20 @@ class Scope:
             if type(schema) is not dict:
                 raise SchemaError(
                     f"a schema must be an object or a boolean, not {_kind(schema)}",
-                    pointer=self.document.where(),
+                    pointer=where or self._place(schema),
                 )
             known = self.memo[id(schema)] = self._make(schema)
         return known
+
+    def _place(self, given: Any) -> str | None:
+        """Where something that is no schema stands in the current schema."""
+        where, current = self.document.where(), self.document.current
+        if current is None or where is None:
+            return None
+        for one, steps in inner_schemas(current.schema):
+            if one is given:
+                return "/".join([where, *map(escape, steps)])
+        return where
 
     def _make(self, schema: dict[str, Any]) -> Term:
         scope = self._inner(schema)
@@ -420,11 +430,11 @@ class Scope:
                 break
             if self.uri is not None or not (ref == "#" or ref.startswith("#/")):
                 contents, scope = self.find(ref, schema)
-                known = self.refs[ref] = scope.child(contents)
+                known = self.refs[ref] = scope.child(contents, ref)
                 break
             target = self._local(ref, schema)
             if not self._is_alias(target):
-                known = self.refs[ref] = self.child(target)
+                known = self.refs[ref] = self.child(target, ref)
                 break
             if id(target) in seen or id(target) in self.document.chain:
                 raise self.document.infinite_reference(target)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.frontends.json_schema.faults import nearest_format, nearest_keyword
 from guiderail.frontends.json_schema.references import Document, escape
 from guiderail.frontends.json_schema.strings import Strings
-from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
+from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, companions_of, keywords_of, other_dialect
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.constraint import JsonSchema
@@ -106,7 +106,7 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
     if document.algebra.emptiness.term(term):
         yield ReportEntry(pointer, "", "unsatisfiable", "no value satisfies this schema")
     dialect = document.dialect
-    keywords = keywords_of(dialect)
+    keywords, companions = keywords_of(dialect), companions_of(dialect)
     alone = document.root.old and "$ref" in schema
     for keyword, value in schema.items():
         reason = dropped.get((f"{pointer}/{keyword}", keyword))
@@ -119,8 +119,8 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
             yield _format(document, pointer, value)
         elif keyword in keywords:
             yield ReportEntry(pointer, keyword, "enforced")
-        elif keyword in COMPANIONS and COMPANIONS[keyword] in keywords:
-            beside = COMPANIONS[keyword]
+        elif keyword in companions:
+            beside = companions[keyword]
             if beside in schema:
                 yield ReportEntry(pointer, keyword, "enforced")
             else:
@@ -128,8 +128,9 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
         elif keyword in ANNOTATIONS:
             yield ReportEntry(pointer, keyword, "annotation")
         else:
-            meant = nearest_keyword(keyword, dialect)
-            hint = f'; did you mean "{meant}"?' if meant else ""
+            other = other_dialect(keyword, dialect)
+            meant = "" if other else nearest_keyword(keyword, dialect)
+            hint = f", but of {other}" if other else f'; did you mean "{meant}"?' if meant else ""
             yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}{hint}")
     for keyword, value in schema.items():
         place = f"{pointer}/{escape(keyword)}"

@@ -23,13 +23,13 @@ from typing import Any, ClassVar
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import Program, build_program
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
-from guiderail.support.work import cached, spend
+from guiderail.support.work import cached, out_of_work, spend
 
 __all__ = ["Strings"]
 
@@ -155,6 +155,28 @@ class Strings:
         if kind in ("all", "length", "texts", "but"):
             return False
         return _is_empty(self)
+
+    def divided(self, other: Strings) -> tuple[Strings, Strings]:
+        """The texts of this set that are in another, and those that are not.
+
+        Patterns that have no text in common are left out of each other's parts. So the regions of many patterns that
+        are disjoint stay as small as the patterns.
+        """
+        if self.is_all():
+            return other, ~other
+        if not other._is_exact_atom():
+            return self & other, self & ~other
+        kept: list[Strings] = []
+        for part in self._parts if self._kind == "and" else (self,):
+            if part._is_exact_atom() and _apart(part if part._parts[2] else ~part, other):
+                if part._parts[2]:
+                    return Strings.NONE, self
+            else:
+                kept.append(part)
+        return _all_of((*kept, other)), self & ~other
+
+    def _is_exact_atom(self) -> bool:
+        return self._kind == "atom" and self._parts[0] is self._parts[1]
 
     def has_pattern(self) -> bool:
         """Whether any part is a pattern or a format."""
@@ -322,6 +344,16 @@ def _is_empty(strings: Strings) -> bool:
             raise
     program = builder.finish(handle)
     return not program.is_live(program.root)
+
+
+def _apart(one: Strings, other: Strings) -> bool:
+    """Whether two sets certainly have no text in common."""
+    try:
+        return (one & other).is_empty()
+    except LimitError as error:
+        if out_of_work(error):
+            raise
+        return False
 
 
 @cached(2048)

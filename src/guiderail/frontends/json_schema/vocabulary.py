@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -16,8 +18,12 @@ __all__ = [
     "TYPE",
     "UNEVALUATED",
     "VALUE",
+    "companions_of",
     "groups_of",
+    "inner_schemas",
     "keywords_of",
+    "nearest_type",
+    "other_dialect",
 ]
 
 TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = (1 << i for i in range(10))
@@ -71,6 +77,7 @@ COMPANIONS = {
     "maxContains": "contains",
 }
 """Keywords that mean something only beside another."""
+_COUNTED = ("minContains", "maxContains")  # since 2019-09, where contains is older
 
 ANNOTATIONS = frozenset(
     (
@@ -115,3 +122,58 @@ def groups_of(dialect: str, schema: dict[str, Any]) -> int:
 def keywords_of(dialect: str) -> dict[str, int]:
     """The asserting keywords of a dialect."""
     return _TABLES[dialect]
+
+
+def companions_of(dialect: str) -> dict[str, str]:
+    """The keywords of a dialect that mean something only beside another."""
+    counted = "unevaluatedItems" in _TABLES[dialect]
+    return {
+        keyword: beside
+        for keyword, beside in COMPANIONS.items()
+        if beside in _TABLES[dialect] and (counted or keyword not in _COUNTED)
+    }
+
+
+def other_dialect(keyword: str, dialect: str) -> str:
+    """The newest dialect with this keyword, which the given dialect does not have; empty if there is none."""
+    if keyword in _TABLES[dialect] or keyword in ANNOTATIONS or keyword in companions_of(dialect):
+        return ""
+    return next((name for name in _TABLES if keyword in _TABLES[name] or keyword in companions_of(name)), "")
+
+
+_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
+                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+
+
+def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """What stands in a schema object where a schema belongs, and the steps that lead there."""
+    for keyword, value in schema.items():
+        if keyword in _NAMED and isinstance(value, dict):
+            yield from ((one, (keyword, str(key))) for key, one in value.items())
+        elif keyword in _MANY and isinstance(value, list):
+            yield from ((one, (keyword, str(i))) for i, one in enumerate(value))
+        elif keyword in _ONE:
+            yield value, (str(keyword),)
+
+
+_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_MEANT = {
+    **{name: name for name in _TYPES},
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("int", "int32", "int64", "long"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("str", "text", "char", "varchar", "date", "datetime"), "string"),
+    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **dict.fromkeys(("dict", "map", "hashmap", "struct"), "object"),
+    **dict.fromkeys(("none", "nil"), "null"),
+}
+
+
+def nearest_type(name: object) -> str:
+    """The type that a word is probably meant to be, such as the name of a type of Python; may be empty."""
+    if not isinstance(name, str) or len(name) > 40:
+        return ""
+    close = get_close_matches(name.lower(), _MEANT, 1, 0.8)
+    return _MEANT[close[0]] if close else ""

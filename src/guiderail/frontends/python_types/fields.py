@@ -21,6 +21,7 @@ __all__ = [
     "filled",
     "hints_of",
     "is_pydantic",
+    "is_struct",
     "is_typed_dict",
     "origin_of",
     "resolved",
@@ -143,6 +144,11 @@ def annotation_of(hint: Any) -> tuple[Any, bool | None]:
 
 def is_typed_dict(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+
+
+def is_struct(kind: Any) -> bool:
+    """Whether it is a ``msgspec.Struct``."""
+    return isinstance(kind, type) and hasattr(kind, "__struct_config__") and hasattr(kind, "__struct_fields__")
 
 
 def is_pydantic(kind: Any) -> str | None:

@@ -18,6 +18,7 @@ from guiderail.frontends.python_types.fields import (
     docstring,
     hints_of,
     is_pydantic,
+    is_struct,
     is_typed_dict,
     origin_of,
     resolved,
@@ -46,6 +47,8 @@ def object_of(
         return _named_tuple(walker, kind, args, in_model)
     if dataclasses.is_dataclass(kind):
         return _dataclass(walker, kind, args)
+    if is_struct(kind):
+        return _struct(walker, kind, args)
     return _plain_class(walker, kind, args)
 
 
@@ -69,6 +72,28 @@ def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object
             description = field.metadata["description"]
         members.append(Field(name, name, node, one.default is one.empty, description))
     return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind), call=True)
+
+
+def _struct(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
+    """A ``msgspec.Struct``: its fields as they are encoded, and its tag first."""
+    config: Any = kind.__struct_config__
+    if config.array_like:
+        raise unsupported(kind.__name__, "a Struct with array_like is an array; leave array_like out, or use a tuple")
+    hints = hints_of(kind, args, walker.names)
+    members: list[Field] = []
+    if config.tag is not None:
+        members.append(Field("", config.tag_field, nodes.Literals(kind.__name__, ((config.tag, config.tag),)), True))
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    given_first = len(names) - len(defaults)  # the last fields have defaults, or say that they have none
+    for i, (name, key) in enumerate(zip(names, kind.__struct_encode_fields__, strict=True)):
+        node, description = _split(walker, hints[name])
+        required = i < given_first or type(defaults[i - given_first]).__name__ == "NoDefaultType"
+        members.append(Field(name, key, node, required, description))
+
+    def make(given: dict[str, Any], _: dict[str, Any]) -> Any:
+        return kind(**{name: value for name, value in given.items() if name})
+
+    return Object(kind.__name__, tuple(members), make, description=docstring(kind))
 
 
 def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:

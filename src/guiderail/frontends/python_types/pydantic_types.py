@@ -22,6 +22,7 @@ from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
 from guiderail.frontends.python_types.nodes import call_user, described_apart
 from guiderail.frontends.python_types.scalars import scalar
+from guiderail.frontends.python_types.urls import url
 from guiderail.support.trees import Tree, dump, plain
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _known(kind: Any, name: str) -> nodes.Node | None:
     if name in ("ImportString", "Json"):
         raise unsupported(name, "code and JSON inside a string are not supported; use the type of the value itself")
     if hasattr(kind, "_constraints") and (hasattr(kind, "host") or hasattr(kind, "hosts")):
-        return _url(kind, name)
+        return url(kind, name)
     return None
 
 
@@ -277,23 +278,6 @@ def _email() -> nodes.Node:
     ends = "|".join(name.replace(".", r"\.") for name in RESERVED)
     texts = (rf"^{word}(?:[._+-]{word})*@", rf"^(?!.*[@.](?:{ends})$)")
     return nodes.Text("EmailStr", pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
-
-
-def _url(kind: Any, name: str) -> nodes.Node:
-    constraints = kind._constraints
-    schemes = "|".join(scheme.replace("+", r"\+") for scheme in constraints.allowed_schemes or ("https", "http"))
-    label = "[a-z0-9]{1,30}(?:-[a-z0-9]{1,30})?"
-    part = "(?:[A-Za-z0-9._~!$&'()*+,;=:@\\-]|%[0-9A-Fa-f]{2})"
-    if name == "FileUrl":
-        pattern = rf"^file://(?:/{part}+){{1,30}}$"
-    else:
-        port = "(?::(?:[1-5][0-9]{4}|[1-9][0-9]{0,3}))?"
-        pattern = (
-            rf"^(?:{schemes})://(?:{label}\.){{0,4}}[a-z]{{2,20}}{port}(?:/{part}*)*"
-            rf"(?:\?(?:{part}|[/?])*)?(?:#(?:{part}|[/?])*)?$"
-        )
-    bounds = Bounds(max_length=constraints.max_length or 2083)
-    return nodes.Text(name, pattern, bounds=bounds, sized=True)
 
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:

@@ -23,12 +23,14 @@ from guiderail.frontends.python_types.fields import (
     annotation_of,
     filled,
     is_pydantic,
+    is_struct,
     origin_of,
     variable,
 )
 from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, tag_key, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
+from guiderail.frontends.python_types.urls import url
 from guiderail.support.texts import shown
 
 __all__ = ["Walker", "type_words"]
@@ -78,7 +80,7 @@ _REFUSED = {
     typing.Annotated: "it needs a type and what to say about it: Annotated[int, Gt(0)]",
 }
 _RUN_BY_PYDANTIC = ModelRules()
-_EXTRA_REFUSED = ("Never", "LiteralString", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
+_EXTRA_REFUSED = ("Never", "Self", "TypeGuard", "TypeIs", "Concatenate", "Unpack")
 
 
 def type_words(kind: Any) -> str:
@@ -90,6 +92,30 @@ def type_words(kind: Any) -> str:
     except (ValueError, RecursionError):  # it has an integer of more digits than Python writes, or nests deeper
         text = f"{getattr(kind, '__name__', type(kind).__name__)}[…]"
     return text.replace("typing.", "").replace("typing_extensions.", "")
+
+
+def _of_pydantic(inner: Any, metadata: Sequence[Any]) -> tuple[nodes.Node | None, list[Any], bool]:
+    """The node that metadata of pydantic's own make of a type, the other metadata, and whether pydantic has to read."""
+    made: nodes.Node | None = None
+    rest: list[Any] = []
+    by_pydantic = False
+    for item in metadata:
+        word = type(item).__name__ if type(item).__module__.startswith("pydantic") else ""
+        if word == "Json":
+            raise unsupported(
+                "Json",
+                "JSON inside a string is not read back; use the type of the value itself, or a string of its JSON: "
+                "Annotated[str, gr.python_type(…)]",
+            )
+        if word == "UuidVersion":
+            made = uuid_node(item.uuid_version)
+        elif word in ("EncodedBytes", "EncodedStr"):
+            made, by_pydantic = encoded(inner, item.encoder), True
+        elif word == "UrlConstraints" and (hasattr(inner, "host") or hasattr(inner, "hosts")):
+            made, by_pydantic = url(inner, inner.__name__, item), True
+        else:
+            rest.append(item)
+    return made, rest, by_pydantic
 
 
 class Walker:
@@ -123,6 +149,8 @@ class Walker:
             return nodes.Simple("None", "null", (None,))
         if kind is Any or kind is object:
             return nodes.AnyNode()
+        if getattr(kind, "_name", None) == "LiteralString":  # any string: only type checkers tell them apart
+            kind = str
         if isinstance(kind, TypeVar):
             return self.node(variable(kind), in_model=in_model)
         if isinstance(kind, str | typing.ForwardRef):
@@ -208,26 +236,17 @@ class Walker:
         """The node of ``Annotated[inner, *metadata]``."""
         if not metadata:
             return self.node(inner, in_model=in_model)
-        for item in metadata:
-            word = type(item).__name__ if type(item).__module__.startswith("pydantic") else ""
-            if word == "UuidVersion":
-                return uuid_node(item.uuid_version)
-            if word == "Json":
-                raise unsupported("Json", "JSON inside a string is not supported; use the type of the value itself")
-            if word in ("EncodedBytes", "EncodedStr"):
-                made = encoded(inner, item.encoder)
-                whole = annotated_type(inner, metadata)
-                return made if in_model is not None else nodes.Checked(made, validate=validator_of(whole))
-        bounds = gather(metadata, engine=(in_model or _RUN_BY_PYDANTIC).engine)
+        made, rest, by_pydantic = _of_pydantic(inner, metadata)
+        bounds = gather(rest, engine=(in_model or _RUN_BY_PYDANTIC).engine)
         if in_model is not None and bounds.multiple_of is not None:
             bounds = bounds.but(by_pydantic=True)
         if bounds.tag is not None:
             bounds = bounds.but(tag=tag_key(inner, bounds.tag))
-        if in_model is None and bounds.validators:
-            node = self.constrained(self.node(inner, in_model=_RUN_BY_PYDANTIC), bounds)
-            whole = annotated_type(inner, metadata)
-            return nodes.Checked(node, validate=validator_of(whole))
-        return self.constrained(self.node(inner, in_model=in_model), bounds)
+        alone = in_model is None and bool(bounds.validators or by_pydantic)
+        if made is None:
+            made = self.node(inner, in_model=_RUN_BY_PYDANTIC if alone else in_model)
+        node = self.constrained(made, bounds)
+        return nodes.Checked(node, validate=validator_of(annotated_type(inner, metadata))) if alone else node
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
         """A node with bounds, wrapped in its checks and description."""
@@ -359,6 +378,8 @@ class Walker:
             key = (origin, repr(args), in_model)
         named = self._named[key] = Named(type_words(kind), self._label(origin.__name__, args))
         named.hashable = origin.__hash__ is not None and not issubclass(origin, dict)
+        if is_struct(origin):  # the others raise an error when they are hashed
+            named.hashable = origin.__struct_config__.frozen
         try:
             body = named.body = object_of(self, origin, args, in_model)
         except BaseException:
@@ -370,7 +391,7 @@ class Walker:
                 again = next(name for name in keys if keys.count(name) > 1)
                 raise unsupported(named.name, f"two of its fields are named {again!r}", "type-alias")
             made_up = dataclasses.is_dataclass(origin) or issubclass(origin, tuple) or is_pydantic(origin) is not None
-            if made_up:  # hashed by their fields
+            if made_up or is_struct(origin):  # hashed by their fields
                 named.hashable = named.hashable and all(one.node.hashable for one in body.fields)
         return named
 

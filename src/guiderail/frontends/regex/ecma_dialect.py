@@ -10,6 +10,7 @@ import re
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.foreign import refuse_foreign_set
 from guiderail.frontends.regex.parser import (
     _BRACES,
     ANCHOR,
@@ -194,6 +195,7 @@ class EcmaParser(Parser):
         i += 1
         negated = pattern[i : i + 1] == "^"
         i += negated
+        first = i
         ranges: list[tuple[int, int]] = []
         chars = charsets.NONE
         while True:
@@ -202,6 +204,8 @@ class EcmaParser(Parser):
             if pattern[i] == "]":
                 break
             item_at = i
+            if not self.sets:
+                refuse_foreign_set(self, i, first)
             low, i = self.class_item(i, start)
             if self.joins(i):
                 high, end = self.class_item(i + 1, start)

@@ -11,6 +11,7 @@ import unicodedata
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.foreign import refuse_foreign_set
 from guiderail.frontends.regex.parser import (
     _BRACES,
     ASCII,
@@ -167,6 +168,7 @@ class PythonParser(Parser):
             if c == "]" and i > first:
                 break
             item_at = i
+            refuse_foreign_set(self, i, first)
             low, i = self.class_item(i, start)
             if pattern[i : i + 1] == "-" and pattern[i + 1 : i + 2] != "]":
                 if i + 1 >= n:

@@ -21,6 +21,7 @@ from guiderail.frontends.tools.parameter_style import builtin_styles
 from guiderail.frontends.tools.parameters import Parameters
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
+from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import nested, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import has_surrogate, shown
@@ -83,7 +84,9 @@ def structural_tag(
 def _read(spec: Any) -> dict[str, Any]:
     if isinstance(spec, str | bytes):
         try:
-            spec = json.loads(spec, parse_int=read_integer)
+            spec = json.loads(spec, parse_int=read_integer, object_pairs_hook=unique_names)
+        except RepeatedName as error:
+            raise ToolError(str(error), code="structural-tag") from None
         except ValueError as error:
             raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
         except RecursionError:
