@@ -66,10 +66,12 @@ class Abundance:
             return False
         if cell.unique:  # this many items with plenty of values each can be chosen distinct
             need = max(cell.min, 1)
-            return need < PLENTY and all(self.term(cell.item(i)) for i in range(min(need, len(cell.prefix) + 1)))
+            if need >= PLENTY or (cell.max is not None and cell.max < need):
+                return False
+            return all(self.term(cell.item(i)) for i in range(min(need, len(cell.prefix) + 1)))
         longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
         for i in range(longest):
-            if i > cell.min and self.algebra.emptiness.term(cell.item(i)):
+            if self.algebra.emptiness.term(cell.item(i)):  # the list ends before it
                 return False
             if self.term(cell.item(i)):
                 return True
