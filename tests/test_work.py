@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,7 +12,8 @@ import pytest
 import guiderail as gr
 from guiderail import Vocabulary
 from guiderail.constraints.program import build_program
-from guiderail.support import work
+from guiderail.frontends.json_schema.formats import FORMATS
+from guiderail.support import caches, work
 
 
 def nested(depth: int, width: int) -> dict[str, Any]:
@@ -124,6 +128,95 @@ def test_the_same_request_costs_the_same() -> None:
     others = [steps(schema) for _ in range(3)]
     assert {first, *others} == {first}
     assert first > 1000
+
+
+@dataclass
+class Point:
+    x: int
+    label: str
+
+
+def _of_a_schema(schema: Any) -> Callable[[], gr.Constraint]:
+    return lambda: gr.json_schema(schema)
+
+
+REQUESTS: dict[str, Callable[[], gr.Constraint]] = {
+    **{f"the format {name}": _of_a_schema({"format": name, "type": "string"}) for name in FORMATS},
+    "formats that share parts": _of_a_schema(
+        {"items": {"enum": [{"format": name} for name in ("email", "idn-email")]}}
+    ),
+    "a pattern twice": _of_a_schema(
+        {"prefixItems": [{"pattern": "^[a-z]+x"}, {"pattern": "^[a-z]+x", "maxLength": 9}]}
+    ),
+    "names by a pattern": _of_a_schema({"propertyNames": {"pattern": "^[ab]$"}, "minProperties": 2}),
+    "numbers": _of_a_schema({"anyOf": [{"multipleOf": 7, "minimum": 3}, {"multipleOf": 0.07}]}),
+    "classes": lambda: gr.regex(r"(?i)\w+\p{Lu}[^\W\d]stra\u00dfe"),
+    "a type": lambda: gr.python_type(list[Point]),
+    "an address": gr.patterns.email,
+    "a ready grammar": lambda: gr.grammars.json(max_depth=3),
+    "terminals": lambda: gr.grammar('start: A B | %json {"format": "date"}\nA: /a+?b/\nB: /(x|xy)z?/', "lark"),
+    "tools": lambda: gr.tool_calls(
+        [{"name": name, "parameters": {"properties": {"a": {"format": "date"}}}} for name in "fg"], format="hermes"
+    ),
+}
+
+
+def cost(request: Callable[[], gr.Constraint]) -> int:
+    before = work.spent()
+    with work.limited(10**9):
+        build_program(request())
+    return work.spent() - before
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_costs_the_same_whatever_is_cached(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gr.clear_cache()
+    first = cost(REQUESTS[name])
+    assert cost(REQUESTS[name]) == first > 0
+    gr.clear_cache()
+    for other in ("the format idn-email", "a type", "terminals", "tools"):  # their parts are cached
+        cost(REQUESTS[other])
+    assert cost(REQUESTS[name]) == first
+    gr.clear_cache()
+    for one in caches._all:
+        monkeypatch.setattr(one, "most_bytes", 0)  # nothing is kept
+    assert cost(REQUESTS[name]) == first
+    assert not caches.cached_bytes()
+
+
+def test_a_result_costs_each_compilation_once() -> None:
+    """Also if it was needed for another one, or if what needed it failed."""
+
+    @caches.cached(10_000)
+    def inner(n: int) -> int:
+        work.spend(100)
+        return n
+
+    @caches.cached(10_000)
+    def outer(n: int) -> int:
+        work.spend(10)
+        with suppress(ValueError):
+            failing(n)
+        return inner(n)
+
+    @caches.cached(10_000)
+    def failing(n: int) -> int:
+        work.spend(1)
+        raise ValueError(inner(n))
+
+    def price(*calls: Callable[[int], int]) -> int:
+        with work.limited(10**6):
+            before = work.spent()
+            for call in calls:
+                call(1)
+            return work.spent() - before
+
+    assert price(outer) == price(outer) == price(outer, outer) == 111
+    assert price(inner, outer) == price(outer, inner) == 111
+    assert price(inner) == 100
+    caches.clear_caches()
+    assert price(inner) == 100
+    assert price(inner, outer) == price(outer) == 111
 
 
 def test_a_limit_is_exact(vocabulary: Vocabulary) -> None:

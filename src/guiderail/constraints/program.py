@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from guiderail import _core
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError, LimitError
+from guiderail.support.caches import cached
 from guiderail.support.nesting import nested
 from guiderail.support.texts import shown, utf8
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
@@ -61,8 +61,8 @@ def _check_bound(name: str, value: int) -> None:
         raise CompileError(f"{name} must be an integer from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
-@lru_cache(maxsize=128)
-def _cached(constraint: Constraint) -> Program:
+@cached(256 << 20, lambda program, _: program.core.memory_size_bytes())
+def _program(constraint: Constraint) -> Program:
     # Shared by all vocabularies, so it must not use the special tokens of a guide that is being compiled.
     with special_tokens_of(SpecialTokens()):
         return Program(build_program(constraint), constraint)
@@ -78,9 +78,9 @@ class Program:
 
     @staticmethod
     def of(constraint: Constraint) -> Program:
-        """The program of a constraint. The 128 used last are cached."""
+        """The program of a constraint. Those used last are cached."""
         with nested("the constraint"):
-            return _cached(constraint)
+            return _program(constraint)
 
     @property
     def start(self) -> int:

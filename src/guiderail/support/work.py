@@ -9,15 +9,14 @@ always. The core counts separately for each thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
 
-__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "pay", "spend", "spent"]
+__all__ = ["MAX_STEP_WORK", "MAX_WORK", "check_steps", "compilation", "limited", "out_of_work", "spend", "spent"]
 
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
@@ -32,8 +31,21 @@ spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
 _MOST = 1 << 60  # far below the limit of 64 bits, even for sums
-_Argument = TypeVar("_Argument")
-_Value = TypeVar("_Value")
+
+
+class _Compilation(threading.local):
+    """What this thread is compiling.
+
+    Attributes:
+        results: the cached results that it has paid for, by what they are results of; None outside of a compilation.
+        making: the cached result that is being made.
+    """
+
+    results: dict[Hashable, Any] | None = None
+    making: Any = None
+
+
+compilation = _Compilation()
 
 
 def check_steps(name: str, steps: Any) -> None:
@@ -61,99 +73,16 @@ class limited:
 
     def __enter__(self) -> None:
         self._before = _core.limit_work(self._most)
-        self._outermost = _here.paid is None
+        self._outermost = compilation.results is None
         if self._outermost:
-            _here.paid = set()
+            compilation.results = {}
 
     def __exit__(self, *_: object) -> None:
         _core.restore_work(self._before)
         if self._outermost:
-            _here.paid = None
+            compilation.results = None
 
 
 def out_of_work(error: LimitError) -> bool:
     """Whether the limit of the whole compilation was reached, so that trying another way is pointless."""
     return error.code == "work"
-
-
-class _Result:
-    """A cached result with its price: its own steps, and the other cached results that it needed."""
-
-    __slots__ = ("elsewhere", "needed", "own", "value")
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.own = 0
-        self.elsewhere = 0  # steps counted for `needed` while this was made
-        self.needed: list[_Result] = []
-
-    def pay(self, paid: set[object]) -> None:
-        if self not in paid:
-            paid.add(self)
-            spend(self.own)
-            for result in self.needed:
-                result.pay(paid)
-
-
-class _Here(threading.local):
-    """What this thread's compilation has paid for, what it is making, and what it made last."""
-
-    paid: set[object] | None = None
-    making: _Result | None = None
-    made: _Result | None = None
-
-
-_here = _Here()
-
-
-def pay(result: object, steps: int) -> None:
-    """Counts the steps of a result that a cache of another kind keeps: once for each compilation.
-
-    Whoever makes a result counts its steps meanwhile, and then pays 0 for it. Not for use within what `cached` makes.
-    """
-    paid = _here.paid
-    if paid is None:
-        spend(steps)
-    elif result not in paid:
-        paid.add(result)
-        spend(steps)
-
-
-def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
-    """Caches the results of a function. Each compilation pays once for a result, even if another made it."""
-
-    def decorate(make: Callable[[_Argument], _Value]) -> Callable[[_Argument], _Value]:
-        @lru_cache(maxsize=size)
-        def kept(argument: _Argument) -> _Result:
-            result, before = _Result(), spent()
-            outer, _here.making = _here.making, result
-            try:
-                result.value = make(argument)
-            finally:
-                _here.making = outer
-            result.own = spent() - before - result.elsewhere
-            _here.made = result
-            return result
-
-        def ask(argument: _Argument) -> _Value:
-            before = spent()
-            result = kept(argument)
-            paid = _here.paid
-            if _here.made is result:
-                _here.made = None
-                if paid is not None:
-                    paid.add(result)
-            elif paid is None:
-                result.pay(set())
-            elif result not in paid:
-                result.pay(paid)
-            outer = _here.making
-            if outer is not None:
-                outer.needed.append(result)
-                outer.elsewhere += spent() - before
-            value: _Value = result.value
-            return value
-
-        return ask
-
-    return decorate

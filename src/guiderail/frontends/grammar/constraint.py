@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from importlib import import_module
@@ -31,12 +31,13 @@ from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import MAX_WORK, limited, spend, spent
 
 __all__ = ["GrammarConstraint", "grammar"]
 
 _MAX_RULES = 20_000
-_WORTH_KEEPING = 0.02  # seconds; a grammar that takes longer to read is kept on disk
+_WORTH_KEEPING = 200_000  # steps; a grammar that takes more to read is kept on disk
+_PRICES = struct.Struct("<QQ")  # in front of a program on disk
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -65,6 +66,7 @@ class _State:
         read: the rules as written and as prepared; None while the program makes reading them unnecessary.
         file: its program (``docs/program_format.md``), from disk.
         key: where the program is stored, or is to be.
+        read_steps, lowering_steps: what reading the grammar and lowering it cost, which is counted with `file`, too.
         captures: finds captured texts.
         written: the result of ``as_written``.
     """
@@ -72,6 +74,8 @@ class _State:
     read: tuple[Grammar, Prepared] | None = None
     file: bytes | None = None
     key: _DiskKey | None = None
+    read_steps: int = 0
+    lowering_steps: int = 0
     captures: Captures | None = None
     written: GrammarConstraint | None = None
 
@@ -111,18 +115,25 @@ class GrammarConstraint(HasRules):
         key = self._disk_key()
         if key is not None:
             state.key = key
-            state.file = key.cache.load(key.value)
-            if state.file is not None:
-                return
-        begun = time.perf_counter()
+            self._load(key)
+        begun = spent()
         with nested("the grammar"), limited(MAX_WORK):
             try:
+                if state.file is not None:
+                    spend(state.read_steps)
+                    return
                 object.__setattr__(self, "_imported", self._read())
             except LimitError as error:
                 raise self._placed(error) from None
-        slow = time.perf_counter() - begun >= _WORTH_KEEPING
-        if not slow or self._imported:
+        state.read_steps = spent() - begun
+        if state.read_steps < _WORTH_KEEPING or self._imported:
             state.key = None
+
+    def _load(self, key: _DiskKey) -> None:
+        state, stored = self._state, key.cache.load(key.value)
+        if stored is not None and len(stored) >= _PRICES.size:
+            state.read_steps, state.lowering_steps = _PRICES.unpack_from(stored)
+            state.file = stored[_PRICES.size :]
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
@@ -269,6 +280,7 @@ class GrammarConstraint(HasRules):
     def _lowered(self, b: _core.Builder) -> int:
         state = self._state
         if state.file is not None:
+            spend(state.lowering_steps)
             try:
                 return b.replay(state.file)
             except CompileError:  # damaged
@@ -276,9 +288,11 @@ class GrammarConstraint(HasRules):
         key, state.key = state.key, None
         if key is None:
             return lower(self._prepared, b)
+        begun = spent()
         recorder = _core.Builder(records=True)
         state.file = recorder.recorded(lower(self._prepared, recorder))
-        key.cache.store(key.value, state.file)
+        state.lowering_steps = spent() - begun
+        key.cache.store(key.value, _PRICES.pack(state.read_steps, state.lowering_steps) + state.file)
         return b.replay(state.file)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
-from guiderail.support.caches import BoundedCache
+from guiderail.support.caches import cached
 from guiderail.support.files import reason
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "json_schema"]
 
-_cache: BoundedCache[tuple[bytes, SchemaOptions, int], JsonSchema] = BoundedCache(32 << 20)
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
 _accepting = threading.Lock()
 
@@ -109,9 +108,7 @@ class JsonSchema(Constraint):
         return self if options is self.options else self._with_options(options)
 
     def _with_options(self, options: SchemaOptions) -> JsonSchema:
-        key = self._text, options, id(options.registry)
-        known = _cache.get(key)
-        return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))
+        return _unchecked(self._text, options, id(options.registry))
 
     def _placed(self, error: LimitError) -> LimitError:
         return at_pointer(error, lambda: "#")
@@ -259,15 +256,25 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         text = marshal.dumps(schema, 2)
     except ValueError:
         text = _marshalled(schema)
-    key = (text, checked, id(checked.registry))
-    known = _cache.get(key)
-    if known is not None:
-        return known
     if not plain and not _is_json(schema):
         text = _marshalled(schema)
-    made = JsonSchema(text, checked)
+    return _checked(text, checked, id(checked.registry))
+
+
+def _weight(_: JsonSchema, text: bytes, *options: Any) -> int:
+    return _WEIGHT * len(text)
+
+
+@cached(32 << 20, _weight)
+def _unchecked(text: bytes, options: SchemaOptions, _: int) -> JsonSchema:
+    return JsonSchema(text, options)
+
+
+@cached(32 << 20, _weight)
+def _checked(text: bytes, options: SchemaOptions, registry: int) -> JsonSchema:
+    made = _unchecked(text, options, registry)
     made.check()
-    return _cache.put(key, made, _WEIGHT * len(text))
+    return made
 
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))

@@ -27,9 +27,10 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
+from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
-from guiderail.support.work import cached, spend
+from guiderail.support.work import spend
 
 __all__ = ["Strings"]
 
@@ -196,7 +197,7 @@ class Strings:
             return min(len(texts), most)
         if self._kind in ("all", "but"):
             return most
-        return 0 if self.is_empty() else _count((self, most))
+        return 0 if self.is_empty() else _count(self, most)
 
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
@@ -304,12 +305,12 @@ def _format(name: str) -> Strings | None:
     return Strings.constraint(FormatTexts(name), None if found.is_exact else FormatTexts(name, wide=True))
 
 
-@cached(512)
+@cached(16 << 20, lambda program, _: program.core.memory_size_bytes())
 def _program(constraint: Constraint) -> Program:
     return Program(build_program(constraint), constraint)
 
 
-@cached(2048)
+@cached(4 << 20)
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
@@ -324,9 +325,8 @@ def _is_empty(strings: Strings) -> bool:
     return not program.is_live(program.root)
 
 
-@cached(2048)
-def _count(question: tuple[Strings, int]) -> int:
-    strings, most = question
+@cached(4 << 20)
+def _count(strings: Strings, most: int) -> int:
     builder = _core.Builder()
     program = builder.finish(strings.lower(builder))
     count, frontier = 0, [program.root]

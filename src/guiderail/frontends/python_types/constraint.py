@@ -18,9 +18,10 @@ from guiderail.frontends.python_types.reading import TypeReading
 from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
+from guiderail.support.caches import cached
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
-from guiderail.support.work import MAX_WORK, cached, limited
+from guiderail.support.work import MAX_WORK, limited
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
@@ -232,7 +233,7 @@ def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
             return _walked(kind, None)
 
 
-@cached(256)
+@cached(8 << 20)
 def _remembered(kind: Any) -> Node:
     return _walked(kind, None)
 

@@ -45,7 +45,7 @@ def pieces(text: str) -> list[tuple[str, bool]]:
     return _cut(text, current_special_tokens().names) if text else []
 
 
-@cached(4 << 20, lambda text, names: 4 * len(text) + 100 * len(names))
+@cached(4 << 20, lambda _, text, names: 4 * len(text) + 100 * len(names))
 def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
     found = sorted((name for name in names if name in text), key=len, reverse=True)
     if not found:

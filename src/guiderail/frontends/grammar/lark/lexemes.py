@@ -127,7 +127,7 @@ def _rank(definition: Any) -> tuple[int, int, int, str]:
     return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
-@cached(8 << 20, lambda pattern: text_weight(pattern.pattern))
+@cached(8 << 20, lambda made, pattern: text_weight(made, pattern.pattern))
 def _first_match(pattern: Regex) -> FirstMatch:
     return first_match(pattern._parsed.tree)
 
