@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +38,7 @@ __all__ = ["GrammarConstraint", "grammar"]
 
 _MAX_RULES = 20_000
 _WORTH_KEEPING = 200_000  # steps; a grammar that takes more to read is kept on disk
-_PRICES = struct.Struct("<QQ")  # in front of a program on disk
+_PRICES = struct.Struct("<QQ8s")  # in front of a program on disk: the steps, and a digest of both
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -56,6 +57,11 @@ class _DiskKey(NamedTuple):
 
     cache: DiskCache
     value: list[Any]
+
+
+def _prices(read_steps: int, lowering_steps: int) -> bytes:
+    digest = hashlib.blake2b(f"{read_steps} {lowering_steps}".encode(), digest_size=8).digest()
+    return _PRICES.pack(read_steps, lowering_steps, digest)
 
 
 @dataclass(slots=True)
@@ -131,9 +137,11 @@ class GrammarConstraint(HasRules):
 
     def _load(self, key: _DiskKey) -> None:
         state, stored = self._state, key.cache.load(key.value)
-        if stored is not None and len(stored) >= _PRICES.size:
-            state.read_steps, state.lowering_steps = _PRICES.unpack_from(stored)
-            state.file = stored[_PRICES.size :]
+        if stored is None or len(stored) < _PRICES.size:
+            return
+        read_steps, lowering_steps, _ = _PRICES.unpack_from(stored)
+        if stored.startswith(_prices(read_steps, lowering_steps)):
+            state.read_steps, state.lowering_steps, state.file = read_steps, lowering_steps, stored[_PRICES.size :]
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
@@ -288,11 +296,11 @@ class GrammarConstraint(HasRules):
         key, state.key = state.key, None
         if key is None:
             return lower(self._prepared, b)
-        begun = spent()
+        prepared, begun = self._prepared, spent()
         recorder = _core.Builder(records=True)
-        state.file = recorder.recorded(lower(self._prepared, recorder))
+        state.file = recorder.recorded(lower(prepared, recorder))
         state.lowering_steps = spent() - begun
-        key.cache.store(key.value, _PRICES.pack(state.read_steps, state.lowering_steps) + state.file)
+        key.cache.store(key.value, _prices(state.read_steps, state.lowering_steps) + state.file)
         return b.replay(state.file)
 
     def __reduce__(self) -> tuple[object, ...]:
