@@ -15,7 +15,7 @@ from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.reading import TypeReading
-from guiderail.frontends.python_types.sizes import Sizes
+from guiderail.frontends.python_types.sizes import Sizes, leaves
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
@@ -95,7 +95,9 @@ class PythonType(Constraint, Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PythonType):
             return NotImplemented
-        return self.constraint == other.constraint and (self.type is other.type or bool(self.type == other.type))
+        if self.constraint != other.constraint:
+            return False
+        return self.type is other.type or (bool(self.type == other.type) and leaves(self.type) == leaves(other.type))
 
     def __hash__(self) -> int:
         return hash(self.constraint)
@@ -228,13 +230,13 @@ def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
         if namespace:
             return _walked(kind, namespace)
         try:
-            return _remembered(kind)
+            return _remembered(kind, leaves(kind))
         except TypeError:  # not hashable
             return _walked(kind, None)
 
 
 @cached(8 << 20)
-def _remembered(kind: Any) -> Node:
+def _remembered(kind: Any, leaves: tuple[Any, ...]) -> Node:
     return _walked(kind, None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from guiderail.errors import LimitError
 from guiderail.support.work import MAX_WORK, spend
 
-__all__ = ["Sizes"]
+__all__ = ["Sizes", "leaves"]
 
 _PART = 400  # steps: a part is walked, becomes a schema, and is read as one
 _MOST = MAX_WORK // _PART
@@ -52,6 +52,19 @@ class Sizes:
             if id(one) not in self._known:
                 self._known[id(one)] = one, min(1 + sum(self._known[id(part)][1] for part in inside), 2 * _MOST)
         return self._known[id(kind)][1]
+
+
+def leaves(kind: Any) -> tuple[tuple[type, Any], ...]:
+    """What a type is made of, in order. ``A | B == B | A`` for Python, but values are read by the first that fits."""
+    found, stack = [], [kind]
+    while stack:
+        one = stack.pop()
+        inside = _inside(one)
+        if inside:
+            stack += reversed(inside)
+        else:
+            found.append((type(one), one))
+    return tuple(found)
 
 
 def _inside(kind: Any) -> Sequence[Any]:
