@@ -823,8 +823,8 @@ def test_a_type_that_repeats_itself_a_little_is_no_problem() -> None:
     assert gr.python_type(doubled(10)).type == doubled(10)
 
 
-@pytest.mark.parametrize("holder", [lambda kind: kind, lambda kind: list[kind]], ids=["itself", "a list"])
-def test_the_order_of_a_union_is_not_that_of_an_equal_one_read_before(holder: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("name", ["itself", "a list"])
+def test_the_order_of_a_union_is_not_that_of_an_equal_one_read_before(name: str) -> None:
     @dataclass
     class First:
         x: int
@@ -833,9 +833,9 @@ def test_the_order_of_a_union_is_not_that_of_an_equal_one_read_before(holder: Ca
     class Second:
         x: int
 
-    one, other = holder(First | Second), holder(Second | First)
+    one, other = HOLDERS[name](First | Second), HOLDERS[name](Second | First)
     assert one == other  # for Python
     for kind, expected in ((one, First(1)), (other, Second(1))):
-        value = gr.read(kind, '[{"x": 1}]' if holder(int) != int else '{"x": 1}')
+        value = gr.read(kind, '{"x": 1}' if name == "itself" else '[{"x": 1}]')
         assert value in (expected, [expected])
     assert gr.python_type(one) != gr.python_type(other)

@@ -16,7 +16,7 @@ from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
 from guiderail.support.files import reason
 from guiderail.support.nesting import nested
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["SavedConstraint", "load"]
@@ -68,6 +68,6 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     if contents is None:
         raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     constraint = SavedConstraint(contents)
-    with nested("the constraint"), limited(MAX_WORK):
+    with nested("the constraint"), reading():
         constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use
     return constraint

@@ -18,7 +18,7 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
-from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
+from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def compile(
     fuel: int = FUEL,
     max_memory: int = MAX_MEMORY,
     prepare: int = PREPARE,
-    max_work: int = MAX_WORK,
+    max_work: int | None = None,
     max_step_work: int = MAX_STEP_WORK,
     canonical: bool = False,
 ) -> Guide:
@@ -260,7 +260,8 @@ def compile(
             text: everything declared, in order. Nearly every text reaches the first of them, so its first tokens do
             not wait.
         max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
-            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
+            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere. None: those
+            of :class:`max_work`, by default 20,000,000.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
             forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
             nothing, so a text may need fewer steps after others (``docs/limits.md``).
@@ -282,7 +283,8 @@ def compile(
         raise CompileError(
             f"max_memory must be a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
         )
-    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work, canonical)
+    work = allowed() if max_work is None else max_work
+    options = Options(max_nodes, fuel, max_memory, prepare, work, max_step_work, canonical)
     if not cache:
         return Guide(constraint, vocabulary, options)
     # The guide keeps its vocabulary, so the id, alive.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
+from guiderail.constraints.places import in_python, placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar import productions
@@ -32,7 +33,7 @@ from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
-from guiderail.support.work import MAX_WORK, limited, spend, spent
+from guiderail.support.work import reading, spend, spent
 
 __all__ = ["GrammarConstraint", "grammar"]
 
@@ -123,14 +124,11 @@ class GrammarConstraint(HasRules):
             state.key = key
             self._load(key)
         begun = spent()
-        with nested("the grammar"), limited(MAX_WORK):
-            try:
-                if state.file is not None:
-                    spend(state.read_steps)
-                    return
-                object.__setattr__(self, "_imported", self._read())
-            except LimitError as error:
-                raise self._placed(error) from None
+        with placing(self), nested("the grammar"), reading():
+            if state.file is not None:
+                spend(state.read_steps)
+                return
+            object.__setattr__(self, "_imported", self._read())
         state.read_steps = spent() - begun
         if state.read_steps < _WORTH_KEEPING or self._imported:
             state.key = None
@@ -277,15 +275,15 @@ class GrammarConstraint(HasRules):
         return _GrammarReading(self)
 
     def _placed(self, error: LimitError) -> LimitError:
-        return in_text(error, self.text) if isinstance(self.text, str) else error
+        if isinstance(self.text, str):
+            return in_text(error, self.text)
+        part = getattr(error, "part", None)
+        for name, rule in self.text:  # the rule in which it was reached
+            if part is not None and repr(part) in repr(rule):
+                return in_python(error, rule, f"{name} = ")
+        return error
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            return self._lowered(b)
-        except LimitError as error:
-            raise self._placed(error) from None
-
-    def _lowered(self, b: _core.Builder) -> int:
         state = self._state
         if state.file is not None:
             spend(state.lowering_steps)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
 from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
@@ -27,7 +28,7 @@ from guiderail.support.files import reason
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, limited, spend
+from guiderail.support.work import reading, spend
 
 if TYPE_CHECKING:
     from guiderail.constraints.reading import Reading
@@ -77,7 +78,7 @@ class JsonSchema(Constraint):
         Raises:
             SchemaError: see :func:`json_schema`.
         """
-        with limited(MAX_WORK):
+        with placing(self), reading():
             document = self.document()
             with document.evaluating():
                 document.term()

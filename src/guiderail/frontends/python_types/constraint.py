@@ -15,13 +15,14 @@ from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.reading import TypeReading
-from guiderail.frontends.python_types.sizes import Sizes, leaves
+from guiderail.frontends.python_types.sizes import Sizes, TooLarge, leaves
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
+from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
@@ -225,14 +226,19 @@ def _references(part: Any) -> set[str]:
 
 
 def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
-    with limited(MAX_WORK):
-        Sizes().pay(kind)
-        if namespace:
-            return _walked(kind, namespace)
-        try:
-            return _remembered(kind, leaves(kind))
-        except TypeError:  # not hashable
-            return _walked(kind, None)
+    try:
+        with reading():
+            Sizes().pay(kind)
+            if namespace:
+                return _walked(kind, namespace)
+            try:
+                return _remembered(kind, leaves(kind))
+            except TypeError:  # not hashable
+                return _walked(kind, None)
+    except TooLarge:  # to be written
+        raise
+    except LimitError as error:
+        raise in_text(error, type_words(kind)) from None
 
 
 @cached(8 << 20)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.ecma_dialect import EcmaParser
@@ -16,7 +17,7 @@ from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 __all__ = ["Regex", "regex"]
 
@@ -57,7 +58,7 @@ class Regex(Constraint):
     _parsed: Parsed = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        with limited(MAX_WORK):
+        with placing(self), reading():
             object.__setattr__(self, "_parsed", self._read(0))
 
     def _placed(self, error: LimitError) -> LimitError:
@@ -85,12 +86,6 @@ class Regex(Constraint):
             return self
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            return self._lowered(b)
-        except LimitError as error:
-            raise self._placed(error) from None
-
-    def _lowered(self, b: _core.Builder) -> int:
         e = lower(self._parsed, b, self.pattern, self.mode == "search")
         if self.compiled:
             e = b.intersection([e, lower(self._read(UNICODE), b, self.pattern, self.mode == "search")])

@@ -23,7 +23,7 @@ from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, spent
+from guiderail.support.work import allowed, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText
@@ -285,10 +285,10 @@ def tool_calls(
     before = spent()
     for position, given in enumerate(tools):
         name = name_of(given, position)
-        if spent() - before > MAX_WORK:
+        if spent() - before > allowed():
             raise LimitError(
-                f"the first {position:,} tools take more than {MAX_WORK:,} steps of work to read; pass fewer, or "
-                "simpler ones",
+                f"the first {position:,} tools take more than {allowed():,} steps of work to read; pass fewer, or "
+                "simpler ones, or raise max_work (with gr.max_work(…):)",
                 code="work",
             )
         try:
@@ -298,6 +298,8 @@ def tool_calls(
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name == chosen:
+                if isinstance(error, LimitError):
+                    raise of_tool(error, name) from error
                 raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
             dropped[name if name not in dropped else f"{name} (tool {position})"] = error
             warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)

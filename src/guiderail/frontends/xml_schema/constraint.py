@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.xml_schema.errors import XmlReadError, at_path
@@ -18,7 +19,7 @@ from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.model import Model
@@ -97,11 +98,8 @@ class XmlSchema(Constraint):
         return at_path(error, "/" + "|".join(self.root))
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            with self._lock:
-                return Lowering(b, self.model(), self.options).document()
-        except LimitError as error:
-            raise self._placed(error) from None
+        with self._lock:
+            return Lowering(b, self.model(), self.options).document()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, XmlSchema):
@@ -192,6 +190,6 @@ def xml_schema(
     if not all(isinstance(name, str) and name for name in names) or (root is not None and not names):
         raise CompileError("root must be the name of an element, or several names", code="bad-xml-option")
     made = XmlSchema(source, names, checked)
-    with nested("the schema"), limited(MAX_WORK):
+    with placing(made), nested("the schema"), reading():
         made.model()
     return made
