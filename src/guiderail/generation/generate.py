@@ -22,7 +22,7 @@ from guiderail.generation.decoding import Batch
 from guiderail.generation.distribution.draws import draws
 from guiderail.generation.healing import take_back
 from guiderail.generation.models import Model, default_model, load_model
-from guiderail.generation.options import Options, options_of, takes_options
+from guiderail.generation.options import MISSING, Options, options_of, takes_options
 from guiderail.generation.result import (
     FinishReason,
     Generation,
@@ -84,7 +84,7 @@ def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOpti
 def stream(
     model: Any,
     prompt: Prompt,
-    target: Any,
+    target: Any = MISSING,
     *,
     growing_strings: bool = True,
     **options: Any,
@@ -119,7 +119,7 @@ def stream(
         ``text``, ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last
         piece. If a value was shortened, no snapshot has ``done`` set.
     """
-    chosen = options_of("stream", options, without=["n"], log_weight=True)
+    chosen = options_of("stream", options, target, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
     if not single:
         raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
@@ -155,13 +155,18 @@ def stream(
 
 @takes_options(on_incomplete="return", log_weight=True)
 def generations(
-    model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
+    model: Any,
+    prompts: Sequence[Prompt],
+    target: Any = MISSING,
+    *,
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
     If a text was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
-    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
+    chosen = options_of("generations", {**options, "n": n}, target, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
     return finished(results, chosen, on_shortened="return")
 
@@ -324,7 +329,7 @@ def generate(
 def generate(
     model: Any,
     prompt: Prompt | _Many,
-    target: Any,
+    target: Any = MISSING,
     **options: Any,
 ) -> Any:
     """Generates text under a constraint, or a value under a JSON Schema or a Python type.
@@ -416,7 +421,7 @@ def generate(
             ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives the texts of the
             constraint no probability.
     """
-    chosen = options_of("generate", options)
+    chosen = options_of("generate", options, target)
     results, single = run(model, prompt, target, chosen, single=True)
     return values_of(finished(results, chosen), chosen, single=single)
 

@@ -18,6 +18,7 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
+from guiderail.support.other_names import unknown_attributes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
@@ -73,6 +74,13 @@ class Guide:
     """
 
     __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
+
+    __getattr__ = unknown_attributes(
+        **dict.fromkeys(
+            ("mask", "accept_token", "fill_next_token_bitmask", "get_next_instruction", "get_tokens", "advance"),
+            "matcher() makes the matcher of one text, which has the masks",
+        ),
+    )
 
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary, options: Options | None = None) -> None:
         self.constraint = constraint

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.support.suggestions import suggestion
+from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class SchemaOptions:
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"json_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-schema-option"
+                    f"json_schema has no option {name!r}; {instead(name, sorted(known))}", code="bad-schema-option"
                 )
         return cls(**options)
 
