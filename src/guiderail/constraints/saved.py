@@ -28,7 +28,7 @@ _PROGRAM, _VOCABULARY = b"\x01\0\0\0", b"\x02\0\0\0"
 
 @dataclass(frozen=True, slots=True)
 class SavedConstraint(Constraint):
-    """The constraint in a file. Its texts are read as plain text: a file does not hold how to parse values."""
+    """The constraint in a file. Its strings are read as plain text: a file does not hold how to parse values."""
 
     file: bytes
 
@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     """Reads what :meth:`Constraint.save`, :meth:`Guide.save` or :meth:`Vocabulary.save` wrote.
 
     The file says which of these it holds. It is checked, and its operations run under the usual compilation limits;
-    ``docs/program_format.md`` says what is trusted. A loaded constraint matches the same texts as the one that was
+    ``docs/program_format.md`` says what is trusted. A loaded constraint matches the same strings as the one that was
     saved. It does not parse them: methods of a front end, such as ``read`` and ``parse``, are not available.
 
     Raises:

@@ -67,10 +67,10 @@ class Guide:
 
     It is safe to use from many threads at once. It can be pickled; loading the pickle compiles the constraint again.
 
-    States and masks are made when they are first needed, and those of earlier texts make later ones fast. A guide keeps
-    up to ``max_memory`` bytes of them (see :func:`compile`). Beyond that, the next matcher that is made or reset starts
-    on a fresh copy of the compiled constraint. Matchers in the middle of a text keep what they have, and the last of
-    them frees it.
+    States and masks are made when they are first needed, and those of earlier outputs make later ones fast. A guide
+    keeps up to ``max_memory`` bytes of them (see :func:`compile`). Beyond that, the next matcher that is made or reset
+    starts on a fresh copy of the compiled constraint. Matchers in the middle of an output keep what they have, and the
+    last of them frees it.
     """
 
     __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
@@ -132,7 +132,7 @@ class Guide:
         return Matcher(self, stop_token_ids)
 
     def reading(self) -> Reading:
-        """Returns the reader of generated texts; see :meth:`Constraint.reading`."""
+        """Returns the reader of generated outputs; see :meth:`Constraint.reading`."""
         return self.constraint.reading()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -178,11 +178,11 @@ class Guide:
         )
 
     def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
-        """Returns a few short texts that may follow a state, for probing tokenizers.
+        """Returns a few short outputs that may follow a state, for probing tokenizers.
 
         Args:
             state: a state of a matcher.
-            limit: maximum number of texts.
+            limit: maximum number of outputs.
             program: the program of that matcher; by default that of a new one.
         """
         program = self._program if program is None else program
@@ -209,8 +209,8 @@ class Guide:
     def memory_size_bytes(self) -> int:
         """Returns how many bytes this guide holds: expressions, transitions and masks.
 
-        This includes what matchers in the middle of a text still hold from before a renewal, but not the vocabulary and
-        its caches. The call takes about a microsecond.
+        This includes what matchers in the middle of an output still hold from before a renewal, but not the vocabulary
+        and its caches. The call takes about a microsecond.
         """
         return self.core.memory_size_bytes()
 
@@ -261,18 +261,18 @@ def compile(
         max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
         fuel: maximum number of states that one emptiness test of an intersection, complement or look-around may visit;
             more raise a LimitError.
-        max_memory: bytes of states and masks that may remain from earlier texts; beyond that, the next text starts
-            without them. 0 means no limit. A text in progress is never cut short, and a constraint that is large from
-            the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
+        max_memory: bytes of states and masks that may remain from earlier outputs; beyond that, the next text starts
+            without them. 0 means no limit. An output in progress is never cut short, and a constraint that is large
+            from the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
         prepare: number of masks to make while compiling JSON, some 10 µs each, 0 to 4,096. They belong to a likely
-            text: everything declared, in order. Nearly every text reaches the first of them, so its first tokens do
+            text: everything declared, in order. Nearly every output reaches the first of them, so its first tokens do
             not wait.
         max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
             code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere. None: those
             of :class:`max_work`, by default 20,000,000.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
             forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
-            nothing, so a text may need fewer steps after others (``docs/limits.md``).
+            nothing, so an output may need fewer steps after others (``docs/limits.md``).
         canonical: allow only those tokens that the tokenizer itself would make of the text, as far as the text can
             still be completed that way (``docs/canonical.md``).
 

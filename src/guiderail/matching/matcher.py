@@ -25,7 +25,7 @@ _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0
 
 @checked_methods
 class Matcher(_core.Matcher):
-    """Follows one text, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
+    """Follows one output, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
 
     A call that returns False or raises leaves the state unchanged. ``accept_token``, ``fill_next_token_bitmask``,
     ``rollback``, ``reset``, ``is_accepting``, ``is_complete`` and ``is_terminated`` run in the core:
@@ -178,7 +178,7 @@ class Matcher(_core.Matcher):
         """The end of the text so far, and the tokens at its end that the tokenizer must produce again; None if the
         window contains text that was accepted without tokens.
 
-        A tokenizer that produces the same tokens for a while produces those of the whole text from there on. So the
+        A tokenizer that produces the same tokens for a while produces those of the whole output from there on. So the
         cost of a step does not grow with the text.
         """
         bytes_of = self.guide.vocabulary.core.token_bytes

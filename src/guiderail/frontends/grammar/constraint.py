@@ -74,7 +74,7 @@ class _State:
         file: its program (``docs/program_format.md``), from disk.
         key: where the program is stored, or is to be.
         read_steps, lowering_steps: what reading the grammar and lowering it cost, which is counted with `file`, too.
-        captures: finds captured texts.
+        captures: finds captured strings.
         written: the result of ``as_written``.
     """
 
@@ -89,7 +89,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class GrammarConstraint(HasRules):
-    """Matches the texts of a context-free grammar. Made by :func:`grammar`.
+    """Matches the strings of a context-free grammar. Made by :func:`grammar`.
 
     Attributes:
         text: the grammar as written, or production rules as constraints.
@@ -241,7 +241,7 @@ class GrammarConstraint(HasRules):
         return self._prepared.report
 
     def captures(self, text: str) -> dict[str, list[str]]:
-        r"""Returns what each captured rule matched in a text.
+        r"""Returns what each captured rule matched in a string.
 
         A rule is captured with ``name[capture]: …`` in Lark and ``name[capture="x"] ::= …`` in GBNF.
 
@@ -254,10 +254,10 @@ class GrammarConstraint(HasRules):
         ``stop_capture`` captures.
 
         Args:
-            text: a text of the grammar. If it is incomplete, only the rules that have ended are found.
+            text: a string of the grammar. If it is incomplete, only the rules that have ended are found.
 
         Returns:
-            A dict from names to matched texts, in the order in which the matches end. A rule that was not used has an
+            A dict from names to matched strings, in the order in which the matches end. A rule that was not used has an
             empty list.
 
         Raises:
@@ -327,7 +327,7 @@ class _Tree(Constraint):
 
 
 class _GrammarReading:
-    """Reads a text as itself, with its captures."""
+    """Reads a string as itself, with its captures."""
 
     is_text = True
 
@@ -375,7 +375,7 @@ def grammar(
     constraints: Mapping[str, Constraint | str] | None = None,
     schema_options: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
-    r"""Matches the texts of a context-free grammar, in any of five notations.
+    r"""Matches the strings of a context-free grammar, in any of five notations.
 
         >>> import guiderail as gr
         >>> sums = gr.grammar('root ::= root "+" number | number\nnumber ::= [0-9]+', syntax="gbnf")
@@ -474,7 +474,7 @@ def _only_lark(**given: Any) -> None:
 
 
 def _guess(text: str) -> str:
-    """The notation of a text, if only one fits."""
+    """The notation of a string, if only one fits."""
     if _BNF_RULE.search(text):
         return _guess_bnf(text)
     if _LARK_RULE.search(text):

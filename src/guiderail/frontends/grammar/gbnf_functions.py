@@ -61,7 +61,7 @@ class OtherTokens(Constraint):
 
 @dataclass
 class _Arguments:
-    """The arguments of a function: texts, numbers, tuples, names of rules; and ``key=value``."""
+    """The arguments of a function: strings, numbers, tuples, names of rules; and ``key=value``."""
 
     plain: list[Any]
     named: dict[str, Any]
@@ -151,7 +151,7 @@ def function(name: str, reader: Reader, quoted: Callable[[], str], begin: int) -
 
 
 def _named(reader: Reader, given: _Arguments, **kinds: type[Any]) -> dict[str, Any]:
-    """The named arguments, each of its kind; one text or number counts as a tuple."""
+    """The named arguments, each of its kind; one string or number counts as a tuple."""
     found: dict[str, Any] = {}
     for name, value in given.named.items():
         if name not in kinds:

@@ -95,7 +95,7 @@ class JsonSchema(Constraint):
                 return term.shape().accepts(value)
 
     def reading(self) -> Reading:
-        """Returns the reader that parses a text in the schema's notation."""
+        """Returns the reader that parses a string in the schema's notation."""
         return SchemaReading(self.options.notation)
 
     def report(self) -> Report:

@@ -464,7 +464,7 @@ class Spelling:
         return up, down
 
     def _whole_grammar(self, side: Side) -> bool:
-        """Whether all texts of the side, except perhaps 0, belong to the set: any mantissa goes with any exponent."""
+        """Whether all strings of the side, except perhaps 0, belong to the set: any mantissa goes with any exponent."""
         label = side.above[0]
         everything = self.dotted[label] and self.grids[label] == EVERYTHING
         return self.spelling.exponents and len(side.cuts) == 1 and everything
@@ -525,7 +525,7 @@ def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:
 
 
 def lower_numbers(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
-    """The expression of the texts that spell the members of a set; ``builder.EMPTY`` if there are none.
+    """The expression of the strings that spell the members of a set; ``builder.EMPTY`` if there are none.
 
     Raises:
         LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 next to them, or

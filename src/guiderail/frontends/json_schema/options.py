@@ -61,7 +61,7 @@ class SchemaOptions:
             model always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
         indent: spaces per level in the layout ``"indented"``.
-        separators: what separates members and follows a key, instead of the layout's: two texts, as for
+        separators: what separates members and follows a key, instead of the layout's: two strings, as for
             ``json.dumps``, or two constraints.
         max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
             value.
@@ -86,9 +86,9 @@ class SchemaOptions:
             while the text is read.
         notation: ``"json"``, ``"yaml"`` or ``"python"``.
         block_depth: levels of arrays and objects that YAML writes in block style; deeper ones are in flow style.
-        excludes: texts that must not occur between the quotes of any string or key, as written. Strings with a pattern
-            or a format are exempt. Each key then has a single spelling, and keys that the schema does not declare have
-            no escapes. JSON only.
+        excludes: strings that must not occur between the quotes of any string or key, as written. Strings with a
+            pattern or a format are exempt. Each key then has a single spelling, and keys that the schema does not
+            declare have no escapes. JSON only.
     """
 
     dialect: str | None = None

@@ -1,11 +1,11 @@
-"""Sets of texts, closed under and / or / not: what a schema says about strings.
+"""Sets of strings, closed under and / or / not: what a schema says about strings.
 
-A :class:`Strings` is a small term over atoms: finite sets of texts, lengths in code points, and constraints such as a
+A :class:`Strings` is a small term over atoms: finite sets of strings, lengths in code points, and constraints such as a
 pattern's search or a format. It is normalized so that common questions need no automaton: only atoms are complemented,
 lengths are merged into intervals, and a finite set in an intersection is filtered by membership. The rest is lowered
 into an expression of the core, where intersection and complement are primitive.
 
-All texts here are *decoded* (sequences of Unicode scalar values). How JSON spells them is decided in another layer.
+All strings here are *decoded* (sequences of Unicode scalar values). How JSON spells them is decided in another layer.
 
 Some formats are not regular languages of manageable size. Their atoms have two constraints, one below and one above the
 exact set (see :mod:`guiderail.frontends.json_schema.formats`). Since only atoms are complemented, the sign of each is
@@ -42,9 +42,9 @@ _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*
 
 
 class Strings:
-    """An immutable, hashable set of texts. Equal values are equal sets; equal sets may be different values.
+    """An immutable, hashable set of strings. Equal values are equal sets; equal sets may be different values.
 
-    Combine them with ``&``, ``|`` and ``~`` (relative to all texts); test membership with ``text in strings``.
+    Combine them with ``&``, ``|`` and ``~`` (relative to all strings); test membership with ``text in strings``.
     """
 
     __slots__ = ("_hash", "_kind", "_parts")
@@ -61,10 +61,10 @@ class Strings:
     # -- constructors
     @staticmethod
     def texts(texts: Iterable[str]) -> Strings:
-        """Exactly these texts.
+        """Exactly these strings.
 
         Raises:
-            PatternError: a text contains a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
+            PatternError: a string contains a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
         """
         found = frozenset(texts)
         for text in found:
@@ -73,7 +73,7 @@ class Strings:
 
     @staticmethod
     def pattern(pattern: str) -> Strings:
-        """The texts in which a pattern of JSON Schema is found; see :func:`.patterns.read_pattern`.
+        """The strings in which a pattern of JSON Schema is found; see :func:`.patterns.read_pattern`.
 
         Raises:
             PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
@@ -85,7 +85,7 @@ class Strings:
 
     @staticmethod
     def length(min: int = 0, max: int | None = None) -> Strings:
-        """The texts of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
+        """The strings of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
         min = 0 if min < 0 else min
         if max is not None and max < min:
             return Strings.NONE
@@ -99,17 +99,17 @@ class Strings:
 
     @staticmethod
     def constraint(constraint: Constraint, wide: Constraint | None = None) -> Strings:
-        """The texts of a constraint.
+        """The strings of a constraint.
 
         Args:
-            constraint: the texts; if ``wide`` is given, a set below the one meant.
+            constraint: the strings; if ``wide`` is given, a set below the one meant.
             wide: a set above the one meant.
         """
         return Strings("atom", (constraint, constraint if wide is None else wide, True))
 
     @staticmethod
     def format(name: str) -> Strings | None:
-        """The texts of a format, or None if it is unknown."""
+        """The strings of a format, or None if it is unknown."""
         return _format(name)
 
     # -- algebra
@@ -141,7 +141,7 @@ class Strings:
 
     # -- questions
     def is_all(self) -> bool:
-        """Whether this is known to contain every text. False may also mean that no automaton was consulted."""
+        """Whether this is known to contain every string. False may also mean that no automaton was consulted."""
         return self._kind == "all"
 
     def is_empty(self) -> bool:
@@ -172,7 +172,7 @@ class Strings:
         return True
 
     def finite_texts(self) -> frozenset[str] | None:
-        """The texts, if the structure shows that they are finitely many; None: unknown."""
+        """The strings, if the structure shows that they are finitely many; None: unknown."""
         kind, parts = self._kind, self._parts
         if kind == "texts":
             return frozenset(parts[0])
@@ -191,7 +191,7 @@ class Strings:
         return None
 
     def count(self, most: int) -> int:
-        """The number of texts, or ``most`` if there are more."""
+        """The number of strings, or ``most`` if there are more."""
         texts = self.finite_texts()
         if texts is not None:
             return min(len(texts), most)
@@ -233,7 +233,7 @@ class Strings:
 
     # -- lowering
     def lower(self, builder: _core.Builder, memo: dict[Strings, int] | None = None) -> int:
-        """The expression of the decoded texts.
+        """The expression of the decoded strings.
 
         Args:
             builder: the builder to make the expression with.

@@ -1,4 +1,4 @@
-"""The constraint of a Python type, and the reader that turns matching texts into its values."""
+"""The constraint of a Python type, and the reader that turns matching strings into its values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class PythonType(Constraint, Generic[T]):
-    """Matches the texts of the values of a Python type. Made by :func:`python_type`.
+    """Matches the strings of the values of a Python type. Made by :func:`python_type`.
 
     Attributes:
         type: the type, or the function whose parameters are described.
@@ -69,11 +69,11 @@ class PythonType(Constraint, Generic[T]):
         return PythonType(self.type, self._node, self.schema, written, {**self._options, **changed})
 
     def reading(self) -> Reading:
-        """Returns the reader that turns a text into a value of the type."""
+        """Returns the reader that turns a string into a value of the type."""
         return TypeReading(self)
 
     def read(self, text: str | bytes) -> T:
-        """Reads a text as a value of the type.
+        """Reads a string as a value of the type.
 
         For a function, the value is an ``inspect.BoundArguments`` with defaults applied; see :func:`call`.
 
@@ -89,7 +89,7 @@ class PythonType(Constraint, Generic[T]):
         return notation
 
     def read_tree(self, tree: Tree) -> T:
-        """Like :meth:`read`, for a text that is already parsed (see :mod:`guiderail.support.trees`)."""
+        """Like :meth:`read`, for a string that is already parsed (see :mod:`guiderail.support.trees`)."""
         value: T = _read(self.type, self._node, tree)
         return value
 
@@ -147,7 +147,7 @@ def python_type(
 def python_type(
     kind: Any, *, defaults: str = "may-omit", namespace: Mapping[str, Any] | None = None, **options: Any
 ) -> PythonType[Any]:
-    """Matches the texts of the values of a Python type, by default as JSON.
+    """Matches the strings of the values of a Python type, by default as JSON.
 
         >>> import guiderail as gr
         >>> from dataclasses import dataclass
@@ -164,7 +164,7 @@ def python_type(
     ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint on a string; numbers,
     ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,
     aliases and recursive types; functions, by their parameters. A type is rejected if guiderail cannot guarantee that
-    every text of it can be read back.
+    every string of it can be read back.
 
     Args:
         kind: the type, or a function.
@@ -267,7 +267,7 @@ def _is_typing(kind: Any) -> bool:
 
 @checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
-    """Reads a text as a value of a Python type.
+    """Reads a string as a value of a Python type.
 
         >>> import guiderail as gr
         >>> gr.read(dict[int, set[str]], '{"1": ["a", "b"]}') == {1: {"a", "b"}}
@@ -300,7 +300,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
 
 @checked
 def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
-    """Calls a function with the arguments in a text.
+    """Calls a function with the arguments in a string.
 
         >>> import guiderail as gr
         >>> def area(width: float, height: float = 1.0) -> float:

@@ -34,7 +34,7 @@ def _rebuild(reason: str, code: str, pointer: str | None) -> ToolError:
 
 
 class ToolTextError(PatternError):
-    """A text is not in the tool-call format that it is read as; ``span`` says where."""
+    """A string is not in the tool-call format that it is read as; ``span`` says where."""
 
     code = "tool-text"
 

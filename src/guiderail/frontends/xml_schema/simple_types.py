@@ -1,4 +1,4 @@
-"""Simple types: the conditions of each step of derivation, and the texts that remain.
+"""Simple types: the conditions of each step of derivation, and the strings that remain.
 
 A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
 from, and all facets in between. Values are written in normalised form, as ``whiteSpace`` leaves them.
@@ -274,7 +274,7 @@ def _approximations(found: Gathered) -> list[str]:
 
 
 class SimpleTypes:
-    """The texts of simple types, with one writer.
+    """The strings of simple types, with one writer.
 
     Attributes:
         writer: for text between tags, or for attributes.
@@ -384,7 +384,7 @@ class SimpleTypes:
         return self.writer.repeat(unit, least, -1 if most is None else most)
 
     def _limited(self, e: int, found: Gathered) -> int:
-        """Texts with the length that the facets require."""
+        """Strings with the length that the facets require."""
         most = found.max_length
         if most is None and found.kind in (*_TEXTS, "anyURI") and not found.patterns:
             most = None if self.max_length is None else max(self.max_length, found.min_length)

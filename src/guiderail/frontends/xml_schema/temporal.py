@@ -91,7 +91,7 @@ def temporal(b: _core.Builder, kind: str, zone: str = "optional", *, bounded: bo
     """The lexical space of a built-in type.
 
     Args:
-        b: the builder; the texts contain no character that XML escapes.
+        b: the builder; the strings contain no character that XML escapes.
         kind: its name: ``"dateTime"``, ``"gYear"``, ``"duration"`` …
         zone: ``"optional"``, ``"required"``, ``"prohibited"``, or the only time zone.
         bounded: whether the digits will be compared: then there is no ``24:00:00``, which is the next day.
@@ -208,7 +208,7 @@ def _offset(zone: str) -> int:
 
 
 def _beyond(b: _core.Builder, digits: str, above: bool) -> list[int]:
-    """Texts with a common beginning, then a greater (smaller) digit, then anything."""
+    """Strings with a common beginning, then a greater (smaller) digit, then anything."""
     rest = b.repeat(b.byte_class(bytes(range(32, 127))), 0)
     found = []
     for i, c in enumerate(digits):
@@ -224,7 +224,7 @@ def _trimmed(text: str) -> str:
 
 
 def at_least(b: _core.Builder, bound: str, *, closed: bool) -> int:
-    """Texts of the bound's form (without a time zone) from the bound on."""
+    """Strings of the bound's form (without a time zone) from the bound on."""
     bound = _trimmed(bound)
     rest = b.repeat(b.byte_class(bytes(range(32, 127))), 0)
     zeros, digit = b.repeat(b.byte_class(b"0"), 0), b.byte_class(b"123456789")
@@ -237,7 +237,7 @@ def at_least(b: _core.Builder, bound: str, *, closed: bool) -> int:
 
 
 def at_most(b: _core.Builder, bound: str, *, closed: bool) -> int:
-    """Texts of the bound's form (without a time zone) up to the bound."""
+    """Strings of the bound's form (without a time zone) up to the bound."""
     bound = _trimmed(bound)
     found = _beyond(b, bound, False)
     if "." in bound:  # shorter fractions are smaller
