@@ -58,7 +58,8 @@ def build_program(
         return builder.finish(constraint._lower(builder))
 
 
-_GROWTH = 2 << 20  # bytes that a program may come to take as it is used, beyond those it has at first
+_GROWTH = 256 << 10  # bytes that a program may come to take as it is used, beyond those it has at first
+_HEAVIEST = 12 << 20  # so that the last few are cached, whatever they weigh
 
 
 def _check_bound(name: str, value: int) -> None:
@@ -66,7 +67,7 @@ def _check_bound(name: str, value: int) -> None:
         raise CompileError(f"{name} must be an integer from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
-@cached(256 << 20, lambda program, _: _GROWTH + program.core.memory_size_bytes())
+@cached(48 << 20, lambda program, _: min(_HEAVIEST, _GROWTH + program.core.memory_size_bytes()))
 def _program(constraint: Constraint) -> Program:
     # Shared by all vocabularies, so it must not use the special tokens of a guide that is being compiled.
     with special_tokens_of(SpecialTokens()):

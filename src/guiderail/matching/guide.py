@@ -344,8 +344,8 @@ class MemoryUse:
     Attributes:
         cached_guides: the guides that :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts; at most 256
             MiB.
-        parsed: parsed schemas, patterns and numbers that are kept for later, approximately. Each kind is bounded, at
-            most 108 MiB in total.
+        parsed: parsed schemas, patterns, types and numbers, and programs, that are kept for later, approximately. Each
+            kind is bounded, at most 232 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
         native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the

@@ -109,7 +109,7 @@ class JsonSchema(Constraint):
         return self if options is self.options else self._with_options(options)
 
     def _with_options(self, options: SchemaOptions) -> JsonSchema:
-        return _unchecked(self._text, options, id(options.registry))
+        return JsonSchema(self._text, options)
 
     def _placed(self, error: LimitError) -> LimitError:
         return at_pointer(error, lambda: "#")
@@ -267,13 +267,8 @@ def _weight(_: JsonSchema, text: bytes, *options: Any) -> int:
 
 
 @cached(32 << 20, _weight)
-def _unchecked(text: bytes, options: SchemaOptions, _: int) -> JsonSchema:
-    return JsonSchema(text, options)
-
-
-@cached(32 << 20, _weight)
 def _checked(text: bytes, options: SchemaOptions, registry: int) -> JsonSchema:
-    made = _unchecked(text, options, registry)
+    made = JsonSchema(text, options)
     made.check()
     return made
 
