@@ -19,9 +19,9 @@ from typing import Any
 
 from guiderail.constraints.constraint import AnyOf, Constraint, separated_by, sequence, text_until
 from guiderail.constraints.program import build_program
-from guiderail.errors import CompileError, GuiderailError, LimitError
+from guiderail.errors import CompileError, GuiderailError
 from guiderail.frontends.regex import regex
-from guiderail.frontends.tools.errors import ToolError, of_tool
+from guiderail.frontends.tools.errors import named
 from guiderail.frontends.tools.markers import Dispatch, Marker
 from guiderail.frontends.tools.tool import read_tool
 from guiderail.server.constraints import grammar_of
@@ -112,10 +112,8 @@ def _named(name: str) -> Iterator[None]:
     """Adds the name of the tool to an error."""
     try:
         yield
-    except LimitError as error:
-        raise of_tool(error, name) from error
     except GuiderailError as error:
-        raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
+        raise named(error, name) from error
 
 
 def _input(custom: Mapping[str, Any]) -> Constraint:

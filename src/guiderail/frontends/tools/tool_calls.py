@@ -15,7 +15,7 @@ from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_o
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
-from guiderail.frontends.tools.errors import ToolError, ToolWarning, of_tool
+from guiderail.frontends.tools.errors import ToolError, ToolWarning, named, of_tool
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.reading import CallsReading
@@ -298,9 +298,7 @@ def tool_calls(
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name == chosen:
-                if isinstance(error, LimitError):
-                    raise of_tool(error, name) from error
-                raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
+                raise named(error, name) from error
             dropped[name if name not in dropped else f"{name} (tool {position})"] = error
             warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
             continue
