@@ -22,7 +22,7 @@ SECTIONS = ("Args", "Attributes", "Example", "Examples", "Raises", "Returns", "Y
 GROUPS: list[tuple[str, str]] = [
     ("Constraints", r"guiderail\.(constraint|frontends|extensions|explain|program)"),
     ("Bitmasks", r"guiderail\.matching\.bitmask"),
-    ("Compiling and matching", r"guiderail\.(matching|support\.disk_cache)"),
+    ("Compiling and matching", r"guiderail\.(matching|support\.(disk_cache|work))"),
     ("Vocabularies", r"guiderail\.vocabulary"),
     ("Generating", r"guiderail\.(generation|inspect)"),
     ("Errors", r"guiderail\.errors"),

@@ -164,7 +164,7 @@ def test_methods_of_matchers_say_what_they_take(name: str) -> None:
         return
     with pytest.raises(TypeError) as caught:
         getattr(matcher, name)(Odd(), Odd(), Odd(), Odd(), Odd(), Odd())
-    if "positional" not in str(caught.value):  # Python's own words
+    if "positional" not in str(caught.value) and "without a name" not in str(caught.value):  # too many of them
         assert isinstance(caught.value, gr.ArgumentError)
         assert caught.value.code == "argument" and "Odd" in caught.value.message
     assert matcher.history() == []

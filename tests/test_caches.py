@@ -32,7 +32,7 @@ def test_the_longest_unused_go_first() -> None:
 def test_a_function_is_called_once_for_equal_arguments_and_again_after_an_error() -> None:
     calls = []
 
-    @cached(10_000, lambda text, n: len(text))
+    @cached(10_000, lambda _, text, n: len(text))
     def made(text: str, n: int) -> str | None:
         """Makes a value."""
         calls.append((text, n))
@@ -67,20 +67,20 @@ def test_many_threads() -> None:
 
 
 def test_large_schemas_are_not_kept_by_number() -> None:
-    json_constraint._cache.clear()
+    json_constraint._checked.cache.clear()
     small = gr.json_schema({"type": "object", "title": "small"})
     for i in range(60):
         gr.json_schema({"type": "string", "description": f"{i}" * 400_000})
-    assert json_constraint._cache.bytes <= json_constraint._cache.most_bytes
+    assert json_constraint._checked.cache.bytes <= json_constraint._checked.cache.most_bytes
     assert gr.json_schema({"type": "object", "title": "small"}) == small
-    json_constraint._cache.clear()
+    json_constraint._checked.cache.clear()
 
 
 def test_clear_cache_clears_them() -> None:
     gr.json_schema({"type": "object", "title": "cached"})
-    assert len(json_constraint._cache) > 0
+    assert len(json_constraint._checked.cache) > 0
     gr.clear_cache()
-    assert len(json_constraint._cache) == 0
+    assert len(json_constraint._checked.cache) == 0
 
 
 def test_terminals_of_lark_are_kept_by_their_length() -> None:

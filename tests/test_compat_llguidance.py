@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import inspect
 import json
 import pickle
 from collections.abc import Callable
@@ -565,3 +566,53 @@ def test_gbnf_where_lark_is_expected(theirs: Any) -> None:
     assert not gbnf_to_lark.is_lark_syntax('start ::= "a"')  # llguidance takes this for Lark
     with pytest.raises(gbnf_to_lark.GbnfToLarkError, match=r"(?s)no rule 'y'.*position 9"):
         gbnf_to_lark.gbnf_to_lark("root ::= y")
+
+
+_A, _B = 97, 98
+CALLS: dict[str, list[tuple[Any, ...]]] = {
+    "a stop token after the end": [("consume_tokens", [_A, _B]), ("consume_tokens", [EOS]), ("consume_tokens", [])],
+    "a stop token in the same call": [("consume_tokens", [_A, _B, EOS]), ("rollback", 1), ("consume_tokens", [EOS])],
+    "two of them": [("consume_tokens", [_A, _B, EOS, EOS]), ("consume_token", EOS)],
+    "one by one": [("consume_token", _A), ("consume_token", _B), ("consume_token", EOS), ("rollback", 1)],
+    "all undone": [("consume_tokens", [_A, _B, EOS]), ("rollback", 3), ("consume_tokens", [_A])],
+    "too much undone": [("consume_tokens", [_A, _B, EOS]), ("rollback", 4)],
+    "nothing read": [("consume_tokens", [_A, _B, EOS]), ("rollback", 1), ("consume_tokens", [])],
+    "tried": [("try_consume_tokens", [_A, _B, EOS, EOS]), ("try_consume_tokens", [EOS])],
+    "validated": [("validate_tokens", [_A, _B, EOS, EOS]), ("consume_tokens", [_A, _B]), ("validate_tokens", [EOS])],
+    "another token": [("consume_tokens", [_A, _B]), ("consume_token", _A)],
+    "reset": [("consume_tokens", [_A, _B, EOS]), ("reset",), ("consume_tokens", [_A])],
+    "a stop token first": [("consume_token", EOS), ("consume_tokens", [EOS])],
+}
+STATE = ("is_error", "is_stopped", "stop_reason", "is_accepting", "compute_ff_tokens", "compute_bitmask")
+
+
+@pytest.mark.parametrize("grammar", ['start: "ab"', 'start: "ab" | "abc"', 'start: ""', "start: /a*b?/"])
+@pytest.mark.parametrize("name", CALLS)
+def test_after_the_end_of_a_text(name: str, grammar: str) -> None:
+    theirs = pytest.importorskip("llguidance")
+    found = []
+    for library in (ours, theirs):
+        matcher = library.LLMatcher(library.LLTokenizer("byte"), grammar, log_level=0)
+        seen = []
+        for call, *arguments in CALLS[name]:
+            seen.append((call, getattr(matcher, call)(*arguments), *(getattr(matcher, one)() for one in STATE)))
+        found.append(seen)
+    assert found[0] == found[1]
+
+
+def test_names_of_parameters_and_their_defaults_are_theirs() -> None:
+    """Of everything that can be called by name."""
+    theirs = pytest.importorskip("llguidance")
+    for kind in ("LLMatcher", "LLExecutor", "LLInterpreter", "LLTokenizer", "JsonCompiler", "RegexCompiler"):
+        for name in dir(getattr(theirs, kind)):
+            if name.startswith("_") and name != "__new__":
+                continue
+            name = "" if name == "__new__" else name
+            one, other = (getattr(library, kind) if not name else getattr(getattr(library, kind), name, None)
+                          for library in (theirs, ours))  # fmt: skip
+            try:
+                wanted, given = (inspect.signature(one).parameters, inspect.signature(other).parameters)
+            except (TypeError, ValueError):
+                continue
+            names = [(n, p.default) for n, p in wanted.items() if n != "self"]
+            assert [(n, p.default) for n, p in given.items() if n != "self"] == names, (kind, name)

@@ -515,3 +515,44 @@ def test_a_logits_processor() -> None:
     for bad in ([], "a", None, [grammar, "a"]):
         with pytest.raises(CompatError, match="CompiledGrammar"):
             LogitsProcessor(bad)
+
+
+_FUNCTIONS = [{"type": "function", "function": {"name": name}} for name in "fg"]
+_SEARCH = {"type": "web", "name": "search"}
+_TOOLS: list[Any] = [None, [], _FUNCTIONS, [*_FUNCTIONS, _SEARCH], [_SEARCH, _SEARCH], {}, [3]]
+_CHOICES: list[Any] = [
+    None, "auto", "none", "required", "any", {"type": "function", "function": {"name": "g"}}, {"type": "web"},
+    {"type": "function", "function": {"name": "h"}},
+    *({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+      for mode in ("auto", "required") for tools in ([], [_FUNCTIONS[0]], [{"type": "web"}], [{"type": "function"}])),
+]  # fmt: skip
+
+
+def test_tools_and_choices_are_read_as_there() -> None:
+    theirs = pytest.importorskip("xgrammar")
+
+    def normal(library: Any, tools: Any, choice: Any) -> Any:
+        try:
+            functions, others, simplified = library.normalize_tool_choice(tools, choice)
+        except ValueError:
+            return None
+        return [[one.model_dump() for one in part] for part in (functions, others)], simplified
+
+    for tools in _TOOLS:
+        for choice in _CHOICES:
+            assert normal(ours, tools, choice) == normal(theirs, tools, choice), (tools, choice)
+
+
+def test_registered_structural_tags() -> None:
+    @ours.register_model_structural_tag("of this test")
+    def made(functions: Any, others: Any, choice: str, reasoning: str, **options: Any) -> Any:
+        assert (choice, reasoning, options["any_order"]) == ("forced", "disabled", True)
+        names = [one.function.name for one in functions]
+        return ours.StructuralTag(format={"type": "const_string", "value": names[0]})
+
+    choice = {"type": "function", "function": {"name": "g"}}
+    tag = ours.get_model_structural_tag("of this test", _FUNCTIONS, choice, reasoning=False, any_order=True)
+    assert ours.Grammar.from_structural_tag(tag).constraint.matches("g")
+    with pytest.raises(ValueError, match="reasoning must be"):
+        ours.get_builtin_structural_tag("of this test", reasoning="high")
+    assert ours.openai_tool_call_schema.FunctionToolParam(**_FUNCTIONS[0]).function.strict is None

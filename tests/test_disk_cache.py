@@ -19,7 +19,7 @@ from guiderail.constraints import constraint as constraint_module
 from guiderail.constraints.saving import program_file
 from guiderail.frontends.grammar import constraint as module, library
 from guiderail.frontends.grammar.constraint import GrammarConstraint
-from guiderail.support import disk_cache
+from guiderail.support import disk_cache, work
 
 LARK = """
 start: statement+
@@ -71,7 +71,7 @@ LETTERS = gr.Vocabulary(
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache directory, even for grammars that are read fast."""
-    monkeypatch.setattr(module, "_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(module, "_WORTH_KEEPING", 0)
     monkeypatch.delenv(disk_cache.VARIABLE, raising=False)
     gr.set_cache_dir(tmp_path / "cache")
     yield tmp_path / "cache"
@@ -113,6 +113,26 @@ def test_the_same_comes_back(cache: Path, name: str) -> None:
         assert not again.matches(sample) and not fresh.matches(sample), sample
     assert not was_read(again)
     assert len(entries(cache)) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_costs_the_same(cache: Path, name: str) -> None:
+    """Read anew, read again from disk, and lowered a second time by the same object."""
+    before = work.spent()
+    fresh = made(name)
+    program(fresh)
+    first = work.spent() - before
+    before = work.spent()
+    again = made(name)
+    assert not was_read(again)
+    program(again)
+    assert work.spent() - before == first
+    steps = []
+    for one in (fresh, again):
+        before = work.spent()
+        program(one)
+        steps.append(work.spent() - before)
+    assert steps[0] == steps[1]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -185,7 +205,7 @@ def test_grammars_from_disk_compose_and_pickle(cache: Path) -> None:
 
 # -- what is not kept -------------------------------------------------------------------------------------------------
 def test_off_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WORTH_KEEPING", 0.0)
+    monkeypatch.setattr(module, "_WORTH_KEEPING", 0)
     monkeypatch.delenv(disk_cache.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -195,7 +215,7 @@ def test_off_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_read_quickly_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WORTH_KEEPING", 60.0)
+    monkeypatch.setattr(module, "_WORTH_KEEPING", 10**9)
     program(made("lark"))
     assert entries(cache) == []
 
@@ -389,7 +409,7 @@ def test_processes_share_a_directory(cache: Path) -> None:
     code = (
         "import sys, guiderail as gr\n"
         "from guiderail.frontends.grammar import constraint\n"
-        "constraint._WORTH_KEEPING = 0.0\n"
+        "constraint._WORTH_KEEPING = 0\n"
         f"c = gr.grammar({LARK!r}, 'lark')\n"
         "print(c.matches('a=1;'), c.matches('a='), c._state.read is not None)\n"
     )

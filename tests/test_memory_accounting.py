@@ -19,6 +19,7 @@ import pytest
 import guiderail as gr
 from core_support import plain, words
 from guiderail import _core
+from guiderail.support import caches
 
 SCHEMAS = sorted((Path(__file__).parent / "data" / "schemas").glob("*.json"))
 GRAMMAR = 'start: (NAME "=" NUMBER ";")+\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\nWS: /[ \\n]+/\n%ignore WS'
@@ -182,6 +183,7 @@ def test_numbers_that_were_read_are_kept_within_a_bound() -> None:
     gr.clear_cache()
     for i in range(100):
         gr.json_schema({"type": "number", "multipleOf": i + 3, "minimum": i}).matches("1")
-    assert 0 < gr.memory_use().parsed <= 108 << 20
+    assert 0 < gr.memory_use().parsed <= 48 << 20
+    assert sum(one.most_bytes for one in caches._all if one.bytes) <= 232 << 20  # as `MemoryUse` says
     gr.clear_cache()
     assert gr.memory_use().parsed == 0

@@ -438,7 +438,8 @@ def test_membership_of_other_things() -> None:
 
 
 def test_remembered_plans_are_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans, plan = number_spelling._plans, number_spelling._plan
+    plan = number_spelling._plan
+    plans = plan.cache
     plans.clear()
     monkeypatch.setattr(plans, "most_bytes", 60_000)
     first = plan(between(1), NumberSpelling())
@@ -451,7 +452,7 @@ def test_remembered_plans_are_bounded_and_given_back(monkeypatch: pytest.MonkeyP
     big = plan(between(multiple_of=97), NumberSpelling())  # larger than the whole cache
     assert big.count >= 97 and plans.bytes == held
     clear_caches()
-    assert not plans.bytes and not len(plans) and not number_spelling._exponent_plans.bytes
+    assert not plans.bytes and not len(plans) and not number_spelling._exponent_plan.cache.bytes
 
 
 def test_a_plan_can_be_played_again_and_by_many_threads_at_once() -> None:

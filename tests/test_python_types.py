@@ -872,3 +872,21 @@ def test_a_type_of_2_to_the_60_parts_is_refused_at_once(name: str) -> None:
 def test_a_type_that_repeats_itself_a_little_is_no_problem() -> None:
     assert gr.read(doubled(3), "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]") == (((1, 2), (3, 4)), ((5, 6), (7, 8)))
     assert gr.python_type(doubled(10)).type == doubled(10)
+
+
+@pytest.mark.parametrize("name", ["itself", "a list"])
+def test_the_order_of_a_union_is_not_that_of_an_equal_one_read_before(name: str) -> None:
+    @dataclass
+    class First:
+        x: int
+
+    @dataclass
+    class Second:
+        x: int
+
+    one, other = HOLDERS[name](First | Second), HOLDERS[name](Second | First)
+    assert one == other  # for Python
+    for kind, expected in ((one, First(1)), (other, Second(1))):
+        value = gr.read(kind, '{"x": 1}' if name == "itself" else '[{"x": 1}]')
+        assert value in (expected, [expected])
+    assert gr.python_type(one) != gr.python_type(other)

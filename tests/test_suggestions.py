@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import guiderail as gr
+from guiderail.support import other_names
 from guiderail.support.suggestions import resembling
 
 
@@ -24,7 +27,63 @@ UNKNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "tool format, a file": (lambda: gr.tool_calls([tool], format="my.json"), "pass a file as pathlib.Path(…)"),
     "tool": (lambda: gr.tool_calls([tool], format="hermes", choice="tol"), "did you mean 'tool'?"),
     "public name": (lambda: gr.json_schem, "module 'guiderail' has no attribute 'json_schem'"),
+    "argument": (lambda: gr.regex("a", max_lenght=3), "regex has no argument 'max_lenght'; did you mean 'max_length'?"),  # type: ignore[call-arg]
 }
+
+ANY: Any = gr
+MATCHER: Any = gr.compile("a" | gr.empty(), gr.Vocabulary([b"a", b"</s>"], stop_token_ids=[1])).matcher()
+ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
+    "outlines: generate.json": (lambda: ANY.json({}), "; gr.json_schema(schema) makes"),
+    "outlines: from_transformers": (lambda: ANY.from_transformers(1, 2), "; gr.load_model(…) loads a model"),
+    "outlines: types": (lambda: ANY.types.integer, "; gr.python_type(int) makes"),
+    "outlines: CFG": (lambda: ANY.CFG("start: A"), '; gr.grammar(text, "lark") reads a grammar'),
+    "outlines: output_type": (lambda: ANY.generate(None, "x", output_type=int), "not output_type=…; gr.generate(model"),
+    "instructor: response_model": (lambda: ANY.generate(None, "x", response_model=int), "not response_model=…; "),
+    "instructor: patch": (lambda: ANY.patch(None), "; guiderail constrains models that run here"),
+    "guidance: select": (lambda: ANY.select(["a"]), "; gr.choice([…]) takes one"),
+    "guidance: gen": (lambda: ANY.gen("x"), "; gr.generate(model, prompt, target) generates"),
+    "guidance: one_or_more": (lambda: ANY.one_or_more("a"), "; gr.repeat(item, least, most)"),
+    "lm-format-enforcer: JsonSchemaParser": (lambda: ANY.JsonSchemaParser({}), "; gr.json_schema(schema)"),
+    "llama-cpp-python: LlamaGrammar": (lambda: ANY.LlamaGrammar, '; gr.grammar(text, "lark")'),
+    "llama-cpp-python: response_format": (
+        lambda: ANY.generate(None, "x", response_format={}),
+        "without what is around",
+    ),
+    "OpenAI: tools": (lambda: ANY.generate(None, "x", tools=[]), "gr.tool_calls(tools, format=…)"),
+    "vLLM: guided_regex": (lambda: ANY.stream(None, "x", guided_regex="a"), "gr.generate(model, prompt, gr.regex("),
+    "no target": (lambda: ANY.generations(None, ["x"]), "generations needs a target after the prompt: a JSON Schema"),
+    "transformers: max_new_tokens": (lambda: ANY.generate(None, "x", int, max_new_tokens=1), "; write max_tokens"),
+    "a schema and a target": (lambda: ANY.generate(None, "x", int, schema={}), "has no option 'schema'; gr.generate("),
+    "OpenAI: strict": (lambda: ANY.json_schema({}, strict=True), "; write closed=True"),
+    "re: ignore_case": (
+        lambda: ANY.regex("a", ignore_case=True),
+        "regex has no argument 'ignore_case'; write flags=\"i\"",
+    ),
+    "several strings": (lambda: ANY.choice("a", "b"), "choice takes only options without a name; several values make"),
+    "llguidance: compute_mask": (lambda: MATCHER.compute_mask(), "; fill_next_token_bitmask(bitmask, row)"),
+    "outlines-core: advance": (lambda: MATCHER.advance(1), "; accept_token(token_id)"),
+    "outlines: get_next_instruction": (lambda: MATCHER.guide.get_next_instruction(0), "; matcher() makes"),
+    "an attribute like no other": (lambda: MATCHER.zzz, "'Matcher' object has no attribute 'zzz'"),
+}
+"""What those write who know another library, and a part of the answer."""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_names_of_other_libraries(name: str) -> None:
+    call, says = ELSEWHERE[name]
+    with pytest.raises((gr.GuiderailError, AttributeError)) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+def test_what_is_suggested_exists() -> None:
+    for said in (*other_names.LIBRARY.values(), *other_names.TARGETS.values()):
+        for name in re.findall(r"gr\.(\w+)", said):
+            assert hasattr(gr, name)
+    for name in other_names.LIBRARY:
+        assert not hasattr(gr, name)
+    assert inspect.signature(gr.generate).parameters["target"].default is inspect.Parameter.empty
+    assert not hasattr(MATCHER, "advance")
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

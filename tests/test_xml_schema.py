@@ -240,6 +240,16 @@ CASES: list[tuple[str, str, list[str], list[str]]] = [
         ["<a><b/></a>", "<a>"],
     ),
     (
+        "particles that occur 0 times",  # they are no components, so that the choice holds c alone
+        '<xs:element name="a"><xs:complexType><xs:sequence><xs:choice>'
+        '<xs:sequence minOccurs="0" maxOccurs="0"/><xs:element name="b" type="xs:int" minOccurs="0" maxOccurs="0"/>'
+        '<xs:element name="c" type="xs:int"/></xs:choice>'
+        '<xs:choice minOccurs="0"><xs:element name="d" type="xs:int" minOccurs="0" maxOccurs="0"/></xs:choice>'
+        "</xs:sequence></xs:complexType></xs:element>",
+        ["<a><c>1</c></a>"],
+        ["<a/>", "<a></a>", "<a><b>1</b></a>", "<a><c>1</c><d>1</d></a>"],
+    ),
+    (
         "several roots",
         '<xs:element name="a" type="xs:int"/><xs:element name="b" type="xs:int"/>',
         ["<a>1</a>", "<b>1</b>"],

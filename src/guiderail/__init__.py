@@ -18,6 +18,12 @@ def __getattr__(name: str) -> object:
         except PackageNotFoundError:  # run from a source tree that was never installed
             return "0+unknown"
     if name not in __all__:  # with the name, Python suggests the one that was meant
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=__import__(__name__))
+        from importlib import import_module
+
+        known = import_module(f"{__name__}.support.other_names").LIBRARY
+        said = f"; {known[name]}" if name in known else ""
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}{said}", name=name, obj=__import__(__name__)
+        )
     value = globals()[name] = _public(name)
     return value

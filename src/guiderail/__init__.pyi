@@ -128,6 +128,7 @@ from .matching.matcher import (
 )
 from .matching.token_automaton import TokenAutomaton as TokenAutomaton
 from .support.disk_cache import set_cache_dir as set_cache_dir
+from .support.work import max_work as max_work
 from .vocabulary import Vocabulary as Vocabulary
 
 __version__: str

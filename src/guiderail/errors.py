@@ -79,7 +79,7 @@ def _rebuild(
 
 
 class PatternError(GuiderailError, ValueError):
-    """A regular expression, or another text that a front end reads, is malformed or cannot become an automaton."""
+    """A regular expression, or another string that a front end reads, is malformed or cannot become an automaton."""
 
     code = "pattern"
 
@@ -97,7 +97,7 @@ class LimitError(GuiderailError):
 
 
 class ReadError(GuiderailError, ValueError):
-    """A text cannot be read as a value of a Python type.
+    """A string cannot be read as a value of a Python type.
 
     Text that was generated under the type can always be read, with one exception: your own code (a pydantic
     validator, ``__post_init__``, a predicate) may reject a value that the type allows. ``cause`` is its exception.

@@ -1,4 +1,4 @@
-"""What users compose: immutable descriptions of sets of texts.
+"""What users compose: immutable descriptions of sets of strings.
 
 A constraint is a value: hashable, picklable, comparable, with a readable repr. It knows how to *lower* itself
 into an expression of the core and nothing about vocabularies. Plain strings stand for themselves wherever a
@@ -54,7 +54,7 @@ __all__ = [
 
 @checked_methods
 class Constraint:
-    """A set of texts: an immutable, hashable, picklable value.
+    """A set of strings: an immutable, hashable, picklable value.
 
     Combine constraints with ``+`` (concatenation), ``|`` (union), ``&`` (intersection) and ``~`` (complement). A plain
     string stands for itself. Subclasses are frozen dataclasses that implement ``_lower``.
@@ -128,7 +128,7 @@ class Constraint:
         return separated_by(self, separator, min, max, trailing=trailing)
 
     def limited_to(self, characters: int) -> Constraint:
-        """Matches the texts of this constraint that have at most ``characters`` code points.
+        """Matches the strings of this constraint that have at most ``characters`` code points.
 
         Raises:
             CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
@@ -150,8 +150,8 @@ class Constraint:
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` matches. Text that is not valid UTF-8 never does.
 
-        In patterns, ``\\d \\w \\s \\b`` and letter case are ASCII unless the pattern asks for Unicode. If a text fails
-        for that reason alone, :meth:`explain` says so.
+        In patterns, ``\\d \\w \\s \\b`` and letter case are ASCII unless the pattern asks for Unicode. If a string
+        fails for that reason alone, :meth:`explain` says so.
         """
         return self.program().matches(text)
 
@@ -172,7 +172,7 @@ class Constraint:
         save(self, path, vocabulary)
 
     def reading(self) -> Reading:
-        """Returns the reader of matching texts: the text itself, unless the constraint describes values."""
+        """Returns the reader of matching strings: the text itself, unless the constraint describes values."""
         return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
@@ -414,7 +414,7 @@ class TokenSet(Constraint):
     """One token out of these, special or ordinary; or any token except these and the stop tokens.
 
     Attributes:
-        names: texts or ids. A text names a special token if there is one, otherwise an ordinary one.
+        names: strings or ids. A string names a special token if there is one, otherwise an ordinary one.
         but: whether ``names`` are excluded.
     """
 
@@ -535,10 +535,10 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
 def substring_of(*texts: str) -> Constraint:
     """Matches any substring of one of ``texts``, the empty one included (Koo, Liu & He 2024, Table 1, SUBSTRING_OF).
 
-    It compiles to a suffix automaton whose size is linear in the length of the texts.
+    It compiles to a suffix automaton whose size is linear in the length of the strings.
 
     Raises:
-        CompileError: there are no texts, or one is not a string.
+        CompileError: there are no strings, or one is not a string.
     """
     if not texts or not all(isinstance(text, str) for text in texts):
         raise CompileError("substring_of takes one or more strings", code="bad-substring")

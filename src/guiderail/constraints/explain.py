@@ -31,7 +31,7 @@ class Explanation:
         complete: whether the text must end here.
         expected: what may come next, in words.
         forced: the text that must come next, or "" if there is a choice.
-        examples: a few short matching texts that begin with the prefix.
+        examples: a few short matching strings that begin with the prefix.
         hint: what would let the failing character through, or "" if unknown.
     """
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from guiderail import _core
+from guiderail.constraints.places import placing
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import CompileError
+from guiderail.support.caches import cached
 from guiderail.support.nesting import nested
 from guiderail.support.texts import shown, utf8
-from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
+from guiderail.support.work import MAX_STEP_WORK, check_steps, limited, reading
 
 if TYPE_CHECKING:
     from guiderail.constraints.constraint import Constraint
@@ -30,10 +31,13 @@ def build_program(
     *,
     max_nodes: int = MAX_NODES,
     fuel: int = FUEL,
-    max_work: int = MAX_WORK,
+    max_work: int | None = None,
     max_step_work: int = MAX_STEP_WORK,
 ) -> _core.Program:
     """Lowers a constraint into a new program of the core.
+
+    Args:
+        max_work: None: as for everything that reads a constraint, see :class:`guiderail.support.work.max_work`.
 
     Raises:
         CompileError: the argument is not a constraint, or cannot be expressed.
@@ -48,12 +52,14 @@ def build_program(
     _check_bound("max_nodes", max_nodes)
     _check_bound("fuel", fuel)
     check_steps("max_step_work", max_step_work)
-    with nested("the constraint"), limited(max_work):
+    limit = reading() if max_work is None else limited(max_work)
+    with placing(constraint), nested("the constraint"), limit:
         builder = _core.Builder(max_nodes, fuel, max_step_work)
-        try:
-            return builder.finish(constraint._lower(builder))
-        except LimitError as error:
-            raise constraint._placed(error) from None
+        return builder.finish(constraint._lower(builder))
+
+
+_GROWTH = 256 << 10  # bytes that a program may come to take as it is used, beyond those it has at first
+_HEAVIEST = 12 << 20  # so that the last few are cached, whatever they weigh
 
 
 def _check_bound(name: str, value: int) -> None:
@@ -61,8 +67,8 @@ def _check_bound(name: str, value: int) -> None:
         raise CompileError(f"{name} must be an integer from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
-@lru_cache(maxsize=128)
-def _cached(constraint: Constraint) -> Program:
+@cached(48 << 20, lambda program, _: min(_HEAVIEST, _GROWTH + program.core.memory_size_bytes()))
+def _program(constraint: Constraint) -> Program:
     # Shared by all vocabularies, so it must not use the special tokens of a guide that is being compiled.
     with special_tokens_of(SpecialTokens()):
         return Program(build_program(constraint), constraint)
@@ -78,9 +84,9 @@ class Program:
 
     @staticmethod
     def of(constraint: Constraint) -> Program:
-        """The program of a constraint. The 128 used last are cached."""
-        with nested("the constraint"):
-            return _cached(constraint)
+        """The program of a constraint. Those used last are cached."""
+        with nested("the constraint"), reading():
+            return _program(constraint)
 
     @property
     def start(self) -> int:

@@ -16,7 +16,7 @@ from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
 from guiderail.support.files import reason
 from guiderail.support.nesting import nested
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["SavedConstraint", "load"]
@@ -28,7 +28,7 @@ _PROGRAM, _VOCABULARY = b"\x01\0\0\0", b"\x02\0\0\0"
 
 @dataclass(frozen=True, slots=True)
 class SavedConstraint(Constraint):
-    """The constraint in a file. Its texts are read as plain text: a file does not hold how to parse values."""
+    """The constraint in a file. Its strings are read as plain text: a file does not hold how to parse values."""
 
     file: bytes
 
@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     """Reads what :meth:`Constraint.save`, :meth:`Guide.save` or :meth:`Vocabulary.save` wrote.
 
     The file says which of these it holds. It is checked, and its operations run under the usual compilation limits;
-    ``docs/program_format.md`` says what is trusted. A loaded constraint matches the same texts as the one that was
+    ``docs/program_format.md`` says what is trusted. A loaded constraint matches the same strings as the one that was
     saved. It does not parse them: methods of a front end, such as ``read`` and ``parse``, are not available.
 
     Raises:
@@ -68,6 +68,6 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     if contents is None:
         raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     constraint = SavedConstraint(contents)
-    with nested("the constraint"), limited(MAX_WORK):
+    with nested("the constraint"), reading():
         constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use
     return constraint

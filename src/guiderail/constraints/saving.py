@@ -6,11 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from guiderail import _core
+from guiderail.constraints.places import placing
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
 from guiderail.support.files import reason, replace_file
 from guiderail.support.nesting import nested
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 if TYPE_CHECKING:
     from guiderail.constraints.constraint import Constraint
@@ -25,7 +26,7 @@ def program_file(constraint: Constraint, special: Vocabulary | SpecialTokens | N
     Args:
         special: a vocabulary whose special tokens may be used, see :func:`special_tokens_of`.
     """
-    with nested("the constraint"), limited(MAX_WORK), special_tokens_of(special or SpecialTokens()):
+    with placing(constraint), nested("the constraint"), reading(), special_tokens_of(special or SpecialTokens()):
         builder = _core.Builder(records=True)
         root = constraint._lower(builder)
         file = builder.recorded(root)

@@ -68,15 +68,57 @@ def lowered(parts: Iterable[Any], b: _core.Builder) -> list[int]:
     return each(parts, b, methodcaller("_lower", b))
 
 
-def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turns RecursionError into LimitError, for methods that recur into the parts of a constraint."""
+class _Written(threading.local):
+    """What this thread's outermost ``repr`` has written."""
+
+    level = 0
+    parts = 0
+    characters = 0
+
+
+_written = _Written()
+_MOST_PARTS = 1_000
+_MOST_CHARACTERS = 100_000
+
+
+def _written_in_part(function: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Leaves out what comes after many parts or characters, and turns RecursionError into LimitError."""
 
     @wraps(function)
-    def call(*args: Any) -> Any:
+    def call(self: Any) -> str:
+        if _written.level == 0:
+            _written.parts = _written.characters = 0
+        begun = _written.characters
+        _written.parts += 1
+        if _written.parts > _MOST_PARTS or begun > _MOST_CHARACTERS:
+            return "…"
+        _written.level += 1
         try:
-            return function(*args)
+            text = function(self)
         except RecursionError:
             raise _too_deep() from None
+        finally:
+            _written.level -= 1
+        _written.characters = begun + len(text)
+        return text
+
+    return call
+
+
+def _placing(function: Callable[[Any, _core.Builder], int]) -> Callable[[Any, _core.Builder], int]:
+    """Gives a limit error its place in what the user wrote, or notes the innermost constraint that it came from."""
+
+    @wraps(function)
+    def call(self: Any, b: _core.Builder) -> int:
+        try:
+            return function(self, b)
+        except LimitError as error:
+            placed: LimitError = self._placed(error)
+            if placed is not error:
+                raise placed from None
+            if not hasattr(error, "part"):
+                error.part = self  # type: ignore[attr-defined]
+            raise
 
     return call
 
@@ -140,8 +182,9 @@ def _compared_once(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any],
 
 
 RECURRING: dict[str, Callable[..., Any]] = {
-    "__repr__": _not_too_deep,
+    "__repr__": _written_in_part,
     "__hash__": _hashed_once,
     "__eq__": _compared_once,
+    "_lower": _placing,
 }
 """What recurs into the parts of a constraint, and how each such method is wrapped."""

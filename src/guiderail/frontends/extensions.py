@@ -16,7 +16,7 @@ name                         matches                                          ar
 ``TEXT_TOKEN``               a run of text without whitespace                none
 ``PARAGRAPH_TOKEN``          a run of text without line breaks                none
 ``TEXT_UNTIL``               any text up to and including the first stop string the stop string
-``SUBSTRING_OF``             any substring                                    one or more texts
+``SUBSTRING_OF``             any substring                                    one or more strings
 ``DELIMITED_LIST``           one or more items with delimiters between them   item, delimiter, maybe end
 ``DELIMITED_SUBSEQUENCE_OF`` some of the items, in their order                items, then the delimiter
 ============================ ================================================ =============================
@@ -198,7 +198,7 @@ def image(*names: str | int) -> Constraint:
     If an image is a run of tokens, write ``image("<img_0>", "<img_1>", …).repeat(256, 256)``.
 
     Args:
-        names: texts or ids of the tokens that stand for an image; one of them matches. ``<image>`` by default.
+        names: strings or ids of the tokens that stand for an image; one of them matches. ``<image>`` by default.
     """
     return special_token(*(names or ("<image>",)))
 
@@ -261,7 +261,7 @@ class _Call:
         return PatternError(f"{self.name}: {message}", code="regex-extension", source=self.source, span=self.span)
 
     def texts(self) -> list[str]:
-        """The arguments as texts."""
+        """The arguments as strings."""
         out = []
         for node in self.arguments:
             parts = node.items if isinstance(node, Cat) else [node]

@@ -1,4 +1,4 @@
-"""What users may give for a constraint: one, or a JSON Schema, a Python type, texts to choose from."""
+"""What users may give for a constraint: one, or a JSON Schema, a Python type, strings to choose from."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def written_by_model(given: Any) -> Constraint:
 
 
 def are_texts(given: Any) -> bool:
-    """Whether these are texts to choose from: a list or tuple of strings."""
+    """Whether these are strings to choose from: a list or tuple of strings."""
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str) for one in given)
 
 

@@ -11,7 +11,6 @@ Each function returns a constraint like any other. ``docs/ready_grammars.md`` sa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 from guiderail.constraints.constraint import Constraint
@@ -20,6 +19,7 @@ from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.library import READY, grammar_text
 from guiderail.frontends.grammar.syntax import Indentation
 from guiderail.support.arguments import checked
+from guiderail.support.caches import cached
 
 if TYPE_CHECKING:
     from guiderail.frontends.queries.graphql import GraphqlQuery
@@ -59,7 +59,7 @@ def _ready(name: str, **options: Any) -> GrammarConstraint:
     return _read(text, ready.syntax, ready.indentation)
 
 
-@lru_cache(maxsize=32)
+@cached(16 << 20)
 def _read(text: str, syntax: str, indentation: Indentation | None) -> GrammarConstraint:
     return grammar(text, syntax, indenter=indentation)
 

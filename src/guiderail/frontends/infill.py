@@ -1,9 +1,9 @@
-"""Texts that fit between two given ones: fill in the middle.
+"""Strings that fit between two given ones: fill in the middle.
 
-``t`` fits if ``before + t + after`` matches the constraint. The set of such texts is the quotient of a language by two
-texts. The left quotient is a derivative. For the right quotient, a text may end in every state whose derivative by
-``after`` is nullable. So the module enumerates the states of the constraint, drops those that cannot reach such an end,
-and turns each of the others into a rule of a right-linear grammar.
+``t`` fits if ``before + t + after`` matches the constraint. The set of such strings is the quotient of a language by
+two strings. The left quotient is a derivative. For the right quotient, a string may end in every state whose derivative
+by ``after`` is nullable. So the module enumerates the states of the constraint, drops those that cannot reach such an
+end, and turns each of the others into a rule of a right-linear grammar.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _leading_to(steps: dict[int, dict[int, list[int]]], ends: set[int]) -> dict[
 
 @checked
 def infill(constraint: Any, *, before: str = "", after: str = "") -> Constraint:
-    r"""Matches every text ``t`` for which ``before + t + after`` matches ``constraint``: fill in the middle.
+    r"""Matches every string ``t`` for which ``before + t + after`` matches ``constraint``: fill in the middle.
 
         >>> import guiderail as gr
         >>> date = gr.regex(r"\d{4}-\d{2}-\d{2}")
@@ -134,13 +134,13 @@ def infill(constraint: Any, *, before: str = "", after: str = "") -> Constraint:
         >>> middle.matches("02-2"), middle.matches("02-29")
         (True, False)
 
-    If the text itself must match the constraint and another text follows, write ``constraint + text`` instead. Put
+    If the text itself must match the constraint and another string follows, write ``constraint + text`` instead. Put
     ``&`` and ``~`` inside: ``infill(a & b)``.
 
     Args:
         constraint: whatever :func:`compile` takes, with at most 4,096 states: regular expressions, choices, and schemas
             and grammars without recursion.
-        before, after: the texts around the gap. The gap may begin and end anywhere, even inside a word or a number.
+        before, after: the strings around the gap. The gap may begin and end anywhere, even inside a word or a number.
 
     Raises:
         CompileError: on compilation: no text fits; ``infill-tokens``: the constraint names or counts tokens.

@@ -1,4 +1,4 @@
-"""Ready constraints for common texts: ``gr.patterns.email()``, ``gr.patterns.ipv6()`` …
+"""Ready constraints for common strings: ``gr.patterns.email()``, ``gr.patterns.ipv6()`` …
 
 The docstring of each function says exactly what it matches. Digits and letters are always ASCII. Combine the results
 like any other constraint.
@@ -12,11 +12,11 @@ like any other constraint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.regex import regex
+from guiderail.support.caches import cached
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -71,7 +71,7 @@ _OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _SUFFIX = {"required": _OFFSET, "optional": _OFFSET + "?", "none": ""}
 
 
-@lru_cache(maxsize=64)
+@cached(4 << 20)
 def _made(pattern: str, max_length: int | None = None) -> Constraint:
     return regex(pattern, max_length=max_length)
 
@@ -121,7 +121,7 @@ def email() -> Constraint:
     return _email(rf"{atom}(?:\.{atom})*", domain)
 
 
-@lru_cache(maxsize=1)
+@cached(1 << 20)
 def _email(local: str, domain: str) -> Constraint:
     return (_made(local, 64) + "@" + _made(domain, 253)).limited_to(254)
 

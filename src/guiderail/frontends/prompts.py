@@ -302,7 +302,7 @@ def _bounds(schema: dict[str, Any]) -> list[str]:
 
 
 def _pattern(pattern: str) -> list[str]:
-    """A pattern or, if it is long, what it stands for or a text that it matches."""
+    """A pattern or, if it is long, what it stands for or a string that it matches."""
     if len(pattern) <= _LONG:
         return [f"matches /{pattern}/"]
     date = str(getattr(patterns.date(), "pattern", pattern))

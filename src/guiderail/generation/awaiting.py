@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from guiderail.constraints.constraint import Constraint
 from guiderail.generation.conversation import Prompt
 from guiderail.generation.generate import finished, run, values_of
-from guiderail.generation.options import options_of, takes_options
+from guiderail.generation.options import MISSING, options_of, takes_options
 from guiderail.generation.result import Generation
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def agenerate(
     **options: Unpack[GenerateOptions],
 ) -> Any: ...  # fmt: skip
 @takes_options()
-async def agenerate(model: Any, prompt: Any, target: Any, **options: Any) -> Any:
+async def agenerate(model: Any, prompt: Any, target: Any = MISSING, **options: Any) -> Any:
     """Like :func:`generate`, but awaitable: other tasks run meanwhile.
 
         >>> dates = await asyncio.gather(*(gr.agenerate(model, ask, gr.patterns.date()) for ask in questions))
@@ -50,17 +50,22 @@ async def agenerate(model: Any, prompt: Any, target: Any, **options: Any) -> Any
     If you have many prompts at once, pass them as a list: that is faster, because they share the forward passes. If a
     task is cancelled, the model stops after its current pass.
     """
-    chosen = options_of("agenerate", options)
+    chosen = options_of("agenerate", options, target)
     results, single = await _in_thread(lambda stop: run(model, prompt, target, chosen, single=True, stop=stop))
     return values_of(finished(results, chosen), chosen, single=single)
 
 
 @takes_options(on_incomplete="return", log_weight=True)
 async def agenerations(
-    model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
+    model: Any,
+    prompts: Sequence[Prompt],
+    target: Any = MISSING,
+    *,
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
 ) -> list[Generation]:
     """Like :func:`generations`, but awaitable."""
-    chosen = options_of("agenerations", {**options, "n": n}, on_incomplete="return", log_weight=True)
+    chosen = options_of("agenerations", {**options, "n": n}, target, on_incomplete="return", log_weight=True)
     results, _ = await _in_thread(lambda stop: run(model, prompts, target, chosen, single=False, stop=stop))
     return finished(results, chosen, on_shortened="return")
 

@@ -1,7 +1,7 @@
 """Runs a model under a constraint, a JSON Schema or a Python type.
 
-:func:`generate` returns a text or a value, :func:`stream` shows it while it grows, and :func:`generations` also returns
-tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`;
+:func:`generate` returns an output or a value, :func:`stream` shows it while it grows, and :func:`generations` also
+returns tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`;
 :mod:`guiderail.generation.targets` turns what a user passes into a constraint.
 """
 
@@ -22,7 +22,7 @@ from guiderail.generation.decoding import Batch
 from guiderail.generation.distribution.draws import draws
 from guiderail.generation.healing import take_back
 from guiderail.generation.models import Model, default_model, load_model
-from guiderail.generation.options import Options, options_of, takes_options
+from guiderail.generation.options import MISSING, Options, options_of, takes_options
 from guiderail.generation.result import (
     FinishReason,
     Generation,
@@ -84,7 +84,7 @@ def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOpti
 def stream(
     model: Any,
     prompt: Prompt,
-    target: Any,
+    target: Any = MISSING,
     *,
     growing_strings: bool = True,
     **options: Any,
@@ -110,7 +110,7 @@ def stream(
 
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
-        prompt: one prompt: a text, or a list of messages.
+        prompt: one prompt: a string, or a list of messages.
         target: as for :func:`generate`.
         growing_strings: show unfinished strings (where the type says ``str``); False holds them back.
 
@@ -119,7 +119,7 @@ def stream(
         ``text``, ``finish_reason`` and ``result``. ``on_incomplete`` and ``on_shortened`` take effect after the last
         piece. If a value was shortened, no snapshot has ``done`` set.
     """
-    chosen = options_of("stream", options, without=["n"], log_weight=True)
+    chosen = options_of("stream", options, target, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
     if not single:
         raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
@@ -155,13 +155,18 @@ def stream(
 
 @takes_options(on_incomplete="return", log_weight=True)
 def generations(
-    model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
+    model: Any,
+    prompts: Sequence[Prompt],
+    target: Any = MISSING,
+    *,
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
 ) -> list[Generation]:
-    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
+    """Like :func:`generate` for a list of prompts, but also returns outputs, tokens, finish reasons and times.
 
-    If a text was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
+    If an output was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
-    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
+    chosen = options_of("generations", {**options, "n": n}, target, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
     return finished(results, chosen, on_shortened="return")
 
@@ -324,7 +329,7 @@ def generate(
 def generate(
     model: Any,
     prompt: Prompt | _Many,
-    target: Any,
+    target: Any = MISSING,
     **options: Any,
 ) -> Any:
     """Generates text under a constraint, or a value under a JSON Schema or a Python type.
@@ -336,8 +341,8 @@ def generate(
     Args:
         model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often). None means
             the embedded model, which stays loaded.
-        prompt: one prompt, or a list of prompts that run together as a batch. A prompt is a text, or a list of messages
-            for the model's chat template: dicts with a ``role`` (``system``, ``user``, ``assistant`` …) and a
+        prompt: one prompt, or a list of prompts that run together as a batch. A prompt is a string, or a list of
+            messages for the model's chat template: dicts with a ``role`` (``system``, ``user``, ``assistant`` …) and a
             ``content``.
         target: what to write, or a list with one target for each prompt.
 
@@ -360,7 +365,7 @@ def generate(
         frequency_penalty: subtracted once for each time that the token is in the text, from -2 to 2.
         repetition_penalty: for tokens of the prompt and the text, positive logits are divided by it and negative ones
             multiplied; 1 changes nothing.
-        stop: one or several stop strings, which end the generation and are not part of the result. A text is
+        stop: one or several stop strings, which end the generation and are not part of the result. An output is
             returned as far as it was generated; a value must be complete by then.
         logprobs: return log-probabilities (``Generation.logprobs``): 0 for the written tokens only, a higher number
             also for that many of the most likely tokens at each step.
@@ -370,15 +375,16 @@ def generate(
         distribution: the distribution to draw from; see ``docs/distribution.md``. All but ``"masked"`` need a
             temperature.
 
-            - ``"masked"``: each token from what the mask leaves. The beginnings of texts are then as likely as without
+            - ``"masked"``: each token from what the mask leaves. The beginnings of outputs are then as likely as
+            without
               the constraint, whatever follows them.
             - ``"exact"``: what the model itself would write, given that it keeps to the constraint and ends within
               ``max_tokens``.
-            - ``"weighted"``: approximately that, with estimates and their errors, from a population of texts in
+            - ``"weighted"``: approximately that, with estimates and their errors, from a population of outputs in
               ``Generation.draw``.
-        max_passes: with ``"exact"``, maximum number of forward passes for one text.
-        particles: with ``"weighted"``, the number of texts in the population.
-        n: the number of texts to write for each prompt; the result is a list of them. Needs a temperature.
+        max_passes: with ``"exact"``, maximum number of forward passes for one output.
+        particles: with ``"weighted"``, the number of outputs in the population.
+        n: the number of outputs to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: describe the schema or type in the prompt, in words (see :func:`prompt_of`). The model does not see it
@@ -388,18 +394,18 @@ def generate(
         canonical: write only tokens that the tokenizer itself would make of the text (``docs/canonical.md``).
         heal: remove the last tokens of the prompt if longer ones may begin with their text, and write that text again
             with what follows. The result does not contain it. For prompts that end inside a word; needs ``chat=False``.
-        on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
+        on_incomplete: what to do about an output that would not be complete after ``max_tokens`` tokens.
 
             - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
               does not suffice from the start, a LimitError says so at once. If the model is kept from a token that it
               chose, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
-        on_shortened: what to do about a text that is complete only because guiderail shortened it. Its last part is not
-            what the model would have written: a list lacks rows, a total is wrong.
+        on_shortened: what to do about an output that is complete only because guiderail shortened it. Its last part is
+            not what the model would have written: a list lacks rows, a total is wrong.
 
             - ``"error"``: raise a ShortenedError; the default if a value is returned.
-            - ``"warn"``: return it, with a ShortenedWarning; the default if a text is returned.
+            - ``"warn"``: return it, with a ShortenedWarning; the default if an output is returned.
             - ``"return"``: return it.
 
     Returns:
@@ -413,10 +419,10 @@ def generate(
         CompileError: the target is none of these, or it cannot be compiled for the model's vocabulary.
         ReadError: your own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
-            ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives the texts of the
+            ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives the outputs of the
             constraint no probability.
     """
-    chosen = options_of("generate", options)
+    chosen = options_of("generate", options, target)
     results, single = run(model, prompt, target, chosen, single=True)
     return values_of(finished(results, chosen), chosen, single=single)
 

@@ -1,7 +1,7 @@
 """Estimates how likely a model is to keep to a constraint by itself.
 
-A text that is drawn under masks has an importance weight: the probability that the model writes it without masks, over
-the probability with which it was drawn. The mean weight is the probability that the model writes a text of the
+An output that is drawn under masks has an importance weight: the probability that the model writes it without masks,
+over the probability with which it was drawn. The mean weight is the probability that the model writes an output of the
 constraint. Weights lie between 0 and 1, and nothing else is assumed about them. The confidence interval comes from
 betting: it excludes every mean against which a bettor would have grown rich by now (Waudby-Smith & Ramdas 2024,
 "Estimating means of bounded random variables by betting", JRSS B 86, §4: hedged capital with predictable plug-in bets).
@@ -38,16 +38,16 @@ _TRUNCATED = 0.5  # maximum part of its capital that a bet may lose
 
 @dataclass(frozen=True, slots=True)
 class Mass:
-    """The probability that a model writes a text of a constraint by itself.
+    """The probability that a model writes an output of a constraint by itself.
 
     Attributes:
         estimate: the probability.
         low, high: a confidence interval. It holds for every constraint and every model.
         confidence: the confidence of the interval; 1 if the probability was computed exactly.
-        exact: whether the probability was computed from the probabilities of all texts, without sampling.
-        samples: the number of texts drawn.
-        effective_samples: how many equally weighted texts would be worth as much, from 0 to ``samples``. If it is far
-            lower than ``samples``, a few texts hold most of the weight, and the estimate is probably too low.
+        exact: whether the probability was computed from the probabilities of all outputs, without sampling.
+        samples: the number of outputs drawn.
+        effective_samples: how many equally weighted outputs would be worth as much, from 0 to ``samples``. If it is far
+            lower than ``samples``, a few outputs hold most of the weight, and the estimate is probably too low.
     """
 
     estimate: float
@@ -79,17 +79,17 @@ def mass(
     """Estimates how likely a model is to keep to a constraint without masks: that all it writes is a matching text.
 
     A small value means that the prompt does not fit the constraint: masks then make the model write what it would not
-    have written. The probability is computed exactly if the constraint has few texts, and otherwise estimated from
-    texts drawn under masks.
+    have written. The probability is computed exactly if the constraint has few outputs, and otherwise estimated from
+    outputs drawn under masks.
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`.
         constraint: any target that :func:`generate` takes.
-        samples: the number of texts to draw, at least 2.
+        samples: the number of outputs to draw, at least 2.
         confidence: the confidence of the interval, between 0 and 1.
-        max_tokens: a text counts only if the model ends it within this many tokens.
+        max_tokens: an output counts only if the model ends it within this many tokens.
         seed: makes the estimate repeatable.
-        exact: True computes the probability, False estimates it, None computes it if there are at most 64 texts.
+        exact: True computes the probability, False estimates it, None computes it if there are at most 64 outputs.
 
     Returns:
         A :class:`Mass`, with ``estimate``, ``low`` and ``high``.
@@ -136,7 +136,7 @@ def mass(
 
 
 def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool, most: int) -> Mass | None:
-    """The result from the probabilities of all texts; None if they are too many and need not be computed."""
+    """The result from the probabilities of all outputs; None if they are too many and need not be computed."""
     wanted = as_constraint(constraint)
     limits: dict[str, Any] = {} if must else {"limit": _FEW_TEXTS}
     counting = Counting("all", "stop", max_prefixes=MAX_PREFIXES if must else _FEW_PREFIXES)

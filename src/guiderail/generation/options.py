@@ -12,7 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
-from guiderail.support.suggestions import suggestion
+from guiderail.support.other_names import TARGETS, instead
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -191,12 +191,24 @@ def _one_of(name: str, value: object, kind: Any) -> None:
         raise ModelError(f"{name} must be {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
 
 
-def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] = (), **defaults: Any) -> Options:
+class _Missing:
+    def __repr__(self) -> str:
+        return "…"
+
+
+MISSING: Any = _Missing()
+"""The default of a target, which every call needs: a call without one is told how to write it."""
+
+
+def options_of(
+    function: str, given: dict[str, Any], target: Any = None, *, without: Sequence[str] = (), **defaults: Any
+) -> Options:
     """Returns the options of a call.
 
     Args:
         function: the name of the function, for messages.
         given: the options by name.
+        target: what to generate.
         without: options that the function does not have.
         **defaults: defaults that differ for this function.
 
@@ -205,9 +217,15 @@ def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] =
         ModelError: ``bad-option``.
     """
     known = [one.name for one in fields(Options) if one.name not in without]
+    if target is MISSING:
+        meant = next((name for name in given if name in TARGETS), None)
+        raise ArgumentError(
+            f"{function} needs a target after the prompt: a JSON Schema, a Python type, a list of strings or a "
+            f"constraint{f', not {meant}=…' if meant else ''}; {TARGETS[meant or 'type']}"
+        )
     for name in given:
         if name not in known:
-            raise ArgumentError(f"{function} has no option {name!r}; {suggestion(name, known)}")
+            raise ArgumentError(f"{function} has no option {name!r}; {TARGETS.get(name) or instead(name, known)}")
     return Options(**{**defaults, **given})
 
 
@@ -221,7 +239,11 @@ def takes_options(*, without: Sequence[str] = (), **defaults: Any) -> Callable[[
 
     def decorate(function: F) -> F:
         own = inspect.signature(function)
-        kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        kept = [
+            p.replace(default=inspect.Parameter.empty) if p.default is MISSING else p
+            for p in own.parameters.values()
+            if p.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
         shown_ones = [
             inspect.Parameter(
                 one.name,

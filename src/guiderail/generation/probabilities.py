@@ -1,7 +1,7 @@
-"""Computes how likely a model is to write each of some texts.
+"""Computes how likely a model is to write each of some strings.
 
 The probability of a token prefix is the probability that the model begins with it. The forward algorithm passes it on
-from prefix to prefix, the most likely first: to the longer prefixes, to the texts for which an output counts, and to
+from prefix to prefix, the most likely first: to the longer prefixes, to the strings for which an output counts, and to
 "none of them". ``docs/probabilities.md`` defines what counts.
 """
 
@@ -60,12 +60,13 @@ _ROUND = 128  # prefixes read together if the choice depends on earlier results
 
 
 class Probabilities(Mapping[Any, float]):
-    """A mapping from texts to their probabilities, in the order in which the texts were given.
+    """A mapping from strings to their probabilities, in the order in which the strings were given.
 
     Attributes:
         logprobs: natural logarithms of the probabilities; exact even if a probability is too small for a float.
-        total: the probability that the model writes one of the texts, before normalization.
-        normalized: whether the probabilities are conditional on one of the texts being written, so that they sum to 1.
+        total: the probability that the model writes one of the strings, before normalization.
+        normalized: whether the probabilities are conditional on one of the strings being written, so that they sum to
+            1.
         missing: upper bound on the probability that was left unexplored; it is part of neither ``total`` nor any text.
             0 if everything was read.
         passes: forward passes of the model.
@@ -103,11 +104,11 @@ class Probabilities(Mapping[Any, float]):
 
     @property
     def other(self) -> float:
-        """The probability that the model writes none of the texts."""
+        """The probability that the model writes none of the strings."""
         return max(0.0, 1.0 - self.total)
 
     def ranked(self) -> list[tuple[Any, float]]:
-        """Returns the texts with their probabilities, the most likely first."""
+        """Returns the strings with their probabilities, the most likely first."""
         return sorted(self.items(), key=lambda item: -item[1])
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ class Counting:
 
     Attributes:
         spellings, ending, normalize, tolerance, max_prefixes: see :func:`probabilities`.
-        chains: maximum number of texts that one pass reads; see :func:`open_branches`.
+        chains: maximum number of strings that one pass reads; see :func:`open_branches`.
 
     Raises:
         ModelError: ``bad-option``.
@@ -176,40 +177,41 @@ def probabilities(
     chat: bool = True,
     describe: bool = False,
 ) -> Any:
-    """Computes the model's own probability of each of some texts. Nothing is masked, and nothing is sampled.
+    """Computes the model's own probability of each of some strings. Nothing is masked, and nothing is sampled.
 
     Example:
         >>> chances = gr.probabilities(None, f"Is this spam? {mail}", ["yes", "no"], normalize=True)
         >>> verdict = chances.best if chances[chances.best] > 0.9 else "ask a person"
 
-    The model reads the prompt, and what several texts begin with, only once; usually in one forward pass.
+    The model reads the prompt, and what several strings begin with, only once; usually in one forward pass.
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
-        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
-            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which become the keys.
-        spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a text; ``"all"`` counts every
+        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the strings of their values
+            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 strings, which become the
+            keys.
+        spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a string; ``"all"`` counts every
             token sequence that spells it.
-        ending: what must follow a text.
+        ending: what must follow a string.
 
             - ``"any"``: anything. An output counts for the longest text that it begins with, and for no other. So
               ``"New York"`` does not get the probability of ``"New York City"``.
             - ``"stop"``: the end. The text is all that the model writes.
-        normalize: return the probabilities conditional on one of the texts being written. They sum to 1.
+        normalize: return the probabilities conditional on one of the strings being written. They sum to 1.
         tolerance: with ``spellings="all"``, stop when the spellings that remain hold less than this fraction of the
             probability found. 0 reads them all.
         max_prefixes: maximum number of token sequences to ask the model about.
 
     Returns:
-        A :class:`Probabilities`: a mapping from texts (or members) to probabilities, with ``best``, ``logprobs``,
-        ``total`` and ``other``. If no two texts share an output, they sum to ``total``.
+        A :class:`Probabilities`: a mapping from strings (or members) to probabilities, with ``best``, ``logprobs``,
+        ``total`` and ``other``. If no two strings share an output, they sum to ``total``.
 
     Raises:
         LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.
         CompileError: ``not-a-constraint``, ``not-enumerable``; ``same-text``: two members have the same text.
         VocabularyError: ``no-encoder``, ``not-encodable``: there is no canonical spelling; ``no-stop-token``.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
-            ``nothing-likely``: with ``normalize``, all texts have probability 0.
+            ``nothing-likely``: with ``normalize``, all strings have probability 0.
     """
     counting = Counting(spellings, ending, normalize, tolerance, max_prefixes)
     options = options_of("probabilities", {"system": system, "chat": chat, "describe": describe})
@@ -238,7 +240,7 @@ def _is_members(choices: Any) -> bool:
 
 
 def choice_of(choices: Any) -> tuple[list[Hashable], list[str]]:
-    """The keys of a result and their texts.
+    """The keys of a result and their strings.
 
     Raises:
         CompileError, LimitError: see :func:`probabilities`.
@@ -317,10 +319,11 @@ def probabilities_of(
 def token_chances(
     model: Model, prompt: Sequence[int], texts: Sequence[str], tokens: Sequence[int], counting: Counting
 ) -> list[float | None]:
-    """The probability of each token of a text given the previous ones, conditional on one of some texts being written.
+    """The probability of each token of a string given the previous ones, conditional on one of some strings being
+    written.
 
     Args:
-        texts: distinct texts.
+        texts: distinct strings.
         tokens: tokens that spell the beginning of one of them; stop tokens may follow.
         counting: must count all spellings, to their end.
 
@@ -402,11 +405,11 @@ class _Forward:
         self.ends: list[tuple[Tokens, float]] = []  # prefixes that decide the outcome, with their probabilities
 
     def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
-        """The log-probability of each text, and the probability that was left unexplored.
+        """The log-probability of each string, and the probability that was left unexplored.
 
         Args:
             usual: spellings that have most of the probability.
-            count: the number of texts.
+            count: the number of strings.
         """
         found = [-math.inf] * count
         waiting = [_Waiting(0.0, (), 0)]

@@ -20,6 +20,7 @@ from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError, LimitError
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, compile
+from guiderail.support.work import MAX_WORK, max_work
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -251,7 +252,9 @@ class GuideStore:
             vocabulary = self.vocabulary
 
             def work() -> Guide:
-                guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False, **limits())
+                bounds = limits()
+                with max_work(bounds.get("max_work", MAX_WORK)):
+                    guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False, **bounds)
                 # The first mask of a constraint often costs most: it is made here, where only this request waits.
                 guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
                 return guide

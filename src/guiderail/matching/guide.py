@@ -18,7 +18,8 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
-from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
+from guiderail.support.other_names import unknown_attributes
+from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
 if TYPE_CHECKING:
@@ -66,13 +67,20 @@ class Guide:
 
     It is safe to use from many threads at once. It can be pickled; loading the pickle compiles the constraint again.
 
-    States and masks are made when they are first needed, and those of earlier texts make later ones fast. A guide keeps
-    up to ``max_memory`` bytes of them (see :func:`compile`). Beyond that, the next matcher that is made or reset starts
-    on a fresh copy of the compiled constraint. Matchers in the middle of a text keep what they have, and the last of
-    them frees it.
+    States and masks are made when they are first needed, and those of earlier outputs make later ones fast. A guide
+    keeps up to ``max_memory`` bytes of them (see :func:`compile`). Beyond that, the next matcher that is made or reset
+    starts on a fresh copy of the compiled constraint. Matchers in the middle of an output keep what they have, and the
+    last of them frees it.
     """
 
     __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
+
+    __getattr__ = unknown_attributes(
+        **dict.fromkeys(
+            ("mask", "accept_token", "fill_next_token_bitmask", "get_next_instruction", "get_tokens", "advance"),
+            "matcher() makes the matcher of one text, which has the masks",
+        ),
+    )
 
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary, options: Options | None = None) -> None:
         self.constraint = constraint
@@ -124,7 +132,7 @@ class Guide:
         return Matcher(self, stop_token_ids)
 
     def reading(self) -> Reading:
-        """Returns the reader of generated texts; see :meth:`Constraint.reading`."""
+        """Returns the reader of generated outputs; see :meth:`Constraint.reading`."""
         return self.constraint.reading()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -170,11 +178,11 @@ class Guide:
         )
 
     def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
-        """Returns a few short texts that may follow a state, for probing tokenizers.
+        """Returns a few short outputs that may follow a state, for probing tokenizers.
 
         Args:
             state: a state of a matcher.
-            limit: maximum number of texts.
+            limit: maximum number of outputs.
             program: the program of that matcher; by default that of a new one.
         """
         program = self._program if program is None else program
@@ -201,8 +209,8 @@ class Guide:
     def memory_size_bytes(self) -> int:
         """Returns how many bytes this guide holds: expressions, transitions and masks.
 
-        This includes what matchers in the middle of a text still hold from before a renewal, but not the vocabulary and
-        its caches. The call takes about a microsecond.
+        This includes what matchers in the middle of an output still hold from before a renewal, but not the vocabulary
+        and its caches. The call takes about a microsecond.
         """
         return self.core.memory_size_bytes()
 
@@ -236,7 +244,7 @@ def compile(
     fuel: int = FUEL,
     max_memory: int = MAX_MEMORY,
     prepare: int = PREPARE,
-    max_work: int = MAX_WORK,
+    max_work: int | None = None,
     max_step_work: int = MAX_STEP_WORK,
     canonical: bool = False,
 ) -> Guide:
@@ -253,17 +261,18 @@ def compile(
         max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
         fuel: maximum number of states that one emptiness test of an intersection, complement or look-around may visit;
             more raise a LimitError.
-        max_memory: bytes of states and masks that may remain from earlier texts; beyond that, the next text starts
-            without them. 0 means no limit. A text in progress is never cut short, and a constraint that is large from
-            the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
+        max_memory: bytes of states and masks that may remain from earlier outputs; beyond that, the next text starts
+            without them. 0 means no limit. An output in progress is never cut short, and a constraint that is large
+            from the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
         prepare: number of masks to make while compiling JSON, some 10 µs each, 0 to 4,096. They belong to a likely
-            text: everything declared, in order. Nearly every text reaches the first of them, so its first tokens do
+            text: everything declared, in order. Nearly every output reaches the first of them, so its first tokens do
             not wait.
         max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
-            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
+            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere. None: those
+            of :class:`max_work`, by default 20,000,000.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take
             forty times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost
-            nothing, so a text may need fewer steps after others (``docs/limits.md``).
+            nothing, so an output may need fewer steps after others (``docs/limits.md``).
         canonical: allow only those tokens that the tokenizer itself would make of the text, as far as the text can
             still be completed that way (``docs/canonical.md``).
 
@@ -282,7 +291,8 @@ def compile(
         raise CompileError(
             f"max_memory must be a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
         )
-    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work, canonical)
+    work = allowed() if max_work is None else max_work
+    options = Options(max_nodes, fuel, max_memory, prepare, work, max_step_work, canonical)
     if not cache:
         return Guide(constraint, vocabulary, options)
     # The guide keeps its vocabulary, so the id, alive.
@@ -334,8 +344,8 @@ class MemoryUse:
     Attributes:
         cached_guides: the guides that :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts; at most 256
             MiB.
-        parsed: parsed schemas, patterns and numbers that are kept for later, approximately. Each kind is bounded, at
-            most 108 MiB in total.
+        parsed: parsed schemas, patterns, types and numbers, and programs, that are kept for later, approximately. Each
+            kind is bounded, at most 232 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
         native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.support.arguments import checked, checked_methods
+from guiderail.support.other_names import unknown_attributes
 from guiderail.vocabulary._ids import stop_ids
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0
 
 @checked_methods
 class Matcher(_core.Matcher):
-    """Follows one text, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
+    """Follows one output, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
 
     A call that returns False or raises leaves the state unchanged. ``accept_token``, ``fill_next_token_bitmask``,
     ``rollback``, ``reset``, ``is_accepting``, ``is_complete`` and ``is_terminated`` run in the core:
@@ -78,6 +79,20 @@ class Matcher(_core.Matcher):
     def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | int | None = None) -> None:
         super().__init__(guide.core, None if stop_token_ids is None else stop_ids(stop_token_ids))
         self.guide = guide
+
+    __getattr__ = unknown_attributes(
+        **dict.fromkeys(
+            ("mask", "get_mask", "compute_mask", "fill_next_token_mask", "fill_bitmask"),
+            "fill_next_token_bitmask(bitmask, row) writes the mask",
+        ),
+        **dict.fromkeys(
+            ("accept", "advance", "consume_token", "update", "next"), "accept_token(token_id) reads a token"
+        ),
+        **dict.fromkeys(
+            ("is_accepting", "is_finished", "is_stopped"), "is_terminated() tells whether the text has ended"
+        ),
+        **dict.fromkeys(("copy", "deep_copy", "clone"), "fork() makes a copy"),
+    )
 
     def fork(self) -> Matcher:
         """Returns an independent copy in the same state. Costs about a microsecond, however long the text is."""
@@ -163,7 +178,7 @@ class Matcher(_core.Matcher):
         """The end of the text so far, and the tokens at its end that the tokenizer must produce again; None if the
         window contains text that was accepted without tokens.
 
-        A tokenizer that produces the same tokens for a while produces those of the whole text from there on. So the
+        A tokenizer that produces the same tokens for a while produces those of the whole output from there on. So the
         cost of a step does not grow with the text.
         """
         bytes_of = self.guide.vocabulary.core.token_bytes

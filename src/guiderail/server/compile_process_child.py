@@ -27,6 +27,7 @@ from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.loading import load_front_ends
 from guiderail.server.reading import Manner, read_light
 from guiderail.server.recipes import Recipe
+from guiderail.support.work import max_work
 
 START, KILL = 1, 2
 CONTROL = struct.Struct("!BI")  # what to do, number of the job; a start comes with the job's socket
@@ -51,7 +52,8 @@ class _Recording(Constraint):
 
 def compile_recipe(recipe: Recipe, vocabulary: Any, limits: Options) -> tuple[Any, Constraint, bytes]:
     """The plan, the constraint and the file of its program; its first mask and its end have been found once."""
-    plan, constraint = recipe.build(vocabulary)
+    with max_work(limits.max_work):
+        plan, constraint = recipe.build(vocabulary)
     recording = _Recording(constraint, limits)
     matcher = Guide(recording, vocabulary, limits).matcher()
     matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)

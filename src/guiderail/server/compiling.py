@@ -28,6 +28,7 @@ from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.reading import Contents, Manner, read_contents
 from guiderail.server.recipes import Recipe
+from guiderail.support.work import max_work
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Compiler", "interruptible"]
@@ -242,7 +243,8 @@ class Compiler:
         options = self.options
 
         def work() -> tuple[Any, Guide]:
-            plan, constraint = build()
+            with max_work(options.max_work):
+                plan, constraint = build()
             guide = compile(
                 constraint,
                 self.vocabulary,

@@ -21,7 +21,7 @@ from guiderail.constraints.constraint import AnyOf, Constraint, separated_by, se
 from guiderail.constraints.program import build_program
 from guiderail.errors import CompileError, GuiderailError
 from guiderail.frontends.regex import regex
-from guiderail.frontends.tools.errors import ToolError
+from guiderail.frontends.tools.errors import named
 from guiderail.frontends.tools.markers import Dispatch, Marker
 from guiderail.frontends.tools.tool import read_tool
 from guiderail.server.constraints import grammar_of
@@ -113,7 +113,7 @@ def _named(name: str) -> Iterator[None]:
     try:
         yield
     except GuiderailError as error:
-        raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
+        raise named(error, name) from error
 
 
 def _input(custom: Mapping[str, Any]) -> Constraint:

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from guiderail.errors import ArgumentError, GuiderailError
 from guiderail.support.nesting import too_many_digits
 from guiderail.support.numerals import is_digit_limit
+from guiderail.support.other_names import instead
 
 __all__ = ["checked", "checked_methods"]
 
@@ -37,6 +38,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except GuiderailError:
             raise
         except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError) as error:
+            _check_names(function, args, kwargs)
             wrong = _wrong(function, args, kwargs)
             if wrong is None and is_digit_limit(error):
                 raise too_many_digits(f"an argument of {_name(function)}") from None
@@ -63,6 +65,24 @@ def checked_methods(kind: C) -> C:
 
 def _name(function: Callable[..., Any]) -> str:
     return function.__qualname__.removesuffix(".__init__")
+
+
+def _check_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises an ArgumentError for arguments that a function does not have."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {parameter.kind for parameter in parameters}
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "self"]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        for name in kwargs:
+            if name not in named:
+                end = instead(name, named) if named else "it takes none by name"
+                raise ArgumentError(f"{_name(function)} has no argument {name!r}; {end}") from None
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds and len(args) > len(positional):
+        first = [name for name in positional if name != "self"]
+        more = "several values make one list" if len(first) == 1 else "all others have names"
+        takes = f"only {' and '.join(first)} without a name" if first else "no argument without a name"
+        raise ArgumentError(f"{_name(function)} takes {takes}{f'; {more}' if named else ''}") from None
 
 
 def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

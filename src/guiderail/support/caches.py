@@ -11,15 +11,16 @@ from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from guiderail.support.work import spend, spent
+from guiderail.support.work import compilation, spend, spent
 
-__all__ = ["BoundedCache", "cached", "cached_bytes", "clear_caches", "text_weight"]
+__all__ = ["BoundedCache", "Cached", "cached", "cached_bytes", "clear_caches", "text_weight"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_STEP = 10  # bytes that a step of work leaves behind, in the mean
 _ENTRY = 500  # approximate bytes of an entry, its key and its place in the order
 _all: list[BoundedCache[Any, Any]] = []
 
@@ -72,36 +73,104 @@ class BoundedCache(Generic[K, V]):
         return len(self._entries)
 
 
-def cached(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+class _Made:
+    """A result with its price: the steps that it took itself, and the cached results that it needed."""
+
+    __slots__ = ("elsewhere", "key", "needed", "steps", "value")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.value: Any = None
+        self.steps = 0
+        self.elsewhere = 0  # counted for `needed` while this was made
+        self.needed: list[_Made] = []
+
+    def make(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        before = spent()
+        outer, compilation.making = compilation.making, self
+        try:
+            self.value = function(*args)
+        except BaseException:
+            if outer is not None:  # it will be made again, so what it needed counts for what needs it
+                outer.needed += self.needed
+                outer.elsewhere += self.elsewhere
+            raise
+        finally:
+            compilation.making = outer
+        self.steps = spent() - before - self.elsewhere
+
+    def pay(self, results: dict[Hashable, Any]) -> None:
+        """Counts the steps of this and of what it needed, unless the compilation has counted them."""
+        stack = [self]
+        while stack:
+            made = stack.pop()
+            if made.key not in results:
+                results[made.key] = made
+                spend(made.steps)
+                stack += made.needed
+
+
+class Cached(Generic[P, R]):
+    """A function with a cache of its results.
+
+    Attributes:
+        cache: the results with their prices, by the arguments.
+    """
+
+    def __init__(self, function: Callable[P, R], most_bytes: int, weigh: Callable[..., int] | None) -> None:
+        self.cache: BoundedCache[tuple[Any, ...], _Made] = BoundedCache(most_bytes)
+        self._function = function
+        self._weigh = weigh
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **named: P.kwargs) -> R:
+        assert not named
+        results = compilation.results
+        if results is not None:
+            return self._ask(args, results)
+        compilation.results = {}
+        try:
+            return self._ask(args, compilation.results)
+        finally:
+            compilation.results = None
+
+    def _ask(self, args: tuple[Any, ...], results: dict[Hashable, Any]) -> R:
+        key = self, args
+        before = spent()
+        made: _Made | None = results.get(key)
+        if made is None:
+            made = self.cache.get(args)
+            if made is not None:
+                made.pay(results)
+            else:
+                made = _Made(key)
+                made.make(self._function, args)
+                weight = _STEP * made.steps if self._weigh is None else self._weigh(made.value, *args)
+                made = self.cache.put(args, made, weight)
+                results[key] = made
+        outer: _Made | None = compilation.making
+        if outer is not None:
+            outer.needed.append(made)
+            outer.elsewhere += spent() - before
+        value: R = made.value
+        return value
+
+
+def cached(most_bytes: int, weigh: Callable[..., int] | None = None) -> Callable[[Callable[P, R]], Cached[P, R]]:
     """Caches the results of a function by its arguments, which are positional and hashable.
 
-    A cached result costs as many steps of work as making it did, every time.
+    A result costs each compilation the steps that making it took, once, whether it was cached or not: so the same
+    request costs the same, whatever others requested before. A compilation keeps what it has paid for until it ends.
 
     Args:
         most_bytes: maximum total weight.
-        weigh: returns the weight of an entry in bytes, from the arguments.
+        weigh: returns the weight of an entry in bytes, from the result and the arguments. None: what takes much work to
+            make is heavy.
     """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known: BoundedCache[tuple[Any, ...], tuple[R, int]] = BoundedCache(most_bytes)
-
-        def asked(*args: P.args, **named: P.kwargs) -> R:
-            found = known.get(args)
-            if found is None:
-                before = spent()
-                result = function(*args, **named)
-                found = known.put(args, (result, spent() - before), weigh(*args))
-            else:
-                spend(found[1])
-            return found[0]
-
-        update_wrapper(asked, function)
-        return asked
-
-    return decorate
+    return lambda function: Cached(function, most_bytes, weigh)
 
 
-def text_weight(text: str, *_: Any) -> int:
+def text_weight(_: Any, text: str, *rest: Any) -> int:
     """The approximate size of a pattern's tree."""
     return 200 * len(text)
 

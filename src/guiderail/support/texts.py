@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from guiderail.errors import PatternError
+from guiderail.errors import GuiderailError, PatternError
 
 __all__ = ["has_surrogate", "shown", "utf8"]
 
@@ -39,6 +39,6 @@ def shown(value: object, most: int = 60) -> str:
         return f"a number of {value.bit_length():,} bits"
     try:
         text = repr(value)
-    except (RecursionError, ValueError):
+    except (RecursionError, ValueError, GuiderailError):
         return f"this {type(value).__name__}"
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,15 +9,27 @@ always. The core counts separately for each thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from contextvars import ContextVar
+from typing import Any
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.texts import shown
 
-__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "pay", "spend", "spent"]
+__all__ = [
+    "MAX_STEP_WORK",
+    "MAX_WORK",
+    "allowed",
+    "check_steps",
+    "compilation",
+    "limited",
+    "max_work",
+    "out_of_work",
+    "reading",
+    "spend",
+    "spent",
+]
 
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
@@ -32,8 +44,26 @@ spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
 _MOST = 1 << 60  # far below the limit of 64 bits, even for sums
-_Argument = TypeVar("_Argument")
-_Value = TypeVar("_Value")
+
+
+class _Compilation(threading.local):
+    """What this thread is compiling.
+
+    Attributes:
+        results: the cached results that it has paid for, by what they are results of; None outside of a compilation.
+        making: the cached result that is being made.
+        is_limited: whether something limits its steps.
+    """
+
+    results: dict[Hashable, Any] | None = None
+    making: Any = None
+    is_limited = False
+
+
+compilation = _Compilation()
+_allowed: ContextVar[int | None] = ContextVar("max_work", default=None)
+_HOW = "raise max_work"
+_HOW_HERE = "raise max_work (with gr.max_work(…):)"
 
 
 def check_steps(name: str, steps: Any) -> None:
@@ -46,6 +76,42 @@ def check_steps(name: str, steps: Any) -> None:
         raise CompileError(f"{name} must be a number of steps above 0, not {shown(steps)}", code="bad-bound")
 
 
+class max_work:
+    """Sets how many steps of work a constraint may take, for everything inside a ``with`` block.
+
+        >>> import guiderail as gr
+        >>> with gr.max_work(200_000_000):
+        ...     names = gr.regex("|".join(f"name{i}" for i in range(1000)))
+
+    It applies to what reads a constraint: :func:`regex`, :func:`json_schema`, :func:`grammar`, :func:`tool_calls`,
+    :meth:`Constraint.matches` …; and to :func:`compile`, unless that is given a ``max_work`` of its own. Other threads
+    and tasks have limits of their own. The default is 20,000,000 steps, about two seconds.
+
+    Raises:
+        CompileError: the limit is not a number above 0.
+        LimitError: ``work``, inside the block: something takes more.
+    """
+
+    __slots__ = ("_steps", "_tokens")
+
+    def __init__(self, steps: int) -> None:
+        check_steps("max_work", steps)
+        self._steps = steps
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_allowed.set(self._steps))
+
+    def __exit__(self, *_: object) -> None:
+        _allowed.reset(self._tokens.pop())
+
+
+def allowed() -> int:
+    """The steps that a constraint may take here, if nothing else was said: those of :class:`max_work`."""
+    steps = _allowed.get()
+    return MAX_WORK if steps is None else steps
+
+
 class limited:
     """Limits the steps of this thread inside a ``with`` block; an outer limit still applies.
 
@@ -53,7 +119,7 @@ class limited:
         CompileError: the limit is not a number above 0.
     """
 
-    __slots__ = ("_before", "_most", "_outermost")
+    __slots__ = ("_before", "_inner", "_most", "_outermost")
 
     def __init__(self, most: int) -> None:
         check_steps("max_work", most)
@@ -61,99 +127,41 @@ class limited:
 
     def __enter__(self) -> None:
         self._before = _core.limit_work(self._most)
-        self._outermost = _here.paid is None
+        self._inner, compilation.is_limited = compilation.is_limited, True
+        self._outermost = compilation.results is None
         if self._outermost:
-            _here.paid = set()
+            compilation.results = {}
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _core.restore_work(self._before)
+        compilation.is_limited = self._inner
         if self._outermost:
-            _here.paid = None
+            compilation.results = None
+        if not self._inner and isinstance(error, LimitError) and out_of_work(error) and _allowed.get() is None:
+            error.message = error.message.replace(_HOW, _HOW_HERE)
+            error.args = (error.message,)
+            if hasattr(error, "reason"):  # the message without a pointer
+                error.reason = error.reason.replace(_HOW, _HOW_HERE)
+
+
+class reading(limited):
+    """Limits the steps of this thread to :func:`allowed`, except within a compilation, which has a limit already."""
+
+    __slots__ = ("_within",)
+
+    def __init__(self) -> None:
+        super().__init__(allowed())
+
+    def __enter__(self) -> None:
+        self._within = compilation.is_limited
+        if not self._within:
+            super().__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not self._within:
+            super().__exit__(kind, error, trace)
 
 
 def out_of_work(error: LimitError) -> bool:
     """Whether the limit of the whole compilation was reached, so that trying another way is pointless."""
     return error.code == "work"
-
-
-class _Result:
-    """A cached result with its price: its own steps, and the other cached results that it needed."""
-
-    __slots__ = ("elsewhere", "needed", "own", "value")
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.own = 0
-        self.elsewhere = 0  # steps counted for `needed` while this was made
-        self.needed: list[_Result] = []
-
-    def pay(self, paid: set[object]) -> None:
-        if self not in paid:
-            paid.add(self)
-            spend(self.own)
-            for result in self.needed:
-                result.pay(paid)
-
-
-class _Here(threading.local):
-    """What this thread's compilation has paid for, what it is making, and what it made last."""
-
-    paid: set[object] | None = None
-    making: _Result | None = None
-    made: _Result | None = None
-
-
-_here = _Here()
-
-
-def pay(result: object, steps: int) -> None:
-    """Counts the steps of a result that a cache of another kind keeps: once for each compilation.
-
-    Whoever makes a result counts its steps meanwhile, and then pays 0 for it. Not for use within what `cached` makes.
-    """
-    paid = _here.paid
-    if paid is None:
-        spend(steps)
-    elif result not in paid:
-        paid.add(result)
-        spend(steps)
-
-
-def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
-    """Caches the results of a function. Each compilation pays once for a result, even if another made it."""
-
-    def decorate(make: Callable[[_Argument], _Value]) -> Callable[[_Argument], _Value]:
-        @lru_cache(maxsize=size)
-        def kept(argument: _Argument) -> _Result:
-            result, before = _Result(), spent()
-            outer, _here.making = _here.making, result
-            try:
-                result.value = make(argument)
-            finally:
-                _here.making = outer
-            result.own = spent() - before - result.elsewhere
-            _here.made = result
-            return result
-
-        def ask(argument: _Argument) -> _Value:
-            before = spent()
-            result = kept(argument)
-            paid = _here.paid
-            if _here.made is result:
-                _here.made = None
-                if paid is not None:
-                    paid.add(result)
-            elif paid is None:
-                result.pay(set())
-            elif result not in paid:
-                result.pay(paid)
-            outer = _here.making
-            if outer is not None:
-                outer.needed.append(result)
-                outer.elsewhere += spent() - before
-            value: _Value = result.value
-            return value
-
-        return ask
-
-    return decorate

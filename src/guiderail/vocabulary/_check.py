@@ -1,6 +1,6 @@
 """The round trip: compares the bytes of a token with the tokenizer's own ``decode``.
 
-A token alone is not enough: many tokenizers drop a space at the start of a text, or add one at its end. So each token
+A token alone is not enough: many tokenizers drop a space at the start of a string, or add one at its end. So each token
 is decoded between two copies of an *anchor*, a token that spells one plain letter:
 
     decode([anchor, token, anchor]) == decode([anchor]) + token + the rest of decode([anchor, anchor])

@@ -2,7 +2,7 @@
 
 A tokenizer names one end-of-sequence token. Chat models end their turns with another one, which the tokenizer only
 lists among its special tokens. An adapter uses, in this order: what the caller passed, the declared end of sequence,
-the model's generation settings if they are next to the tokenizer, and those well-known texts below that the tokenizer
+the model's generation settings if they are next to the tokenizer, and those well-known strings below that the tokenizer
 itself declares as special (or added) tokens.
 """
 

@@ -1,4 +1,4 @@
-"""Checks arguments that are token ids or the width of the logits; names tokens that are given without a text."""
+"""Checks arguments that are token ids or the width of the logits; names tokens that are given without a string."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def logits_width(size: Any) -> int:
 
 
 def name_of(table: TokenTable, token: int, taken: Mapping[str, int]) -> str:
-    """A text for a special token that was given by its id: its bytes, or ``<token 17>``."""
+    """A string for a special token that was given by its id: its bytes, or ``<token 17>``."""
     text = table.bytes_of(token).decode("utf-8", "replace") if token < table.count else ""
     return text if text and text not in taken else f"<token {token}>"

@@ -20,7 +20,7 @@ class ReadTokenizer:
         special_tokens: a mapping from text to id, or just ids.
         stop_token_ids: the tokens that end the text.
         size: the width of the logits; None: the number of tokens.
-        encode: encodes a text as the tokenizer does.
+        encode: encodes a string as the tokenizer does.
         bos_token_id: the beginning-of-text token.
         name: the name of the tokenizer.
         oracle: the tokenizer's own ``decode``, with which the table is checked.

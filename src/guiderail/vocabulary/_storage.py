@@ -158,7 +158,7 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
 
 
 class _Reader:
-    """Reads numbers and texts up to an end; raises ValueError beyond it."""
+    """Reads numbers and strings up to an end; raises ValueError beyond it."""
 
     def __init__(self, file: bytes, at: int, end: int) -> None:
         self.file, self.at, self.end = file, at, end

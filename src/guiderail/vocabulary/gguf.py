@@ -126,7 +126,7 @@ def _table(kind: str, tokens: list[bytes], types: NDArray[Any]) -> TokenTable:
 
 
 class LlamaEncoder:
-    """``llama_cpp.Llama`` → ids of a text; special tokens in it are read as text."""
+    """``llama_cpp.Llama`` → ids of a string; special tokens in it are read as text."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

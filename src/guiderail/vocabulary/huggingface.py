@@ -2,9 +2,9 @@
 
 A fast tokenizer decodes by a chain of small steps (replace ``▁`` by a space, turn ``<0x0A>`` into a byte, map the
 characters of byte-level BPE to bytes, put a space before what does not begin with ``##`` …). This module applies the
-same steps to all tokens at once, as for a token in the middle of a text. It leaves out what a decoder does only at the
-very start or end of a text (dropping the leading space). If a step cannot be done token by token, the adapter asks the
-library's ``decode`` for every token in context. In both cases the result is then compared with ``decode``.
+same steps to all tokens at once, as for a token in the middle of a string. It leaves out what a decoder does only at
+the very start or end of a string (dropping the leading space). If a step cannot be done token by token, the adapter
+asks the library's ``decode`` for every token in context. In both cases the result is then compared with ``decode``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def from_huggingface(
 
 
 class FastEncoder:
-    """``tokenizers.Tokenizer`` → ids of a text, without the tokens that begin and end one."""
+    """``tokenizers.Tokenizer`` → ids of a string, without the tokens that begin and end one."""
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -85,7 +85,7 @@ class FastEncoder:
 
 
 class FastDecoder:
-    """``tokenizers.Tokenizer`` → texts of lists of ids, special tokens included."""
+    """``tokenizers.Tokenizer`` → strings of lists of ids, special tokens included."""
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -95,7 +95,7 @@ class FastDecoder:
 
 
 class SlowDecoder:
-    """A tokenizer written in Python → texts of lists of ids, without any tidying."""
+    """A tokenizer written in Python → strings of lists of ids, without any tidying."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -174,7 +174,7 @@ class _Configuration:
 
 
 def _declared(source: Any, token_to_id: Callable[[str], int | None]) -> tuple[list[int | None], int | None, list[str]]:
-    """The declared end and beginning of sequence, and the texts of all declared special tokens."""
+    """The declared end and beginning of sequence, and the strings of all declared special tokens."""
     if source is None:
         return [], None, []
     if not isinstance(source, dict):

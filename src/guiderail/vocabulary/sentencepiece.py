@@ -1,6 +1,6 @@
 """SentencePiece models: ``▁`` is a space, ``<0x0A>`` a byte, control pieces are special.
 
-The library's ``decode`` drops the first space of a text (the *dummy prefix* that encoding has added). Generated text
+The library's ``decode`` drops the first space of a string (the *dummy prefix* that encoding has added). Generated text
 continues a prompt, so here the space belongs to the token, even to the first one. If a constraint must not begin with a
 space, pieces without ``▁`` match it; one that follows ``Answer:`` usually needs ``" ?"`` in front.
 """
@@ -83,7 +83,7 @@ def _where(flags: Sequence[bool]) -> list[int]:
 
 
 class SentencePieceEncoder:
-    """``SentencePieceProcessor`` → ids of a text."""
+    """``SentencePieceProcessor`` → ids of a string."""
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor
@@ -99,7 +99,7 @@ class SentencePieceEncoder:
 
 
 class SentencePieceDecoder:
-    """``SentencePieceProcessor`` → texts of lists of ids."""
+    """``SentencePieceProcessor`` → strings of lists of ids."""
 
     def __init__(self, processor: Any) -> None:
         self.processor = processor

@@ -149,7 +149,7 @@ def _table(special: dict[str, int], special_count: int, spelled: list[bytes]) ->
 
 
 class TekkenFileEncoder:
-    """Encodes texts with a tekken file; tiktoken's encoding is built for the first text."""
+    """Encodes strings with a tekken file; tiktoken's encoding is built for the first text."""
 
     def __init__(self, pattern: str, spelled: list[bytes], special_count: int) -> None:
         self.pattern = pattern
@@ -174,7 +174,7 @@ class TekkenFileEncoder:
 
 
 class TekkenEncoder:
-    """``Tekkenizer`` → ids of a text."""
+    """``Tekkenizer`` → ids of a string."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -190,7 +190,7 @@ class TekkenEncoder:
 
 
 class TekkenDecoder:
-    """``Tekkenizer`` → texts of lists of ids."""
+    """``Tekkenizer`` → strings of lists of ids."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer

@@ -53,7 +53,7 @@ def from_tiktoken(
 
 
 class TiktokenEncoder:
-    """``tiktoken.Encoding`` → ids of a text; special tokens in it are read as text."""
+    """``tiktoken.Encoding`` → ids of a string; special tokens in it are read as text."""
 
     def __init__(self, encoding: Any) -> None:
         self.encoding = encoding

@@ -2,7 +2,7 @@
 
 Constraints are about the bytes with which a model *continues* its text. The token ``▁the`` of a SentencePiece tokenizer
 is ``b" the"`` wherever it stands, even as the first generated token, although such a tokenizer's ``decode`` drops the
-space at the very start of a text. Generated text continues a prompt, and the prompt plus the bytes of the generated
+space at the very start of a string. Generated text continues a prompt, and the prompt plus the bytes of the generated
 tokens is exactly what the model wrote.
 
 There are three kinds of tokens:
@@ -59,7 +59,7 @@ class Vocabulary:
         stop_token_ids: the tokens that end the text; they count as special. It may be empty: then a generation cannot
             end by itself.
         size: the width of the model's logits and of masks, if it is more than the number of tokens.
-        encode: a function from a text to the ids by which the tokenizer spells it, without a beginning-of-text token.
+        encode: a function from a string to the ids by which the tokenizer spells it, without a beginning-of-text token.
         decode: a function from a list of ids to their text; :meth:`decode` and :meth:`check` use it.
         bos_token_id: the beginning-of-text token, if there is one.
         name: a name for ``repr`` and error messages.
@@ -215,7 +215,7 @@ class Vocabulary:
 
     @property
     def bos_token_id(self) -> int | None:
-        """The token that begins a text, or None."""
+        """The token that begins a string, or None."""
         return self._bos_token_id
 
     @property
@@ -289,8 +289,8 @@ class Vocabulary:
         """Returns the ids by which the tokenizer spells ``text`` as a continuation.
 
         Their bytes are exactly those of ``text``. If the tokenizer puts a space before the first word, the text is
-        encoded after a line break, and the tokens of the line break are cut off. Results for short texts are cached,
-        because a call of a tokenizer takes up to 0.1 ms and the same forced texts recur.
+        encoded after a line break, and the tokens of the line break are cut off. Results for short strings are cached,
+        because a call of a tokenizer takes up to 0.1 ms and the same forced strings recur.
 
         Raises:
             VocabularyError: ``no-encoder``: the vocabulary was made without one; ``not-encodable``: the tokenizer

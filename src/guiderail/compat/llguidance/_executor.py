@@ -28,20 +28,20 @@ class LLExecutor:
         self._threads = num_threads or max(1, min(32, (os.cpu_count() or 1) * 4 // 5))
 
     def unsafe_compute_mask_ptr(
-        self, interpreters: Sequence[tuple[LLMatcher, int]], trg_pointer: int, one_mask_bytes: int, trg_batch_size: int
+        self, interpreters: Sequence[tuple[LLMatcher, int]], trg_ptr: int, one_mask_bytes: int, trg_batch_size: int
     ) -> None:
         """Writes the masks of many matchers to memory.
 
         Args:
             interpreters: pairs of a matcher and the index of its mask.
-            trg_pointer: the address of the first mask.
+            trg_ptr: the address of the first mask.
             one_mask_bytes: the size of a mask in bytes.
             trg_batch_size: the number of masks that there is room for.
 
         Raises:
             ValueError: an index is out of range, or a mask is too small.
         """
-        whole = target(trg_pointer, one_mask_bytes, trg_batch_size)
+        whole = target(trg_ptr, one_mask_bytes, trg_batch_size)
         interpreters = _tuples(interpreters, 2)
         for matcher, place in interpreters:
             check_place(matcher, place, trg_batch_size, one_mask_bytes)
@@ -64,7 +64,7 @@ class LLExecutor:
     def unsafe_compute_mask_ptr_with_draft_token(
         self,
         interpreters: Sequence[tuple[LLMatcher, int, Sequence[int]]],
-        trg_pointer: int,
+        trg_ptr: int,
         one_mask_bytes: int,
         trg_batch_size: int,
     ) -> None:
@@ -81,13 +81,13 @@ class LLExecutor:
             check_place(matcher, place, trg_batch_size, one_mask_bytes)
             check_place(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
         for matcher, place, draft in asked:
-            fill_draft(matcher, place, draft, trg_pointer, one_mask_bytes, trg_batch_size)
+            fill_draft(matcher, place, draft, trg_ptr, one_mask_bytes, trg_batch_size)
 
-    def consume_token_par(self, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
+    def consume_token_par(self, matchers_and_tokens: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
         """Reads one token with each ``(matcher, token)`` and returns which were allowed. The others are in an error
         state.
         """
-        asked = _tuples(matchers, 2)
+        asked = _tuples(matchers_and_tokens, 2)
         tokens = integers("tokens", [token for _, token in asked])  # before any of them is read
         for matcher, _ in asked:
             check_matcher(matcher)

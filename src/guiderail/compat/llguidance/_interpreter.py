@@ -34,14 +34,15 @@ class LLInterpreter:
         self,
         tokenizer: LLTokenizer,
         grammar: str | Mapping[str, Any],
-        enable_backtrack: bool = True,
-        enable_ff_tokens: bool = True,
-        log_level: int = 1,
+        enable_backtrack: bool | None = None,
+        enable_ff_tokens: bool | None = None,
+        log_level: int | None = None,
         limits: LLParserLimits | None = None,
     ) -> None:
-        if enable_backtrack and not enable_ff_tokens:
+        enable_ff_tokens = True if enable_ff_tokens is None else enable_ff_tokens
+        if (True if enable_backtrack is None else enable_backtrack) and not enable_ff_tokens:
             raise CompatValueError("backtrack requires ff_tokens")
-        self.log_level = log_level
+        self.log_level = 1 if log_level is None else log_level
         self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
         self._good()
         self._tokenizer, self._forces = tokenizer, enable_ff_tokens
@@ -137,14 +138,14 @@ class LLInterpreter:
             trg[:] = self._matcher.compute_logit_bias() if len(trg) == size else self._matcher.compute_bitmask()
         return report
 
-    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
+    def unsafe_compute_mask_ptr(self, trg_ptr: int, trg_bytes: int) -> str:
         """Like :meth:`compute_mask`, but writes one bit per token to an address.
 
         Raises:
             ValueError: the memory is too small; or the previous call said stop.
         """
         report = self._say()
-        self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
+        self._matcher.unsafe_compute_mask_ptr(trg_ptr, trg_bytes)
         return report
 
     def _say(self) -> str:

@@ -98,7 +98,7 @@ class LLMatcher:
         tokenizer: LLTokenizer,
         grammar: str | Mapping[str, Any],
         *,
-        log_level: int | None = 1,
+        log_level: int | None = None,
         limits: LLParserLimits | None = None,
     ) -> None:
         for wanted, given in ((LLTokenizer, tokenizer), (LLParserLimits, limits)):
@@ -108,6 +108,7 @@ class LLMatcher:
         self._log_level = 1 if log_level is None else integer("log_level", log_level)
         self._error, self._limit_met = "", False
         self._warnings: list[str] = []
+        self._stopped = False
         self.matcher: Matcher | None = None
         try:
             constraint, self._warnings = _grammars.read_grammar(grammar)
@@ -185,22 +186,27 @@ class LLMatcher:
         return bool(matcher.is_terminated() or matcher.is_accepting())
 
     def is_stopped(self) -> bool:
-        """Whether only a stop token can follow; also true after an error."""
-        matcher = self.matcher
-        return bool(matcher is None or self._error or matcher.is_terminated() or matcher.is_complete())
+        """Whether the tokens that were read last ended the text, or only a stop token can follow them; also true after
+        an error.
+        """
+        return bool(self.matcher is None or self._error or self._stopped)
+
+    def _note_stop(self) -> None:
+        assert self.matcher is not None
+        self._stopped = bool(self.matcher.is_terminated() or self.matcher.is_complete())
 
     def stop_reason(self) -> str:
         """Returns why the text has ended.
 
-        ``"NotStopped"``; ``"NoExtension"``: no text can follow; ``"EndOfSentence"``: a stop token came where text could
-        have followed; ``"ParserTooComplex"``: a limit was reached; ``"InternalError"``: another error.
+        ``"NotStopped"``; ``"NoExtension"``: no text can follow; ``"EndOfSentence"``: a stop token was read;
+        ``"ParserTooComplex"``: a limit was reached; ``"InternalError"``: another error.
         """
         matcher = self.matcher
         if matcher is None or self._error:
             return "ParserTooComplex" if self._limit_met else "InternalError"
-        if matcher.is_terminated():
-            return "EndOfSentence"
-        return "NoExtension" if matcher.is_complete() else "NotStopped"
+        if not self._stopped:
+            return "NotStopped"
+        return "EndOfSentence" if matcher.is_terminated() else "NoExtension"
 
     def rollback(self, num_tokens: int) -> bool:
         """Undoes the last tokens and returns whether that worked. To undo more than were read is an error."""
@@ -213,6 +219,7 @@ class LLMatcher:
             return False
         if num_tokens > 0:
             self.matcher.rollback(num_tokens)
+            self._stopped = False
         return True
 
     def reset(self) -> bool:
@@ -220,6 +227,7 @@ class LLMatcher:
         if self.matcher is None or self._error:
             return False
         self.matcher.reset()
+        self._stopped = False
         return True
 
     # -- tokens --------------------------------------------------------------------------------------------------
@@ -233,24 +241,28 @@ class LLMatcher:
         assert matcher is not None
         if not 0 <= token < self._tokenizer.vocab_size:
             return False
-        if matcher.is_terminated() or matcher.is_complete():  # an end token changes nothing, and is no step
+        if matcher.is_terminated():  # an end token changes nothing, and is no step
             return token in matcher.stop_token_ids()
         return bool(matcher.accept_token(token))
 
     def consume_token(self, sampled_token: int) -> bool:
-        """Reads a token. If it is not allowed, returns False and enters the error state."""
+        """Reads a token. If it is not allowed, returns False and enters the error state.
+
+        When the text has stopped, and in an error state, only stop tokens are accepted, without effect.
+        """
+        if self.is_stopped() and integer("sampled_token", sampled_token) in self._tokenizer.eos_tokens:
+            return True
         return self.consume_tokens([sampled_token])
 
-    def consume_tokens(self, sampled_tokens: Sequence[int]) -> bool:
-        """Reads tokens. If one is not allowed, returns False and enters the error state.
-
-        In an error state, only stop tokens are accepted, without effect.
-        """
-        sampled_tokens = integers("tokens", sampled_tokens)
+    def consume_tokens(self, tokens: Sequence[int]) -> bool:
+        """Reads tokens. If one is not allowed, or the text has stopped, returns False and enters the error state."""
+        tokens = integers("tokens", tokens)
         if self.matcher is None or self._error:
-            ends = self._tokenizer.eos_tokens
-            return bool(sampled_tokens) and all(token in ends for token in sampled_tokens)
-        for token in sampled_tokens:
+            return False
+        if self._stopped and tokens:
+            self._fail(f"the text has stopped ({self.stop_reason()}), and no token can be read")
+            return False
+        for token in tokens:
             try:
                 if self._read(token):
                     continue
@@ -259,6 +271,7 @@ class LLMatcher:
             except GuiderailError as error:
                 self._fail(error)
             return False
+        self._note_stop()
         return True
 
     def _where(self) -> str:
@@ -274,8 +287,9 @@ class LLMatcher:
             return 0
         try:
             for token in tokens:
-                if self.is_stopped() or not self._read(token):
+                if self._stopped or not self._read(token):
                     break
+                self._note_stop()
                 read += 1
         except GuiderailError as error:
             self._fail(error)
@@ -284,7 +298,9 @@ class LLMatcher:
     def validate_tokens(self, tokens: Sequence[int]) -> int:
         """Returns how many of the tokens could be accepted in sequence. Reads nothing."""
         tokens = integers("tokens", tokens)
-        if self.matcher is None or self._error or self.matcher.is_terminated():
+        if self.matcher is None or self._error:
+            return int(bool(tokens) and tokens[0] in self._tokenizer.eos_tokens)
+        if self._stopped:
             return 0
         twin = self.matcher.fork()
         good = 0
@@ -350,19 +366,31 @@ class LLMatcher:
         biases: NDArray[np.uint8] = bits[: self._tokenizer.vocab_size] * np.uint8(200)
         return biases.tobytes()
 
-    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:
+    def unsafe_compute_mask_ptr(self, trg_ptr: int, trg_bytes: int) -> None:
         """Writes the mask to an address.
 
         Raises:
             ValueError: the memory is too small for the mask, or is not an integer of words.
         """
-        self._fill(memory(trg_pointer, trg_byte_size, self._words()))
+        self._fill(memory(trg_ptr, trg_bytes, self._words()))
 
     def unsafe_compute_mask_ptr_with_draft_token(
-        self, trg_pointer: int, one_mask_bytes: int, trg_batch_size: int, draft_tokens: Sequence[int]
+        self, trg_ptr: int, trg_bytes: int, draft_tokens: Sequence[int]
     ) -> None:
-        """Writes the mask, followed by those after each token of a draft, as the executor does."""
-        fill_draft(self, 0, integers("a draft", draft_tokens), trg_pointer, one_mask_bytes, trg_batch_size)
+        """Writes the mask, followed by those after each token of a draft, as the executor does.
+
+        Args:
+            trg_ptr: the address of the first mask; there is room for one more than the draft has tokens.
+            trg_bytes: the bytes of one mask.
+            draft_tokens: the draft.
+
+        Raises:
+            ValueError: that is not the size of a mask.
+        """
+        draft = integers("a draft", draft_tokens)
+        if integer("trg_bytes", trg_bytes) != 4 * self._words():
+            raise CompatValueError(f"a mask has {4 * self._words()} bytes, not {shown(trg_bytes)}")
+        fill_draft(self, 0, draft, trg_ptr, trg_bytes, len(draft) + 1)
 
     # -- captures ------------------------------------------------------------------------------------------------
     def get_capture(self, name: str) -> bytes | None:

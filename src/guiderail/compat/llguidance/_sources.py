@@ -207,13 +207,15 @@ _CLASSES = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
 
 
 @checked
-def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
+def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
     r"""Returns a regular expression as written between ``/`` in Lark.
 
     Args:
         regex: the expression.
-        use_ascii: which of ``\d``, ``\w``, ``\s`` (and their opposites) to expand to ASCII: ``"d"``, ``"dw"`` …
+        use_ascii: which of ``\d``, ``\w``, ``\s`` (and their opposites) to expand to ASCII: ``"dw"`` …; None: ``"d"``.
     """
+
+    use_ascii = "d" if use_ascii is None else use_ascii
 
     def written(found: re.Match[str]) -> str:
         text = found[0]

@@ -7,9 +7,8 @@ torch tensors, as in XGrammar. torch is loaded when the first one is made.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
-from guiderail.compat._errors import CompatError
 from guiderail.compat.xgrammar import exception
 from guiderail.compat.xgrammar.bitmasks import (
     allocate_token_bitmask,
@@ -64,8 +63,14 @@ __all__ = [
 _LATER = {  # needs torch, transformers or pydantic, or is rarely used
     "StructuralTag": "structural_tag",
     "StructuralTagItem": "structural_tag",
+    "builtin_structural_tag": "",
     "contrib": "",
+    "get_builtin_structural_tag": "builtin_structural_tag",
+    "get_model_structural_tag": "builtin_structural_tag",
     "hf": "contrib",
+    "normalize_tool_choice": "builtin_structural_tag",
+    "openai_tool_call_schema": "",
+    "register_model_structural_tag": "builtin_structural_tag",
     "structural_tag": "",
     "testing": "",
 }
@@ -76,17 +81,6 @@ def __getattr__(name: str) -> Any:
         return import_module("torch").int32
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _LATER[name] == "structural_tag":
-        return getattr(import_module(f"{__name__}.structural_tag"), name)
+    if _LATER[name].endswith("structural_tag"):
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     return import_module(".".join(filter(None, (__name__, _LATER[name], name))))
-
-
-def _instead(*args: Any, **kwargs: Any) -> NoReturn:
-    raise CompatError(
-        "guiderail keeps the formats of model families as data; make a constraint from tools and a format with "
-        "guiderail.tool_calls(tools, format=…). A structural tag made by another library is accepted as it is",
-        code="compat-unsupported",
-    )
-
-
-get_builtin_structural_tag = get_model_structural_tag = normalize_tool_choice = register_model_structural_tag = _instead

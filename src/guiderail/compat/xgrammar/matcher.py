@@ -10,13 +10,22 @@ from typing import Any, Literal
 
 from guiderail.compat._captures import captures_of, has_captures
 from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, integer, integers, raised_as
+from guiderail.compat.xgrammar.bitmasks import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    get_bitmask_shape,
+    reset_token_bitmask,
+)
 from guiderail.compat.xgrammar.compiler import CompiledGrammar
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.support.arguments import checked_methods
 from guiderail.support.texts import shown
 from guiderail.vocabulary._ids import stop_ids
 
-__all__ = ["BatchGrammarMatcher", "GrammarMatcher"]
+__all__ = [
+    "BatchGrammarMatcher", "GrammarMatcher", "allocate_token_bitmask", "apply_token_bitmask_inplace",
+    "get_bitmask_shape", "reset_token_bitmask",
+]  # fmt: skip
 
 
 @checked_methods

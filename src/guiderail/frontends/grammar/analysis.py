@@ -104,7 +104,7 @@ class ConstraintFacts:
         self._empty: dict[Constraint, bool] = {}
 
     def nullable(self, constraint: Constraint) -> bool:
-        """Whether the empty text is one of its texts."""
+        """Whether the empty text is one of its strings."""
         known = self._empty.get(constraint)
         if known is None:
             if _plain(constraint):

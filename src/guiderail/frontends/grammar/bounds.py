@@ -1,4 +1,4 @@
-"""Texts bounded in tokens or characters, or ending at the first chance: what attributes of rules require."""
+"""Strings bounded in tokens or characters, or ending at the first chance: what attributes of rules require."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAY_OUT = "bound only the regular parts, or put bounds into the JSON Schema (max
 
 @dataclass(frozen=True, slots=True)
 class Counted(Constraint):
-    """Texts of a limited number of tokens. Once these are spent, a text continues to the next possible end."""
+    """Strings of a limited number of tokens. Once these are spent, a string continues to the next possible end."""
 
     item: Constraint
     most: int
@@ -38,27 +38,27 @@ class Counted(Constraint):
 
 
 def without(texts: Constraint, stop: Constraint) -> Constraint:
-    """The texts that contain no stop."""
+    """The strings that contain no stop."""
     return AllOf((texts, Complement(Sequence((any_text(), stop, any_text())))))
 
 
 def up_to(texts: Constraint, stop: Constraint) -> Constraint:
-    """The texts that contain no stop, and those that end with their first stop."""
+    """The strings that contain no stop, and those that end with their first stop."""
     some = Repetition(any_character(), 1, None)
     first = AllOf((Sequence((texts, stop)), Complement(Sequence((any_text(), stop, some)))))
     return AnyOf((without(texts, stop), first))
 
 
 def shortest(texts: Constraint) -> Constraint:
-    """The texts that begin with no other text of the constraint."""
+    """The strings that begin with no other text of the constraint."""
     return AllOf((texts, Complement(Sequence((texts, any_character(), any_text())))))
 
 
 def within(texts: Constraint, max_tokens: int | None, max_chars: int | None) -> Constraint:
-    """Texts of at most this many characters, then of at most this many tokens; None: any number.
+    """Strings of at most this many characters, then of at most this many tokens; None: any number.
 
     Raises:
-        CompileError: ``grammar-bound``: the texts are those of a recursive grammar, or contain special tokens.
+        CompileError: ``grammar-bound``: the strings are those of a recursive grammar, or contain special tokens.
     """
     if max_chars is not None:
         texts = AllOf((texts, Repetition(any_character(), 0, max_chars)))

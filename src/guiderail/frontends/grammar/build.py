@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 def sequence(parts: Iterable[Expression]) -> Expression:
-    """The parts in sequence, without empty texts; a single part needs no node."""
+    """The parts in sequence, without empty strings; a single part needs no node."""
     kept = []
     for part in parts:
         if isinstance(part, Choice) and not part.parts:

@@ -56,7 +56,7 @@ class _Step(NamedTuple):
 
 
 class Captures:
-    """Finds captures in texts of one grammar.
+    """Finds captures in strings of one grammar.
 
     Args:
         tree: the grammar.
@@ -121,7 +121,7 @@ class Captures:
 
     # -- a text
     def find(self, text: str) -> dict[str, list[str]]:
-        """The texts of each captured rule, in the order of their ends. Of an incomplete text: those that have ended.
+        """The strings of each captured rule, in the order of their ends. Of an incomplete text: those that have ended.
 
         Raises:
             LimitError: the text can be parsed in too many ways.
@@ -155,7 +155,7 @@ class Captures:
         return self.programs[constraint]
 
     def longest(self, constraint: Constraint | None, text: bytes) -> int:
-        """The greatest number of bytes at the beginning of a text that the constraint matches."""
+        """The greatest number of bytes at the beginning of a string that the constraint matches."""
         if constraint is None:
             return 0
         program = self.of(constraint)
@@ -179,7 +179,7 @@ class Captures:
         return len(text)
 
     def path(self, data: bytes) -> _Step | None:
-        """The marks on a path through the whole text, the last one first; if the text is incomplete, on a path to its
+        """The marks on a path through the whole string, the last one first; if the text is incomplete, on a path to its
         end.
         """
         program = self.program

@@ -23,7 +23,7 @@ _ODD, _NOWHERE = "\0odd case", "\0nowhere"  # not possible as user names
 def in_one_case(tree: Grammar) -> Grammar:
     """The grammar with each keyword as in the grammar, in lower case, or in upper case.
 
-    Keywords are texts of letters with the flag ``i`` that would otherwise be names, or the like.
+    Keywords are strings of letters with the flag ``i`` that would otherwise be names, or the like.
     """
     lexer = tree.lexer
     found = {} if lexer is None else {one.name: spelling for one in lexer.terminals if (spelling := _keyword(one))}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import time
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from importlib import import_module
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
+from guiderail.constraints.places import in_python, placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar import productions
@@ -31,12 +33,13 @@ from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading, spend, spent
 
 __all__ = ["GrammarConstraint", "grammar"]
 
 _MAX_RULES = 20_000
-_WORTH_KEEPING = 0.02  # seconds; a grammar that takes longer to read is kept on disk
+_WORTH_KEEPING = 200_000  # steps; a grammar that takes more to read is kept on disk
+_PRICES = struct.Struct("<QQ8s")  # in front of a program on disk: the steps, and a digest of both
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -57,6 +60,11 @@ class _DiskKey(NamedTuple):
     value: list[Any]
 
 
+def _prices(read_steps: int, lowering_steps: int) -> bytes:
+    digest = hashlib.blake2b(f"{read_steps} {lowering_steps}".encode(), digest_size=8).digest()
+    return _PRICES.pack(read_steps, lowering_steps, digest)
+
+
 @dataclass(slots=True)
 class _State:
     """What has been computed for a grammar.
@@ -65,20 +73,23 @@ class _State:
         read: the rules as written and as prepared; None while the program makes reading them unnecessary.
         file: its program (``docs/program_format.md``), from disk.
         key: where the program is stored, or is to be.
-        captures: finds captured texts.
+        read_steps, lowering_steps: what reading the grammar and lowering it cost, which is counted with `file`, too.
+        captures: finds captured strings.
         written: the result of ``as_written``.
     """
 
     read: tuple[Grammar, Prepared] | None = None
     file: bytes | None = None
     key: _DiskKey | None = None
+    read_steps: int = 0
+    lowering_steps: int = 0
     captures: Captures | None = None
     written: GrammarConstraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarConstraint(HasRules):
-    """Matches the texts of a context-free grammar. Made by :func:`grammar`.
+    """Matches the strings of a context-free grammar. Made by :func:`grammar`.
 
     Attributes:
         text: the grammar as written, or production rules as constraints.
@@ -111,18 +122,24 @@ class GrammarConstraint(HasRules):
         key = self._disk_key()
         if key is not None:
             state.key = key
-            state.file = key.cache.load(key.value)
+            self._load(key)
+        begun = spent()
+        with placing(self), nested("the grammar"), reading():
             if state.file is not None:
+                spend(state.read_steps)
                 return
-        begun = time.perf_counter()
-        with nested("the grammar"), limited(MAX_WORK):
-            try:
-                object.__setattr__(self, "_imported", self._read())
-            except LimitError as error:
-                raise self._placed(error) from None
-        slow = time.perf_counter() - begun >= _WORTH_KEEPING
-        if not slow or self._imported:
+            object.__setattr__(self, "_imported", self._read())
+        state.read_steps = spent() - begun
+        if state.read_steps < _WORTH_KEEPING or self._imported:
             state.key = None
+
+    def _load(self, key: _DiskKey) -> None:
+        state, stored = self._state, key.cache.load(key.value)
+        if stored is None or len(stored) < _PRICES.size:
+            return
+        read_steps, lowering_steps, _ = _PRICES.unpack_from(stored)
+        if stored.startswith(_prices(read_steps, lowering_steps)):
+            state.read_steps, state.lowering_steps, state.file = read_steps, lowering_steps, stored[_PRICES.size :]
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
@@ -224,7 +241,7 @@ class GrammarConstraint(HasRules):
         return self._prepared.report
 
     def captures(self, text: str) -> dict[str, list[str]]:
-        r"""Returns what each captured rule matched in a text.
+        r"""Returns what each captured rule matched in a string.
 
         A rule is captured with ``name[capture]: …`` in Lark and ``name[capture="x"] ::= …`` in GBNF.
 
@@ -237,10 +254,10 @@ class GrammarConstraint(HasRules):
         ``stop_capture`` captures.
 
         Args:
-            text: a text of the grammar. If it is incomplete, only the rules that have ended are found.
+            text: a string of the grammar. If it is incomplete, only the rules that have ended are found.
 
         Returns:
-            A dict from names to matched texts, in the order in which the matches end. A rule that was not used has an
+            A dict from names to matched strings, in the order in which the matches end. A rule that was not used has an
             empty list.
 
         Raises:
@@ -258,17 +275,18 @@ class GrammarConstraint(HasRules):
         return _GrammarReading(self)
 
     def _placed(self, error: LimitError) -> LimitError:
-        return in_text(error, self.text) if isinstance(self.text, str) else error
+        if isinstance(self.text, str):
+            return in_text(error, self.text)
+        part = getattr(error, "part", None)
+        for name, rule in self.text:  # the rule in which it was reached
+            if part is not None and repr(part) in repr(rule):
+                return in_python(error, rule, f"{name} = ")
+        return error
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            return self._lowered(b)
-        except LimitError as error:
-            raise self._placed(error) from None
-
-    def _lowered(self, b: _core.Builder) -> int:
         state = self._state
         if state.file is not None:
+            spend(state.lowering_steps)
             try:
                 return b.replay(state.file)
             except CompileError:  # damaged
@@ -276,9 +294,11 @@ class GrammarConstraint(HasRules):
         key, state.key = state.key, None
         if key is None:
             return lower(self._prepared, b)
+        prepared, begun = self._prepared, spent()
         recorder = _core.Builder(records=True)
-        state.file = recorder.recorded(lower(self._prepared, recorder))
-        key.cache.store(key.value, state.file)
+        state.file = recorder.recorded(lower(prepared, recorder))
+        state.lowering_steps = spent() - begun
+        key.cache.store(key.value, _prices(state.read_steps, state.lowering_steps) + state.file)
         return b.replay(state.file)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -307,7 +327,7 @@ class _Tree(Constraint):
 
 
 class _GrammarReading:
-    """Reads a text as itself, with its captures."""
+    """Reads a string as itself, with its captures."""
 
     is_text = True
 
@@ -355,7 +375,7 @@ def grammar(
     constraints: Mapping[str, Constraint | str] | None = None,
     schema_options: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
-    r"""Matches the texts of a context-free grammar, in any of five notations.
+    r"""Matches the strings of a context-free grammar, in any of five notations.
 
         >>> import guiderail as gr
         >>> sums = gr.grammar('root ::= root "+" number | number\nnumber ::= [0-9]+', syntax="gbnf")
@@ -454,7 +474,7 @@ def _only_lark(**given: Any) -> None:
 
 
 def _guess(text: str) -> str:
-    """The notation of a text, if only one fits."""
+    """The notation of a string, if only one fits."""
     if _BNF_RULE.search(text):
         return _guess_bnf(text)
     if _LARK_RULE.search(text):

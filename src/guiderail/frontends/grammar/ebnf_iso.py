@@ -4,7 +4,7 @@
     item  = 3 * digit | letter, { letter | digit } - "nil" ;
 
 Alternative representations (table 2): ``/`` and ``!`` for ``|``, ``(/ /)`` for ``[ ]``, ``(: :)`` for ``{ }``, ``.``
-for ``;``. Names may contain blanks, which are ignored (4.14, 4.15). Texts have no escapes. ``{ x }-`` is one or more:
+for ``;``. Names may contain blanks, which are ignored (4.14, 4.15). Strings have no escapes. ``{ x }-`` is one or more:
 an exception with nothing after the minus excludes the empty text (5.6). Special sequences ``? … ?`` are prose and
 rejected.
 """

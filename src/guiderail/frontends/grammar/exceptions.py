@@ -1,4 +1,4 @@
-"""``A - B``: the texts of A that are not in B, for notations that have it."""
+"""``A - B``: the strings of A that are not in B, for notations that have it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 r"""GBNF, the notation of llama.cpp, and what XGrammar's EBNF adds to it.
 
-    root  ::= "1. " move "\n"          # a text, with escapes \n \r \t \" \\ \[ \] \- \xHH \uHHHH \UHHHHHHHH
+    root  ::= "1. " move "\n"          # a string, with escapes \n \r \t \" \\ \[ \] \- \xHH \uHHHH \UHHHHHHHH
     move  ::= [a-h] [1-8] | castle     # characters; ^ negates; alternatives, also on the next line
     castle ::= "O" ("-O"){1,2}         # ? * + {m} {m,} {m,n}
     any   ::= .                        # any character

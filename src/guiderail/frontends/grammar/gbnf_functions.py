@@ -24,12 +24,13 @@ from guiderail.constraints.constraint import (
     any_text,
 )
 from guiderail.constraints.special_tokens import current_special_tokens
-from guiderail.errors import GuiderailError
+from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import choice, repetition, sequence
 from guiderail.frontends.grammar.lark.terms import SubstringOfChunks
 from guiderail.frontends.grammar.syntax import Embedded, Expression, Name, Text
 from guiderail.frontends.regex import regex
+from guiderail.support.places import relocated
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.reading import Reader
@@ -60,7 +61,7 @@ class OtherTokens(Constraint):
 
 @dataclass
 class _Arguments:
-    """The arguments of a function: texts, numbers, tuples, names of rules; and ``key=value``."""
+    """The arguments of a function: strings, numbers, tuples, names of rules; and ``key=value``."""
 
     plain: list[Any]
     named: dict[str, Any]
@@ -150,7 +151,7 @@ def function(name: str, reader: Reader, quoted: Callable[[], str], begin: int) -
 
 
 def _named(reader: Reader, given: _Arguments, **kinds: type[Any]) -> dict[str, Any]:
-    """The named arguments, each of its kind; one text or number counts as a tuple."""
+    """The named arguments, each of its kind; one string or number counts as a tuple."""
     found: dict[str, Any] = {}
     for name, value in given.named.items():
         if name not in kinds:
@@ -212,6 +213,9 @@ def _regex(reader: Reader, given: _Arguments) -> Expression:
         try:  # Python's ways to name groups, and escapes that mean nothing
             found = regex(pattern, flags=flags.replace("u", ""))
         except GuiderailError:
+            if isinstance(error, LimitError):
+                span = given.begin, given.end
+                raise relocated(error, "in this pattern: ", source=reader.text, span=span) from None
             reader.fail(f"in this pattern: {error.message}", given.begin, given.end)
     return Embedded(AllOf((found, regex(_PLAIN))) if named.get("json_string") else found)
 

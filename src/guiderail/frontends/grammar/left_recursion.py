@@ -13,12 +13,12 @@ component of rules that begin with each other and a rule ``A`` of it,
 they are an automaton, and usually become repetitions: ``sum -> sum "+" n | n`` becomes ``n ("+" n)*``. Substituting
 rules into each other (Paull's algorithm) would be exponential; this is at worst quadratic in the component.
 
-*Hidden* left recursion (``A -> B A "x"`` where ``B`` may be empty) requires removing empty texts first. Within a
-component, every rule is read as its non-empty texts, written ``A⁺``; ``A -> B A "x"`` gives ``B⁺ A "x"`` and ``A⁺ "x"``
-(and ``"x"``, if ``A`` may be empty), and the empty text is added again where ``A`` is used. Operators at the left are
-expanded as far as the left end needs: ``(A "x")* "y"`` begins with ``A "x" (A "x")* "y"`` or with ``"y"``. If ``α`` may
-be empty (``A -> A A``, ``A -> B``), the step from ``A/B`` to ``A/C`` reads nothing. Such steps are followed in advance
-(the closure of an automaton), which also removes cycles ``A -> A``.
+*Hidden* left recursion (``A -> B A "x"`` where ``B`` may be empty) requires removing empty strings first. Within a
+component, every rule is read as its non-empty strings, written ``A⁺``; ``A -> B A "x"`` gives ``B⁺ A "x"`` and ``A⁺
+"x"`` (and ``"x"``, if ``A`` may be empty), and the empty text is added again where ``A`` is used. Operators at the left
+are expanded as far as the left end needs: ``(A "x")* "y"`` begins with ``A "x" (A "x")* "y"`` or with ``"y"``. If ``α``
+may be empty (``A -> A A``, ``A -> B``), the step from ``A/B`` to ``A/C`` reads nothing. Such steps are followed in
+advance (the closure of an automaton), which also removes cycles ``A -> A``.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Removal:
         return self._goal(name, name)
 
     def _full(self, name: str) -> str:
-        """The name of the rule for the non-empty texts of a rule."""
+        """The name of the rule for the non-empty strings of a rule."""
         if name not in self.null_names:
             return name
         if name not in self.full:
@@ -196,7 +196,7 @@ class _Removal:
         return name
 
     def _goal(self, goal: str, name: str) -> dict[str, Expression]:
-        """The bodies of ``goal`` (as its non-empty texts, called ``name``) and of the ``goal/B`` that remain."""
+        """The bodies of ``goal`` (as its non-empty strings, called ``name``) and of the ``goal/B`` that remain."""
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
@@ -246,20 +246,20 @@ class _Removal:
 
     # -- cutting expressions -------------------------------------------------------------------------------------
     def non_empty(self, e: Expression) -> Expression:
-        """The texts of ``e`` that are not empty."""
+        """The strings of ``e`` that are not empty."""
         return e if not self.nullable(e) else choice(self._decompose(e, lambda part: False)[1])
 
     def _decompose(
         self, root: Expression, begins_inside: Callable[[Expression], bool]
     ) -> tuple[list[tuple[str, Expression]], list[Expression]]:
-        """The non-empty texts of ``root``, by how they begin.
+        """The non-empty strings of ``root``, by how they begin.
 
         Args:
             root: an expression.
             begins_inside: whether an expression can begin with a rule of the component.
 
         Returns:
-            The parts that begin with a rule of the component, read as its non-empty texts: the rule and what follows.
+            The parts that begin with a rule of the component, read as its non-empty strings: the rule and what follows.
             And everything else, as expressions.
         """
         own: list[tuple[str, Expression]] = []

@@ -68,7 +68,7 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
 
 
 def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
-    """Rules over terminals, and the lexer that cuts texts into them."""
+    """Rules over terminals, and the lexer that cuts strings into them."""
     spend(len(lexer.terminals) ** 2 // _PAIRS)
     place = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     terminals = [

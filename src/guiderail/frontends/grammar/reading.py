@@ -1,4 +1,4 @@
-"""Shared by the readers of notations: a position in a text, errors about it, and brackets without recursion."""
+"""Shared by the readers of notations: a position in a string, errors about it, and brackets without recursion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def characters(ranges: list[tuple[int, int]], negated: bool = False) -> Characte
 
 
 class Reader:
-    """A text and a position in it.
+    """A string and a position in it.
 
     Attributes:
         text: the grammar.

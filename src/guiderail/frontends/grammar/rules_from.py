@@ -17,7 +17,7 @@ _MAX_RULES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RulesFrom(Constraint):
-    """The texts of one rule of a grammar without a lexer."""
+    """The strings of one rule of a grammar without a lexer."""
 
     rules: tuple[Rule, ...]
     start: str

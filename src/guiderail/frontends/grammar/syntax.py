@@ -1,7 +1,7 @@
-"""The form into which every grammar notation is read: rules over texts, characters, names and embedded constraints.
+"""The form into which every grammar notation is read: rules over strings, characters, names and embedded constraints.
 
 A grammar without a lexer is scannerless: its rules are about characters. With a lexer, rules are about terminals, and
-the lexer says how a text is cut into them.
+the lexer says how a string is cut into them.
 """
 
 from __future__ import annotations
@@ -105,15 +105,15 @@ class Terminal:
 
     Attributes:
         name: its name in rules.
-        constraint: its texts, without the empty one. None: it has no text (declared only, like INDENT).
+        constraint: its strings, without the empty one. None: it has no text (declared only, like INDENT).
         shortest: a lexeme ends where the constraint first matches, not where it last does.
         keyword_of: terminals of which this text is a keyword: wherever one of them is allowed too, a lexeme of that
             terminal with exactly this text is this terminal, and this one does not compete by itself.
-        guard_of: competes wherever that terminal may come; a text that this one takes is rejected.
+        guard_of: competes wherever that terminal may come; a string that this one takes is rejected.
         lazy: like ``shortest``, and the lexeme ends there whatever others could still become; if several are lazy, the
             one that matches first ends it.
         nested: a separate language, which the lexer does not cut: it may begin wherever the grammar allows it, and end
-            wherever one of its texts does.
+            wherever one of its strings does.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Indentation:
 
 @dataclass(frozen=True, slots=True)
 class Lexer:
-    """How texts are cut into terminals, as Lark's contextual lexer does it.
+    """How strings are cut into terminals, as Lark's contextual lexer does it.
 
     At each position, the terminals that the grammar allows there compete with the ignored ones. The first in the order
     of ``terminals`` that matches a prefix of the rest wins, and takes its longest match (the shortest, if it says so).
@@ -166,11 +166,11 @@ class Lexer:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A rule whose texts are captured.
+    """A rule whose strings are captured.
 
     Attributes:
         name: the name of the capture.
-        ending: texts at the end that are not captured: a stop, a suffix.
+        ending: strings at the end that are not captured: a stop, a suffix.
         ending_name: the name under which these are captured; None: they are not.
     """
 
@@ -186,12 +186,12 @@ class Grammar:
     Attributes:
         rules: the rules by name.
         start: the start rule.
-        lexer: how texts are cut into terminals; None: rules are about characters.
+        lexer: how strings are cut into terminals; None: rules are about characters.
         source: the text that spans refer to, or None.
         written_out: rules that were expanded into a constraint in the tree (exceptions of EBNF), so that they have an
             effect without being named.
         notes: one sentence for each thing that was read and has no effect.
-        captures: rules whose texts are captured, or terminals that stand for one.
+        captures: rules whose strings are captured, or terminals that stand for one.
     """
 
     rules: dict[str, Rule]

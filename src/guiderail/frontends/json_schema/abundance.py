@@ -90,7 +90,7 @@ class Abundance:
 
 
 def many_texts(strings: Strings) -> bool:
-    """Whether there are certainly plenty of texts."""
+    """Whether there are certainly plenty of strings."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
@@ -113,7 +113,7 @@ _INFINITE = 1 << 200
 
 
 def _count_atom(strings: Strings) -> int:
-    """A lower bound of the number of texts of a constraint."""
+    """A lower bound of the number of strings of a constraint."""
     constraint, _, positive = strings._parts
     if not positive or strings.is_empty():
         return 0
@@ -127,7 +127,7 @@ def _count_atom(strings: Strings) -> int:
 
 
 def is_dense(strings: Strings) -> bool:
-    """Whether every prefix of a text certainly has infinitely many completions."""
+    """Whether every prefix of a string certainly has infinitely many completions."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
@@ -166,7 +166,7 @@ def _count_branch(tree: Node, search: bool) -> int:
 
 
 def _count(node: Node) -> tuple[int, int | None]:
-    """A lower bound on the number of texts, 0 if unknown, and their length if all have the same."""
+    """A lower bound on the number of strings, 0 if unknown, and their length if all have the same."""
     if isinstance(node, Lit):
         return 1, len(node.text)
     if isinstance(node, Set):

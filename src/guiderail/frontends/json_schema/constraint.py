@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
 from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
@@ -22,13 +23,13 @@ from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
-from guiderail.support.caches import BoundedCache
+from guiderail.support.caches import cached
 from guiderail.support.files import reason
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, limited, spend
+from guiderail.support.work import reading, spend
 
 if TYPE_CHECKING:
     from guiderail.constraints.reading import Reading
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "json_schema"]
 
-_cache: BoundedCache[tuple[bytes, SchemaOptions, int], JsonSchema] = BoundedCache(32 << 20)
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
 _accepting = threading.Lock()
 
@@ -79,7 +79,7 @@ class JsonSchema(Constraint):
         Raises:
             SchemaError: see :func:`json_schema`.
         """
-        with limited(MAX_WORK):
+        with placing(self), reading():
             document = self.document()
             with document.evaluating():
                 document.term()
@@ -96,7 +96,7 @@ class JsonSchema(Constraint):
                 return term.shape().accepts(value)
 
     def reading(self) -> Reading:
-        """Returns the reader that parses a text in the schema's notation."""
+        """Returns the reader that parses a string in the schema's notation."""
         return SchemaReading(self.options.notation)
 
     def report(self) -> Report:
@@ -110,9 +110,7 @@ class JsonSchema(Constraint):
         return self if options is self.options else self._with_options(options)
 
     def _with_options(self, options: SchemaOptions) -> JsonSchema:
-        key = self._text, options, id(options.registry)
-        known = _cache.get(key)
-        return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))
+        return JsonSchema(self._text, options)
 
     def _placed(self, error: LimitError) -> LimitError:
         return at_pointer(error, lambda: "#")
@@ -264,15 +262,20 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         text = marshal.dumps(schema, 2)
     except ValueError:
         text = _marshalled(schema)
-    key = (text, checked, id(checked.registry))
-    known = _cache.get(key)
-    if known is not None:
-        return known
     if not plain and not _is_json(schema):
         text = _marshalled(schema)
-    made = JsonSchema(text, checked)
+    return _checked(text, checked, id(checked.registry))
+
+
+def _weight(_: JsonSchema, text: bytes, *options: Any) -> int:
+    return _WEIGHT * len(text)
+
+
+@cached(32 << 20, _weight)
+def _checked(text: bytes, options: SchemaOptions, registry: int) -> JsonSchema:
+    made = JsonSchema(text, options)
     made.check()
-    return _cache.put(key, made, _WEIGHT * len(text))
+    return made
 
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))

@@ -16,7 +16,7 @@ _FEW_TEXTS = 8
 
 
 def plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether all texts of a small set satisfy a term: a quick check if a name tells many alternatives apart.
+    """Whether all strings of a small set satisfy a term: a quick check if a name tells many alternatives apart.
 
     Returns:
         True: all do. False: none does. None: unknown.

@@ -36,7 +36,11 @@ class SchemaError(CompileError):
         self.conflict = conflict
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.reason, self.code, self.pointer, self.conflict)
+        return (
+            _rebuilt,
+            (self.reason, self.code, self.pointer, self.conflict),
+            {"source": self.source, "span": self.span},
+        )
 
 
 class SchemaLimitError(LimitError):
@@ -54,7 +58,7 @@ class SchemaLimitError(LimitError):
         self.reason = message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt_limit, (self.reason, self.code, self.pointer)
+        return _rebuilt_limit, (self.reason, self.code, self.pointer), {"source": self.source, "span": self.span}
 
 
 def _rebuilt(message: str, code: str, pointer: str | None, conflict: tuple[tuple[str, Any], ...]) -> SchemaError:

@@ -302,7 +302,7 @@ def _strings(node: Node) -> Strings:
 
 
 def read_pattern(node: Node, keyword: str, pattern: str) -> Strings | None:
-    """The texts in which a pattern is found; None if it cannot be enforced and that is not to be an error."""
+    """The strings in which a pattern is found; None if it cannot be enforced and that is not to be an error."""
     try:
         return Strings.pattern(pattern)
     except (CompileError, LimitError) as error:

@@ -81,7 +81,7 @@ class Notation:
 
 
 def holds(text: str, excludes: Sequence[str]) -> bool:
-    """Whether a text, as it is written in JSON, contains one of these."""
+    """Whether a string, as it is written in JSON, contains one of these."""
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     return any(one in written for one in excludes)
 
@@ -94,7 +94,7 @@ def excluding(b: _core.Builder, texts: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PlainKeys(Constraint):
-    """The keys, other than those that a schema names, that contain none of these texts: without escapes."""
+    """The keys, other than those that a schema names, that contain none of these strings: without escapes."""
 
     excludes: tuple[str, ...]
 
@@ -193,7 +193,7 @@ class JsonNotation(Notation):
         return b.EMPTY if inside == b.EMPTY else b.concat([self._quote, inside, self._quote])
 
     def _kept(self, strings: Strings) -> int:
-        """The spellings without an excluded text; a finite set of texts has one spelling for each."""
+        """The spellings without an excluded text; a finite set of strings has one spelling for each."""
         b = self.builder
         texts = strings.finite_texts()
         if texts is None:

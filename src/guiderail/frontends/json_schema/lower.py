@@ -278,7 +278,7 @@ class Lowering:
         return self.keys(keys), value, is_dense(keys) and not (self.excludes and keys.has_pattern())
 
     def keys(self, keys: Strings) -> int:
-        """The expression of some texts as keys, without quotes and escapes."""
+        """The expression of some strings as keys, without quotes and escapes."""
         b = self.builder
         handle = keys.lower(b, self.notation.texts)
         return b.intersection([handle, PlainKeys(self.excludes)._lower(b)]) if self.excludes else handle

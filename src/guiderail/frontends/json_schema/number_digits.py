@@ -1,10 +1,10 @@
 """Plain decimals of one sign, compared with bounds digit by digit.
 
-Digits come most significant first, and the length of the integer part is unknown until its end. After k digits, a text
-still touches those cuts whose first k digits it has (*tight*), and otherwise lies between two neighbours (*free*),
-separately for each length that the cut may have. A free text only remembers which stretch it will end in for each final
-length, so equal futures are equal states. Divisors add the residue of the digits read so far, reduced in advance to the
-classes that some continuation tells apart.
+Digits come most significant first, and the length of the integer part is unknown until its end. After k digits, a
+string still touches those cuts whose first k digits it has (*tight*), and otherwise lies between two neighbours
+(*free*), separately for each length that the cut may have. A free text only remembers which stretch it will end in for
+each final length, so equal futures are equal states. Divisors add the residue of the digits read so far, reduced in
+advance to the classes that some continuation tells apart.
 """
 
 from __future__ import annotations

@@ -45,7 +45,6 @@ class Plan:
     def __init__(self, limit: int) -> None:
         self.steps: list[Loop | Group] = []
         self.count = 0
-        self.cost = 0  # steps counted while it was made
         self.limit = limit
         self.known: dict[tuple[bool, Edges], int] = {}
         self.groups: dict[Hashable, list[int]] = {}

@@ -106,7 +106,7 @@ class Residues:
         return GENERIC if self.grids[grid] == EVERYTHING else residue
 
     def has(self, grid: int, residue: tuple[int, int]) -> bool:
-        """Whether a text that ends here with this residue is in the grid."""
+        """Whether a string that ends here with this residue is in the grid."""
         if self.none:
             return bool(self.parts[grid])
         j, v = residue

@@ -37,9 +37,9 @@ from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
-from guiderail.support.caches import BoundedCache
+from guiderail.support.caches import cached
 from guiderail.support.texts import shown
-from guiderail.support.work import pay, spend, spent
+from guiderail.support.work import spend
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower_numbers"]
 
@@ -107,16 +107,11 @@ def _join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     return tuple(found)
 
 
+@cached(4 << 20, lambda plan, _: plan.weight)
 def _exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
     """``[+-]?[0-9]+`` with the value in a union of intervals, in normal form and not empty."""
-    plan = _exponent_plans.get(pieces)
-    if plan is None:
-        before = spent()
-        plan = _made_exponent_plan(pieces)
-        plan.cost = spent() - before
-        plan.close()
-        return _exponent_plans.put(pieces, plan, plan.weight)
-    spend(plan.cost)
+    plan = _made_exponent_plan(pieces)
+    plan.close()
     return plan
 
 
@@ -469,7 +464,7 @@ class Spelling:
         return up, down
 
     def _whole_grammar(self, side: Side) -> bool:
-        """Whether all texts of the side, except perhaps 0, belong to the set: any mantissa goes with any exponent."""
+        """Whether all strings of the side, except perhaps 0, belong to the set: any mantissa goes with any exponent."""
         label = side.above[0]
         everything = self.dotted[label] and self.grids[label] == EVERYTHING
         return self.spelling.exponents and len(side.cuts) == 1 and everything
@@ -522,27 +517,15 @@ class Spelling:
             self.plan.roots.append(root)
 
 
-_plans: BoundedCache[tuple[Numbers, NumberSpelling], Plan] = BoundedCache(32 << 20)
-_exponent_plans: BoundedCache[tuple[Piece, ...], Plan] = BoundedCache(4 << 20)
-
-
+@cached(32 << 20, lambda plan, *_: plan.weight)
 def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:
-    key = numbers, spelling
-    plan = _plans.get(key)
-    if plan is None:
-        before = spent()
-        plan = Spelling(numbers, spelling).build()
-        plan.cost = spent() - before
-        plan.close()
-        plan = _plans.put(key, plan, plan.weight)
-        pay(plan, 0)
-    else:
-        pay(plan, plan.cost)
+    plan = Spelling(numbers, spelling).build()
+    plan.close()
     return plan
 
 
 def lower_numbers(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
-    """The expression of the texts that spell the members of a set; ``builder.EMPTY`` if there are none.
+    """The expression of the strings that spell the members of a set; ``builder.EMPTY`` if there are none.
 
     Raises:
         LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 next to them, or

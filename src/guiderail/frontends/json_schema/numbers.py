@@ -2,7 +2,8 @@
 
 A JSON number is a finite decimal, so the universe is the decimals. A set is represented by cuts on the number line.
 Each cut is a member or not, and between two cuts the members are a *grid*: a union of differences "the multiples of m,
-but not those of n1, n2 …". All arithmetic is exact. `number_spelling` writes a set as the texts that spell its members.
+but not those of n1, n2 …". All arithmetic is exact. `number_spelling` writes a set as the strings that spell its
+members.
 """
 
 from __future__ import annotations

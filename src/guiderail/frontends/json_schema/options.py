@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.support.suggestions import suggestion
+from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class SchemaOptions:
             model always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
         indent: spaces per level in the layout ``"indented"``.
-        separators: what separates members and follows a key, instead of the layout's: two texts, as for
+        separators: what separates members and follows a key, instead of the layout's: two strings, as for
             ``json.dumps``, or two constraints.
         max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
             value.
@@ -87,9 +87,9 @@ class SchemaOptions:
             while the text is read.
         notation: ``"json"``, ``"yaml"`` or ``"python"``.
         block_depth: levels of arrays and objects that YAML writes in block style; deeper ones are in flow style.
-        excludes: texts that must not occur between the quotes of any string or key, as written. Strings with a pattern
-            or a format are exempt. Each key then has a single spelling, and keys that the schema does not declare have
-            no escapes. JSON only.
+        excludes: strings that must not occur between the quotes of any string or key, as written. Strings with a
+            pattern or a format are exempt. Each key then has a single spelling, and keys that the schema does not
+            declare have no escapes. JSON only.
     """
 
     dialect: str | None = None
@@ -201,7 +201,7 @@ class SchemaOptions:
         for name in options:
             if name not in known:
                 raise CompileError(
-                    f"json_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-schema-option"
+                    f"json_schema has no option {name!r}; {instead(name, sorted(known))}", code="bad-schema-option"
                 )
         return cls(**options)
 

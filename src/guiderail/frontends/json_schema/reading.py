@@ -1,4 +1,4 @@
-"""Texts under a JSON Schema as values: parsed JSON, or what another notation says in terms of JSON."""
+"""Strings under a JSON Schema as values: parsed JSON, or what another notation says in terms of JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SchemaReading"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaReading:
-    """Reads a text in the notation of a schema."""
+    """Reads a string in the notation of a schema."""
 
     notation: str
     is_text = False

@@ -42,7 +42,7 @@ class ReportEntry:
     Attributes:
         pointer: JSON pointer of the schema object, as a URI fragment.
         keyword: the keyword, or ``""`` for the schema object as a whole.
-        status: ``"enforced"``; ``"approximated"``: fewer texts are allowed than the schema means; ``"ignored"``: not
+        status: ``"enforced"``; ``"approximated"``: fewer strings are allowed than the schema means; ``"ignored"``: not
             enforced, as the option ``on_unsupported`` says; ``"annotation"``: constrains nothing by definition;
             ``"unsatisfiable"``: no value satisfies this schema object.
         detail: the reason, in words; may be empty.

@@ -126,7 +126,7 @@ class Resources:
 
 
 def is_uri(text: str) -> bool:
-    """Whether a text is a URI or a relative reference, as far as Python can tell."""
+    """Whether a string is a URI or a relative reference, as far as Python can tell."""
     try:
         urlsplit(text)
     except ValueError:

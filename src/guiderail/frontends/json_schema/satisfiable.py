@@ -93,11 +93,11 @@ class Emptiness:
         return strings.is_empty()
 
     def keys(self, keys: Strings) -> bool:
-        """Whether no key is among these texts."""
+        """Whether no key is among these strings."""
         return keys.is_empty()
 
     def excludes(self, name: str) -> bool:
-        """Whether a text cannot be a key."""
+        """Whether a string cannot be a key."""
         return False
 
     def term(self, term: Term) -> bool:

@@ -1,11 +1,11 @@
-"""Sets of texts, closed under and / or / not: what a schema says about strings.
+"""Sets of strings, closed under and / or / not: what a schema says about strings.
 
-A :class:`Strings` is a small term over atoms: finite sets of texts, lengths in code points, and constraints such as a
+A :class:`Strings` is a small term over atoms: finite sets of strings, lengths in code points, and constraints such as a
 pattern's search or a format. It is normalized so that common questions need no automaton: only atoms are complemented,
 lengths are merged into intervals, and a finite set in an intersection is filtered by membership. The rest is lowered
 into an expression of the core, where intersection and complement are primitive.
 
-All texts here are *decoded* (sequences of Unicode scalar values). How JSON spells them is decided in another layer.
+All strings here are *decoded* (sequences of Unicode scalar values). How JSON spells them is decided in another layer.
 
 Some formats are not regular languages of manageable size. Their atoms have two constraints, one below and one above the
 exact set (see :mod:`guiderail.frontends.json_schema.formats`). Since only atoms are complemented, the sign of each is
@@ -27,9 +27,10 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
+from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
-from guiderail.support.work import cached, out_of_work, spend
+from guiderail.support.work import out_of_work, spend
 
 __all__ = ["Strings"]
 
@@ -41,9 +42,9 @@ _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*
 
 
 class Strings:
-    """An immutable, hashable set of texts. Equal values are equal sets; equal sets may be different values.
+    """An immutable, hashable set of strings. Equal values are equal sets; equal sets may be different values.
 
-    Combine them with ``&``, ``|`` and ``~`` (relative to all texts); test membership with ``text in strings``.
+    Combine them with ``&``, ``|`` and ``~`` (relative to all strings); test membership with ``text in strings``.
     """
 
     __slots__ = ("_hash", "_kind", "_parts")
@@ -60,10 +61,10 @@ class Strings:
     # -- constructors
     @staticmethod
     def texts(texts: Iterable[str]) -> Strings:
-        """Exactly these texts.
+        """Exactly these strings.
 
         Raises:
-            PatternError: a text contains a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
+            PatternError: a string contains a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
         """
         found = frozenset(texts)
         for text in found:
@@ -72,7 +73,7 @@ class Strings:
 
     @staticmethod
     def pattern(pattern: str) -> Strings:
-        """The texts in which a pattern of JSON Schema is found; see :func:`.patterns.read_pattern`.
+        """The strings in which a pattern of JSON Schema is found; see :func:`.patterns.read_pattern`.
 
         Raises:
             PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
@@ -84,7 +85,7 @@ class Strings:
 
     @staticmethod
     def length(min: int = 0, max: int | None = None) -> Strings:
-        """The texts of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
+        """The strings of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
         min = 0 if min < 0 else min
         if max is not None and max < min:
             return Strings.NONE
@@ -98,17 +99,17 @@ class Strings:
 
     @staticmethod
     def constraint(constraint: Constraint, wide: Constraint | None = None) -> Strings:
-        """The texts of a constraint.
+        """The strings of a constraint.
 
         Args:
-            constraint: the texts; if ``wide`` is given, a set below the one meant.
+            constraint: the strings; if ``wide`` is given, a set below the one meant.
             wide: a set above the one meant.
         """
         return Strings("atom", (constraint, constraint if wide is None else wide, True))
 
     @staticmethod
     def format(name: str) -> Strings | None:
-        """The texts of a format, or None if it is unknown."""
+        """The strings of a format, or None if it is unknown."""
         return _format(name)
 
     # -- algebra
@@ -140,7 +141,7 @@ class Strings:
 
     # -- questions
     def is_all(self) -> bool:
-        """Whether this is known to contain every text. False may also mean that no automaton was consulted."""
+        """Whether this is known to contain every string. False may also mean that no automaton was consulted."""
         return self._kind == "all"
 
     def is_empty(self) -> bool:
@@ -193,7 +194,7 @@ class Strings:
         return True
 
     def finite_texts(self) -> frozenset[str] | None:
-        """The texts, if the structure shows that they are finitely many; None: unknown."""
+        """The strings, if the structure shows that they are finitely many; None: unknown."""
         kind, parts = self._kind, self._parts
         if kind == "texts":
             return frozenset(parts[0])
@@ -212,13 +213,13 @@ class Strings:
         return None
 
     def count(self, most: int) -> int:
-        """The number of texts, or ``most`` if there are more."""
+        """The number of strings, or ``most`` if there are more."""
         texts = self.finite_texts()
         if texts is not None:
             return min(len(texts), most)
         if self._kind in ("all", "but"):
             return most
-        return 0 if self.is_empty() else _count((self, most))
+        return 0 if self.is_empty() else _count(self, most)
 
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
@@ -254,7 +255,7 @@ class Strings:
 
     # -- lowering
     def lower(self, builder: _core.Builder, memo: dict[Strings, int] | None = None) -> int:
-        """The expression of the decoded texts.
+        """The expression of the decoded strings.
 
         Args:
             builder: the builder to make the expression with.
@@ -326,12 +327,12 @@ def _format(name: str) -> Strings | None:
     return Strings.constraint(FormatTexts(name), None if found.is_exact else FormatTexts(name, wide=True))
 
 
-@cached(512)
+@cached(16 << 20, lambda program, _: program.core.memory_size_bytes())
 def _program(constraint: Constraint) -> Program:
     return Program(build_program(constraint), constraint)
 
 
-@cached(2048)
+@cached(4 << 20)
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
@@ -356,9 +357,8 @@ def _apart(one: Strings, other: Strings) -> bool:
         return False
 
 
-@cached(2048)
-def _count(question: tuple[Strings, int]) -> int:
-    strings, most = question
+@cached(4 << 20)
+def _count(strings: Strings, most: int) -> int:
     builder = _core.Builder()
     program = builder.finish(strings.lower(builder))
     count, frontier = 0, [program.root]

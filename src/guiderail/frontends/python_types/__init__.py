@@ -1,4 +1,4 @@
-"""Python types as constraints, and their texts as values.
+"""Python types as constraints, and their strings as values.
 
 ``walk`` (with ``fields``, ``bounds``, ``objects`` and ``pydantic_types``) turns a type into a tree of nodes (``nodes``,
 ``containers``, ``scalars``). Each node has a JSON Schema, which the front end of JSON Schema lowers, and reads values

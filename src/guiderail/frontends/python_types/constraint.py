@@ -1,4 +1,4 @@
-"""The constraint of a Python type, and the reader that turns matching texts into its values."""
+"""The constraint of a Python type, and the reader that turns matching strings into its values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.reading import TypeReading
-from guiderail.frontends.python_types.sizes import Sizes
+from guiderail.frontends.python_types.sizes import Sizes, TooLarge, leaves
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
+from guiderail.support.caches import cached
+from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
-from guiderail.support.work import MAX_WORK, cached, limited
+from guiderail.support.work import reading
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
@@ -31,7 +33,7 @@ T = TypeVar("T")
 
 
 class PythonType(Constraint, Generic[T]):
-    """Matches the texts of the values of a Python type. Made by :func:`python_type`.
+    """Matches the strings of the values of a Python type. Made by :func:`python_type`.
 
     Attributes:
         type: the type, or the function whose parameters are described.
@@ -67,11 +69,11 @@ class PythonType(Constraint, Generic[T]):
         return PythonType(self.type, self._node, self.schema, written, {**self._options, **changed})
 
     def reading(self) -> Reading:
-        """Returns the reader that turns a text into a value of the type."""
+        """Returns the reader that turns a string into a value of the type."""
         return TypeReading(self)
 
     def read(self, text: str | bytes) -> T:
-        """Reads a text as a value of the type.
+        """Reads a string as a value of the type.
 
         For a function, the value is an ``inspect.BoundArguments`` with defaults applied; see :func:`call`.
 
@@ -87,14 +89,16 @@ class PythonType(Constraint, Generic[T]):
         return notation
 
     def read_tree(self, tree: Tree) -> T:
-        """Like :meth:`read`, for a text that is already parsed (see :mod:`guiderail.support.trees`)."""
+        """Like :meth:`read`, for a string that is already parsed (see :mod:`guiderail.support.trees`)."""
         value: T = _read(self.type, self._node, tree)
         return value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PythonType):
             return NotImplemented
-        return self.constraint == other.constraint and (self.type is other.type or bool(self.type == other.type))
+        if self.constraint != other.constraint:
+            return False
+        return self.type is other.type or (bool(self.type == other.type) and leaves(self.type) == leaves(other.type))
 
     def __hash__(self) -> int:
         return hash(self.constraint)
@@ -143,7 +147,7 @@ def python_type(
 def python_type(
     kind: Any, *, defaults: str = "may-omit", namespace: Mapping[str, Any] | None = None, **options: Any
 ) -> PythonType[Any]:
-    """Matches the texts of the values of a Python type, by default as JSON.
+    """Matches the strings of the values of a Python type, by default as JSON.
 
         >>> import guiderail as gr
         >>> from dataclasses import dataclass
@@ -160,7 +164,7 @@ def python_type(
     ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint on a string; numbers,
     ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,
     aliases and recursive types; functions, by their parameters. A type is rejected if guiderail cannot guarantee that
-    every text of it can be read back.
+    every string of it can be read back.
 
     Args:
         kind: the type, or a function.
@@ -222,18 +226,23 @@ def _references(part: Any) -> set[str]:
 
 
 def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
-    with limited(MAX_WORK):
-        Sizes().pay(kind)
-        if namespace:
-            return _walked(kind, namespace)
-        try:
-            return _remembered(kind)
-        except TypeError:  # not hashable
-            return _walked(kind, None)
+    try:
+        with reading():
+            Sizes().pay(kind)
+            if namespace:
+                return _walked(kind, namespace)
+            try:
+                return _remembered(kind, leaves(kind))
+            except TypeError:  # not hashable
+                return _walked(kind, None)
+    except TooLarge:  # to be written
+        raise
+    except LimitError as error:
+        raise in_text(error, type_words(kind)) from None
 
 
-@cached(256)
-def _remembered(kind: Any) -> Node:
+@cached(8 << 20)
+def _remembered(kind: Any, leaves: tuple[Any, ...]) -> Node:
     return _walked(kind, None)
 
 
@@ -258,7 +267,7 @@ def _is_typing(kind: Any) -> bool:
 
 @checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
-    """Reads a text as a value of a Python type.
+    """Reads a string as a value of a Python type.
 
         >>> import guiderail as gr
         >>> gr.read(dict[int, set[str]], '{"1": ["a", "b"]}') == {1: {"a", "b"}}
@@ -291,7 +300,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
 
 @checked
 def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
-    """Calls a function with the arguments in a text.
+    """Calls a function with the arguments in a string.
 
         >>> import guiderail as gr
         >>> def area(width: float, height: float = 1.0) -> float:

@@ -1,7 +1,7 @@
 """The parts of a type: each has a JSON Schema and reads its values back.
 
 Both come from one node, so ``read`` accepts what the schema allows. ``read`` still checks everything that the schema
-says: a union needs this to find its branch, and texts may come from elsewhere.
+says: a union needs this to find its branch, and strings may come from elsewhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Schemas:
         self.texts: list[Constraint] = []
 
     def text(self, constraint: Constraint) -> int:
-        """The index of a constraint of texts."""
+        """The index of a constraint of strings."""
         if constraint not in self.texts:
             self.texts.append(constraint)
         return self.texts.index(constraint)

@@ -1,8 +1,8 @@
-"""Texts before or after a given one: bounds of dates and times by their digits.
+"""Strings before or after a given one: bounds of dates and times by their digits.
 
 ``2024-02-29T12:00:00.5`` and its like have fixed places, except for the fraction of a second, so that they are ordered
 as their values are, character by character. A bound becomes a pattern that fixes a prefix of it and lets the next
-digit differ. Which of these texts are dates at all is another pattern's business.
+digit differ. Which of these strings are dates at all is another pattern's business.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["between"]
 
 
 def between(side: str, limit: str, suffix: str = "") -> str:
-    """A pattern of the texts on one side of ``limit``.
+    """A pattern of the strings on one side of ``limit``.
 
     Args:
         side: ``"gt"``, ``"ge"``, ``"lt"`` or ``"le"``.

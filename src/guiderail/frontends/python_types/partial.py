@@ -40,7 +40,7 @@ ClassOf = Callable[[Named], Any]
 
 
 def partial_of(made: PythonType[Any], *, growing_strings: bool) -> TypedPartial | None:
-    """A reader of unfinished texts of a type; None where its notation is not JSON."""
+    """A reader of unfinished strings of a type; None where its notation is not JSON."""
     if made._options.get("notation", "json") != "json":
         return None
     walker = Walker(made._options.get("namespace"))

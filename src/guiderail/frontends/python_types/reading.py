@@ -1,4 +1,4 @@
-"""Texts of a Python type as values of the type."""
+"""Strings of a Python type as values of the type."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ ASCII = "^[\\u0000-\\u007f]*$"
 
 
 def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
-    """What ``pattern`` finds somewhere in a text, as the ``regex`` crate reads it; possibly fewer texts.
+    """What ``pattern`` finds somewhere in a string, as the ``regex`` crate reads it; possibly fewer strings.
 
     Returns:
-        Patterns of ECMA-262 (searches) and constraints; a text must be in all of them.
+        Patterns of ECMA-262 (searches) and constraints; a string must be in all of them.
 
     Raises:
         PatternError: the pattern is malformed, or uses syntax of that crate that has no counterpart here.

@@ -51,7 +51,7 @@ def _anchored(*alternatives: str) -> str:
 
 
 def _pieces(text: str) -> tuple[list[int], list[int], datetime.timezone | None]:
-    """The date, clock and zone of a text that fits its pattern. Before Python 3.11, ``fromisoformat`` reads less."""
+    """The date, clock and zone of a string that fits its pattern. Before Python 3.11, ``fromisoformat`` reads less."""
     match = _PARTS.fullmatch(text)
     assert match is not None  # the pattern has been checked
     year, month, day, hour, minute, second, fraction, z, sign, ahead, minutes = match.groups()
@@ -211,7 +211,7 @@ def _moment_order(node: Text, bounds: Bounds) -> Text:
 
 
 def _order(node: Text, bounds: Bounds, kind: type[Any]) -> Text:
-    """Narrows a type to bounds by comparing digits: such texts are ordered like their values."""
+    """Narrows a type to bounds by comparing digits: such strings are ordered like their values."""
     if not only(bounds, "gt", "ge", "lt", "le", "timezone"):
         Node.constrained(node, bounds)
     both = Bounds(timezone=node.bounds.timezone) & bounds

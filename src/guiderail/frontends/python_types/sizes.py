@@ -13,10 +13,14 @@ from typing import Any
 from guiderail.errors import LimitError
 from guiderail.support.work import MAX_WORK, spend
 
-__all__ = ["Sizes"]
+__all__ = ["Sizes", "TooLarge", "leaves"]
 
 _PART = 400  # steps: a part is walked, becomes a schema, and is read as one
 _MOST = MAX_WORK // _PART
+
+
+class TooLarge(LimitError):
+    """A type has too many parts to be written out, even in a message."""
 
 
 class Sizes:
@@ -29,10 +33,10 @@ class Sizes:
         """Counts the work of one part, and checks that the whole type is not too large to be walked.
 
         Raises:
-            LimitError: ``work``: it is.
+            TooLarge: ``work``: it is.
         """
         if self._parts(kind) > _MOST:
-            raise LimitError(
+            raise TooLarge(
                 f"the type has more than {_MOST:,} parts, written out; give a name to what it repeats (a class or a "
                 "TypeAliasType)",
                 code="work",
@@ -52,6 +56,19 @@ class Sizes:
             if id(one) not in self._known:
                 self._known[id(one)] = one, min(1 + sum(self._known[id(part)][1] for part in inside), 2 * _MOST)
         return self._known[id(kind)][1]
+
+
+def leaves(kind: Any) -> tuple[tuple[type, Any], ...]:
+    """What a type is made of, in order. ``A | B == B | A`` for Python, but values are read by the first that fits."""
+    found, stack = [], [kind]
+    while stack:
+        one = stack.pop()
+        inside = _inside(one)
+        if inside:
+            stack += reversed(inside)
+        else:
+            found.append((type(one), one))
+    return tuple(found)
 
 
 def _inside(kind: Any) -> Sequence[Any]:

@@ -12,7 +12,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.queries.database import LONGEST_NAME
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, limited, spend
+from guiderail.support.work import reading, spend
 
 __all__ = ["COMPOSITE", "Field", "Service", "Type", "TypeRef", "introspected"]
 
@@ -164,7 +164,7 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
     if isinstance(schema, str):
         names = len(_NAME.findall(_SKIPPED.sub(" ", schema)))
         try:
-            with limited(MAX_WORK):
+            with reading():
                 spend(len(schema) + _STEPS * names)
         except LimitError as error:
             raise in_text(error, schema) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.ecma_dialect import EcmaParser
@@ -16,7 +17,7 @@ from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 __all__ = ["Regex", "regex"]
 
@@ -35,7 +36,7 @@ _RE_FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Regex(Constraint):
-    """The texts that a pattern matches; made by :func:`regex`.
+    """The strings that a pattern matches; made by :func:`regex`.
 
     Attributes:
         pattern: the pattern.
@@ -44,7 +45,7 @@ class Regex(Constraint):
         mode: ``"match"`` or ``"search"``.
         max_length: the most characters (code points), or None.
         max_nesting: how deep groups may nest.
-        compiled: whether a compiled ``re.Pattern`` was given, which a text has to match as ``re`` reads it, too.
+        compiled: whether a compiled ``re.Pattern`` was given, which a string has to match as ``re`` reads it, too.
     """
 
     pattern: str
@@ -57,7 +58,7 @@ class Regex(Constraint):
     _parsed: Parsed = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        with limited(MAX_WORK):
+        with placing(self), reading():
             object.__setattr__(self, "_parsed", self._read(0))
 
     def _placed(self, error: LimitError) -> LimitError:
@@ -85,12 +86,6 @@ class Regex(Constraint):
             return self
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            return self._lowered(b)
-        except LimitError as error:
-            raise self._placed(error) from None
-
-    def _lowered(self, b: _core.Builder) -> int:
         e = lower(self._parsed, b, self.pattern, self.mode == "search")
         if self.compiled:
             e = b.intersection([e, lower(self._read(UNICODE), b, self.pattern, self.mode == "search")])
@@ -149,14 +144,14 @@ def regex(
     :mod:`guiderail.frontends.extensions`.
 
     Args:
-        pattern: the pattern. In the Python dialect it may be a compiled ``re.Pattern`` of ``str``: then a text must
+        pattern: the pattern. In the Python dialect it may be a compiled ``re.Pattern`` of ``str``: then a string must
             match as in ``re``, and with ASCII ``\d \w \s \b``, too, unless the pattern contains ``(?u)``.
         dialect: ``"python"`` (``re`` of Python 3.11 with ``re.ASCII``) or ``"ecma"`` (ECMA-262, the dialect of JSON
             Schema's ``pattern``). Without the ``u`` flag, ECMA patterns are read as leniently as Annex B says, but
             ``\u{…}`` and ``\p{…}`` always work.
         flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. In Python's dialect,
             ``u`` and ``(?u:…)`` make ``\d \w \s \b`` and letter case those of Unicode.
-        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may precede and follow the
+        mode: ``"match"``: the pattern matches the whole string; ``"search"``: any text may precede and follow the
             match.
         max_length: maximum length of the text, in characters (code points).
         max_nesting: maximum nesting of groups.

@@ -43,7 +43,7 @@ class _OverBudget(Exception):
 
 
 def eliminate(tree: Node, facts: Facts) -> Node | None:
-    """``tree``, matched against a whole text, without any assertions; None if one would remain."""
+    """``tree``, matched against a whole string, without any assertions; None if one would remain."""
     worker = _Eliminator(facts)
     try:
         result = run(worker.visit(tree, True, _EDGE))

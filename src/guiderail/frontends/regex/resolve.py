@@ -377,7 +377,7 @@ class _Resolver:
 
 
 def flat(items: list[Node]) -> list[Node]:
-    """Without empty texts and nested sequences (of one level, since sequences are flattened when they are made)."""
+    """Without empty strings and nested sequences (of one level, since sequences are flattened when they are made)."""
     out: list[Node] = []
     for item in items:
         if isinstance(item, Cat):

@@ -203,7 +203,7 @@ class And(Node):
 
 
 class Not(Node):
-    """The span is a text that ``item`` does not match."""
+    """The span is a string that ``item`` does not match."""
 
     __slots__ = ("item",)
 

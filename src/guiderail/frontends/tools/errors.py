@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from guiderail.errors import GuiderailError, LimitError, PatternError
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 
-__all__ = ["ToolError", "ToolTextError", "ToolWarning", "of_tool", "placed", "step"]
+__all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed", "step"]
 
 
 class ToolError(GuiderailError, ValueError):
@@ -34,13 +34,20 @@ def _rebuild(reason: str, code: str, pointer: str | None) -> ToolError:
 
 
 class ToolTextError(PatternError):
-    """A text is not in the tool-call format that it is read as; ``span`` says where."""
+    """A string is not in the tool-call format that it is read as; ``span`` says where."""
 
     code = "tool-text"
 
 
 class ToolWarning(UserWarning):
     """A tool was left out because it cannot be used; the message says why."""
+
+
+def named(error: GuiderailError, name: str) -> GuiderailError:
+    """The error with the tool that is at fault."""
+    if isinstance(error, LimitError):
+        return of_tool(error, name)
+    return ToolError(f"the tool {name!r}: {error.message}", code=error.code)
 
 
 def of_tool(error: LimitError, name: str) -> LimitError:

@@ -32,7 +32,9 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """How one call is written: pairs of a text and the slot after it, ``"name"``, ``"id"``, ``"arguments"`` or none."""
+    """How one call is written: pairs of a string and the slot after it, ``"name"``, ``"id"``, ``"arguments"`` or
+    none.
+    """
 
     parts: tuple[tuple[str, str], ...]
 
@@ -58,7 +60,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A part of a text between two markers. One of ``after`` follows the second marker."""
+    """A part of a string between two markers. One of ``after`` follows the second marker."""
 
     begin: str
     end: str
@@ -74,17 +76,17 @@ class Format:
         models: the models that use it, in words.
         calls: the ways to write one call.
         identifier: the pattern of ``${id}``.
-        begin: alternative texts before the first call of a turn.
+        begin: alternative strings before the first call of a turn.
         end: the text after the last call.
         separator: the text between two calls.
-        triggers: texts that begin a call, and do not occur in content.
+        triggers: strings that begin a call, and do not occur in content.
         parameters: how arguments are written one by one; None: as JSON.
         reasoning: the markers around reasoning, or None.
         content: the markers around content, or None if it has none and precedes the calls.
         parallel: whether a turn may have several calls.
-        turn_end: markers that may end a text without calls.
-        calls_end: markers that may end a text after its calls.
-        excludes: further texts that do not occur in content.
+        turn_end: markers that may end a string without calls.
+        calls_end: markers that may end a string after its calls.
+        excludes: further strings that do not occur in content.
         examples: as in the file.
     """
 
@@ -106,7 +108,7 @@ class Format:
     examples: str  # JSON, so that the format is a value
 
     def starts(self) -> list[tuple[str, int]]:
-        """The texts from the first marker to the first slot of a call, each with the index of its template."""
+        """The strings from the first marker to the first slot of a call, each with the index of its template."""
         return [(begin + template.head, i) for begin in self.begin for i, template in enumerate(self.calls)]
 
 

@@ -1,4 +1,4 @@
-"""Texts that a model may write as special tokens, and free text up to one of them.
+"""Strings that a model may write as special tokens, and free text up to one of them.
 
 A marker such as ``<tool_call>`` is a special token of one tokenizer and ordinary text of another. In a third one, only
 part of a longer marker is a token. A constraint is made without a vocabulary, so a `Marker` is resolved when it is
@@ -41,11 +41,11 @@ class ForVocabulary(Constraint):
 
 
 def pieces(text: str) -> list[tuple[str, bool]]:
-    """Splits a marker at the special tokens in it: pairs of a text and whether it is one. Prefers the longest."""
+    """Splits a marker at the special tokens in it: pairs of a string and whether it is one. Prefers the longest."""
     return _cut(text, current_special_tokens().names) if text else []
 
 
-@cached(4 << 20, lambda text, names: 4 * len(text) + 100 * len(names))
+@cached(4 << 20, lambda _, text, names: 4 * len(text) + 100 * len(names))
 def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
     found = sorted((name for name in names if name in text), key=len, reverse=True)
     if not found:
@@ -56,7 +56,7 @@ def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Marker(Constraint):
-    """A text in which special tokens of the vocabulary may be written as such."""
+    """A string in which special tokens of the vocabulary may be written as such."""
 
     text: str
 
@@ -132,9 +132,9 @@ class Dispatch(Constraint):
     """Free text in which each trigger is followed by its rule.
 
     Attributes:
-        rules: pairs of a text that begins with a trigger, and what must follow that text.
-        triggers: texts that occur in free text only as the beginning of a rule.
-        excludes: texts that do not occur in free text at all.
+        rules: pairs of a string that begins with a trigger, and what must follow that text.
+        triggers: strings that occur in free text only as the beginning of a rule.
+        excludes: strings that do not occur in free text at all.
         loop: whether free text and further rules may follow a rule.
         required: whether the text begins with a rule.
         trailing: whether free text may follow the last rule (otherwise the text ends with a rule).

@@ -127,7 +127,7 @@ class ParameterStyle:
         )
 
     def scalar(self, text: str, exact: bool = False) -> Any:
-        """The value of a text that is JSON, or one of the further spellings.
+        """The value of a string that is JSON, or one of the further spellings.
 
         Raises:
             ValueError: it is neither.

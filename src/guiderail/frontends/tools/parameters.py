@@ -2,7 +2,7 @@
 
 A string stands between the tags without quotes and escapes, so it must not contain the closing tag. Any other value is
 JSON. Arguments come in the order of the schema. Arguments that cannot be written in this way are never written: all
-texts are those of valid arguments. Arguments that the schema does not name come last. If it does not describe their
+strings are those of valid arguments. Arguments that the schema does not name come last. If it does not describe their
 names, they are identifiers; if a pattern does, they are any of its names that fit into a tag. A schema that cannot be
 enforced between tags is rejected.
 """
@@ -78,7 +78,7 @@ class Parameters(Constraint):
     def value(self, key: str, text: str, kind: str | None) -> Any:
         """The value of an argument, out of the text between its tags.
 
-        A text that is JSON and of a type that the schema allows there is that value, any other is a string.
+        A string that is JSON and of a type that the schema allows there is that value, any other is a string.
         """
         strings = self.style.kind("string")
         if kind is not None and kind == strings:
@@ -403,7 +403,7 @@ class _Writer:
         return found
 
     def within(self, text: int, free: int) -> int:
-        """The texts without the closing tag in them."""
+        """The strings without the closing tag in them."""
         try:
             return self.b.intersection([text, free])
         except CompileError as error:

@@ -1,4 +1,4 @@
-"""Texts with tool calls as values: reasoning, content and calls."""
+"""Strings with tool calls as values: reasoning, content and calls."""
 
 from __future__ import annotations
 

@@ -66,7 +66,9 @@ def recognized_format(source: str, show: Show) -> str | None:
 
 
 def _shown(show: Show) -> Iterator[str]:
-    """What the template writes for an assistant's turn: several calls, then one; arguments as objects and as texts."""
+    """What the template writes for an assistant's turn: several calls, then one; arguments as objects and as
+    strings.
+    """
     for calls, as_text, answered, content in product((_CALLS, _CALLS[:1]), (False, True), (True, False), ("", None)):
         made = [
             {"id": f"call{i:05}", "type": "function",
@@ -90,7 +92,7 @@ def _shown(show: Show) -> Iterator[str]:
 
 
 def _calls_read(form: Format, text: str) -> int:
-    """A score: how many of the rendered calls can be read, doubled if the whole text may end after them; 0: none."""
+    """A score: how many of the rendered calls can be read, doubled if the whole string may end after them; 0: none."""
     calls = tool_calls(_TOOLS, format=form.name)
     best = 0
     for start, _ in form.starts():

@@ -1,4 +1,4 @@
-"""Structural tags: the JSON in which XGrammar and the servers built on it describe texts with structured parts.
+"""Structural tags: the JSON in which XGrammar and the servers built on it describe strings with structured parts.
 
 The format is read as its documentation has it (XGrammar 0.2, "Structural Tag Usage"); docs/tools.md lists where the
 meaning is narrower here, and why. Every part becomes a constraint; errors carry the JSON pointer of the part.
@@ -38,7 +38,7 @@ _MISSING = object()
 def structural_tag(
     spec: Mapping[str, Any] | str, *, vocabulary: Vocabulary | None = None, **options: Any
 ) -> Constraint:
-    """Matches the texts that one of XGrammar's structural tags describes.
+    """Matches the strings that one of XGrammar's structural tags describes.
 
         >>> import guiderail as gr
         >>> tag = gr.structural_tag({

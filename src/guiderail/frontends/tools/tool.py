@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint
@@ -17,6 +16,7 @@ from guiderail.frontends.python_types import PythonType, python_type
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
 from guiderail.frontends.tools.parameters import Parameters
+from guiderail.support.caches import cached
 from guiderail.support.texts import shown
 
 __all__ = ["Tool", "check", "name_of", "read_tool"]
@@ -199,7 +199,7 @@ def _no_object(what: str) -> Any:
     raise ToolError(f"the parameters of a tool must be the schema of an object, not {what}", code="tool")
 
 
-@lru_cache(maxsize=512)
+@cached(8 << 20)
 def check(arguments: Constraint) -> None:
     """Raises the errors that compiling the arguments would raise. Success is cached.
 

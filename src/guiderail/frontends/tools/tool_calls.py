@@ -15,7 +15,7 @@ from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_o
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
-from guiderail.frontends.tools.errors import ToolError, ToolWarning, of_tool
+from guiderail.frontends.tools.errors import ToolError, ToolWarning, named, of_tool
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.reading import CallsReading
@@ -23,7 +23,7 @@ from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
-from guiderail.support.work import MAX_WORK, spent
+from guiderail.support.work import allowed, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText
@@ -47,13 +47,13 @@ class _Made(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls(Constraint):
-    """Matches texts with tool calls. Made by :func:`tool_calls`.
+    """Matches strings with tool calls. Made by :func:`tool_calls`.
 
     Attributes:
         format: the format of the model family.
         tools: the tools that can be called.
         choice: ``"auto"``, ``"required"``, ``"none"``, or the name of the tool that must be called.
-        parallel: whether a text may hold several calls.
+        parallel: whether a string may hold several calls.
         reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
         content: the constraint on text that is not a call; None: any text.
         dropped: the tools that were left out (``on_bad_tool="drop"``): a dict from names to errors.
@@ -285,10 +285,10 @@ def tool_calls(
     before = spent()
     for position, given in enumerate(tools):
         name = name_of(given, position)
-        if spent() - before > MAX_WORK:
+        if spent() - before > allowed():
             raise LimitError(
-                f"the first {position:,} tools take more than {MAX_WORK:,} steps of work to read; pass fewer, or "
-                "simpler ones",
+                f"the first {position:,} tools take more than {allowed():,} steps of work to read; pass fewer, or "
+                "simpler ones, or raise max_work (with gr.max_work(…):)",
                 code="work",
             )
         try:
@@ -298,7 +298,7 @@ def tool_calls(
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name == chosen:
-                raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
+                raise named(error, name) from error
             dropped[name if name not in dropped else f"{name} (tool {position})"] = error
             warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
             continue

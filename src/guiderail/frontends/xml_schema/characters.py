@@ -1,8 +1,9 @@
-"""Characters of XML, and a builder for decoded texts that writes them with the escapes of XML.
+"""Characters of XML, and a builder for decoded strings that writes them with the escapes of XML.
 
-Facets are about decoded texts: ``a<b``, which a document spells ``a&lt;b``. Spelling is a homomorphism: each character
-has one spelling, that of Canonical XML 1.0 (section 2.3), and no spelling is a prefix of another. So it commutes with
-every operation of the builder, even intersection, and an expression is lowered by a builder that spells its leaves.
+Facets are about decoded strings: ``a<b``, which a document spells ``a&lt;b``. Spelling is a homomorphism: each
+character has one spelling, that of Canonical XML 1.0 (section 2.3), and no spelling is a prefix of another. So it
+commutes with every operation of the builder, even intersection, and an expression is lowered by a builder that spells
+its leaves.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def name_chars() -> CharSet:
 
 
 def escape(text: str, *, attribute: bool) -> str:
-    """The spelling of a text between tags, or between the quotes of an attribute."""
+    """The spelling of a string between tags, or between the quotes of an attribute."""
     table = _IN_ATTRIBUTE if attribute else _IN_TEXT
     return "".join([table.get(c, c) for c in text])
 
 
 class Writer:
-    """The part of a builder's interface that texts need; what it builds is spelled for its place.
+    """The part of a builder's interface that strings need; what it builds is spelled for its place.
 
     Attributes:
         b: the underlying builder, for what needs no escapes.
@@ -118,5 +119,5 @@ class Writer:
         return self.b.repeat(e, 0, 1)
 
     def lower(self, constraint: Constraint) -> int:
-        """The texts of a constraint that lowers itself with the operations above only."""
+        """The strings of a constraint that lowers itself with the operations above only."""
         return constraint._lower(cast(_core.Builder, self))

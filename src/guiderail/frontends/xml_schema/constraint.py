@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.places import placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.xml_schema.errors import XmlReadError, at_path
@@ -18,7 +19,7 @@ from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested
-from guiderail.support.work import MAX_WORK, limited
+from guiderail.support.work import reading
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.model import Model
@@ -97,11 +98,8 @@ class XmlSchema(Constraint):
         return at_path(error, "/" + "|".join(self.root))
 
     def _lower(self, b: _core.Builder) -> int:
-        try:
-            with self._lock:
-                return Lowering(b, self.model(), self.options).document()
-        except LimitError as error:
-            raise self._placed(error) from None
+        with self._lock:
+            return Lowering(b, self.model(), self.options).document()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, XmlSchema):
@@ -165,11 +163,11 @@ def xml_schema(
     as in Canonical XML, and all namespaces declared at the root.
 
     Args:
-        xsd: the schema: a text, a ``pathlib.Path``, or a schema object of the ``xmlschema`` package.
+        xsd: the schema: a string, a ``pathlib.Path``, or a schema object of the ``xmlschema`` package.
         root: the name of the root element (``"order"``, ``"{urn:x}order"``), or several names; None: any global element
             of the schema.
-        documents: other schema documents that the schema imports, as texts or paths. If ``xsd`` is a path, files beside
-            it are found by themselves. Nothing is fetched from a network.
+        documents: other schema documents that the schema imports, as strings or paths. If ``xsd`` is a path, files
+            beside it are found by themselves. Nothing is fetched from a network.
         version: the version of XML Schema, ``"1.0"`` or ``"1.1"``; None: that of a schema object, otherwise ``"1.0"``.
         **options: see :class:`XmlSchemaOptions`: ``layout``, ``indent``, ``max_indented_depth``, ``declaration``,
             ``attribute_order``, ``all_order``, ``max_orders``, ``xsi_types``, ``wildcard_names``, ``max_text_length``,
@@ -192,6 +190,6 @@ def xml_schema(
     if not all(isinstance(name, str) and name for name in names) or (root is not None and not names):
         raise CompileError("root must be the name of an element, or several names", code="bad-xml-option")
     made = XmlSchema(source, names, checked)
-    with nested("the schema"), limited(MAX_WORK):
+    with placing(made), nested("the schema"), reading():
         made.model()
     return made

@@ -67,7 +67,7 @@ def _rebuild(
 
 
 class XmlReadError(GuiderailError, ValueError):
-    """A text is not XML, or is not valid against the schema.
+    """A document is not XML, or is not valid against the schema.
 
     Attributes:
         path: the element at fault in the document, or None.

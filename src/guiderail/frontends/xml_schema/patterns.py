@@ -42,7 +42,7 @@ def parse(pattern: str) -> Node:
 
 
 def emit(node: Node, writer: Writer) -> int:
-    """The expression of the texts that a pattern matches as a whole."""
+    """The expression of the strings that a pattern matches as a whole."""
     spend(_NODE)
     if isinstance(node, Lit):
         return writer.literal(node.text.encode())

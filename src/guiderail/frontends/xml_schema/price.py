@@ -49,7 +49,7 @@ class _Content:
 
 
 def parser(namespace_separator: str | None = None) -> xml.parsers.expat.XMLParserType:
-    """A parser of texts in UTF-8, whatever encoding they declare: a ``str`` is decoded already."""
+    """A parser of strings in UTF-8, whatever encoding they declare: a ``str`` is decoded already."""
     return xml.parsers.expat.ParserCreate("utf-8", namespace_separator)
 
 

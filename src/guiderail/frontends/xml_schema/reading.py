@@ -252,7 +252,8 @@ class _Reader:
         else:
             if particle.model == "all":
                 self.note(path, "xs:all", "approximated", "members are written in their declared order")
-            items = tuple(self._particle(item, path) for item in particle)
+            # A particle that occurs 0 times is no component (XSD 1.1, 3.9.2): a choice does not hold it.
+            items = tuple(self._particle(item, path) for item in particle if item.max_occurs != 0)
             found = Choice(items) if particle.model == "choice" else items[0] if len(items) == 1 else Seq(items)
         least, most = self._occurs(particle, path)
         turns = in_turns(found, least, most)

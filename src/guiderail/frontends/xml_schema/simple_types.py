@@ -1,4 +1,4 @@
-"""Simple types: the conditions of each step of derivation, and the texts that remain.
+"""Simple types: the conditions of each step of derivation, and the strings that remain.
 
 A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
 from, and all facets in between. Values are written in normalised form, as ``whiteSpace`` leaves them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -22,7 +22,16 @@ from guiderail.frontends.xml_schema import patterns
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts
 from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
 from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
-from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
+from guiderail.frontends.xml_schema.temporal import (
+    COMPARABLE,
+    DURATION_DIGITS,
+    at_least,
+    at_most,
+    in_zone,
+    is_within,
+    split_zone,
+    temporal,
+)
 from guiderail.support.work import spend
 
 __all__ = [
@@ -248,7 +257,7 @@ def _approximations(found: Gathered) -> list[str]:
         if "Year" in found.kind or "date" in found.kind:
             reasons.append("years are 0001 to 9999")
         if found.is_bounded:
-            reasons.append("bounded dates and times have the bound's time zone")
+            reasons.append("bounded dates and times have a bound's time zone")
     elif found.kind in _DURATIONS:
         reasons.append(f"the numbers of a duration have at most {DURATION_DIGITS} digits")
     elif found.kind in ("float", "double") and found.is_bounded:
@@ -265,7 +274,7 @@ def _approximations(found: Gathered) -> list[str]:
 
 
 class SimpleTypes:
-    """The texts of simple types, with one writer.
+    """The strings of simple types, with one writer.
 
     Attributes:
         writer: for text between tags, or for attributes.
@@ -375,7 +384,7 @@ class SimpleTypes:
         return self.writer.repeat(unit, least, -1 if most is None else most)
 
     def _limited(self, e: int, found: Gathered) -> int:
-        """Texts with the length that the facets require."""
+        """Strings with the length that the facets require."""
         most = found.max_length
         if most is None and found.kind in (*_TEXTS, "anyURI") and not found.patterns:
             most = None if self.max_length is None else max(self.max_length, found.min_length)
@@ -461,24 +470,61 @@ class SimpleTypes:
         b = self.writer.b
         if not found.is_bounded:
             return temporal(b, found.kind, found.zone)
-        zones = {split_zone(text)[1] for text, _ in found.low + found.high}
-        zone = zones.pop()
-        if zones or (found.zone == "required" and not zone) or (found.zone == "prohibited" and zone):
-            return b.EMPTY
+        zones = _zones(found)
+        made = self._in_zones(found, zones)
+        if b.is_empty(made) and found.zone != "prohibited":  # there may still be values between bounds in two zones
+            made = self._in_zones(found, _HOURS)
+        return made
+
+    def _in_zones(self, found: Gathered, zones: Iterable[str]) -> int:
+        b = self.writer.b
+        return b.union([b.concat([self._in_zone(found, zone), b.literal(zone.encode())]) for zone in zones])
+
+    def _in_zone(self, found: Gathered, zone: str) -> int:
+        """Bounded values of one time zone, without it."""
+        b = self.writer.b
         body = [temporal(b, found.kind, "prohibited", bounded=True)]
         for bounds, compare, beyond in ((found.low, at_least, -1), (found.high, at_most, 1)):
             for text, closed in bounds:
                 side = _era(found.kind, text)
-                if side == -beyond:
-                    return b.EMPTY  # the bound excludes every year from 0001 to 9999
-                if side == 0:
-                    body.append(compare(b, split_zone(text)[0], closed=closed))
-        return b.concat([b.intersection(body), b.literal(zone.encode())])
+                bound = side or in_zone(found.kind, text, zone, closed=closed, low=beyond < 0)
+                if bound == -beyond:
+                    return b.EMPTY  # the bound excludes every value
+                if not isinstance(bound, int):
+                    body.append(compare(b, bound[0], closed=bound[1]))
+        return b.intersection(body)
+
+
+_HOURS = [f"{sign}{hour:02}:00" for hour in range(1, 15) for sign in "+-"]
+
+
+def _zones(found: Gathered) -> list[str]:
+    """The time zones of bounded values: those of their bounds, as far as a facet allows them."""
+    zones = list(dict.fromkeys(split_zone(text)[1] for text, _ in found.low + found.high))
+    if found.patterns:  # they may ask for another one
+        zones = list(dict.fromkeys([*zones, "Z", ""]))
+    required, prohibited = found.zone == "required" or found.kind == "dateTimeStamp", found.zone == "prohibited"
+    return [zone for zone in zones if not (prohibited if zone else required)] or ["Z" if required else ""]
 
 
 def _is_value(found: Gathered, text: str) -> bool:
-    """Whether a listed value is one of its type. No bound holds for NaN, whatever ``xmlschema`` says."""
-    return found.type.is_valid(text) and not (found.kind in _FLOATS and found.is_bounded and text == "NaN")
+    """Whether a listed value is one of its type.
+
+    No bound holds for NaN, NaN is no bound, and dates with a time zone and dates without one are in order only if they
+    are far enough apart, whatever ``xmlschema`` says.
+    """
+    if not found.type.is_valid(text):
+        return False
+    bounds = [(bound, closed, True) for bound, closed in found.low] + [(*bound, False) for bound in found.high]
+    if found.kind in _FLOATS:
+        return not bounds or "NaN" not in (text, *(bound for bound, _, _ in bounds))
+    if found.kind not in COMPARABLE and found.kind != "dateTimeStamp":
+        return True
+    return all(
+        _era(found.kind, bound) or is_within(found.kind, text, bound, closed=closed, low=low)
+        for bound, closed, low in bounds
+        if not _era(found.kind, text)
+    )
 
 
 def _end(text: str, closed: bool, kind: str) -> tuple[Fraction | None, bool]:
@@ -497,7 +543,7 @@ def _era(kind: str, text: str) -> int:
         return 0
     if text.startswith("-"):
         return -1
-    year = text.partition("-")[0]
+    year = split_zone(text)[0].partition("-")[0]
     return 1 if len(year) > 4 else -1 if year == "0000" else 0
 
 

@@ -65,21 +65,21 @@ class Particle:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How a text was drawn from the model's own distribution under the constraint.
+    """How an output was drawn from the model's own distribution under the constraint.
 
     Attributes:
         distribution: ``"exact"`` or ``"weighted"``.
         passes: forward passes that this draw needed, beyond what earlier draws of the same prompt had learned. Each row
             of a batch counts as one pass.
-        attempts: the number of texts that were begun.
+        attempts: the number of outputs that were begun.
         log_mass: natural logarithm of the probability that the model keeps to the constraint by itself and ends in
             time. ``"exact"``: an upper bound, ``log_bound``. ``"weighted"``: an unbiased estimate (of the probability,
             not of its logarithm).
-        log_bound: natural logarithm of the probability of all texts not yet known to be wrong, an upper bound on the
+        log_bound: natural logarithm of the probability of all outputs not yet known to be wrong, an upper bound on the
             above.
-        effective_size: with ``"weighted"``, how many independent texts the population is worth: Kish's 1 / Σ share².
+        effective_size: with ``"weighted"``, how many independent outputs the population is worth: Kish's 1 / Σ share².
             Otherwise None.
-        resampled: with ``"weighted"``, how often texts of low weight were replaced by copies of others.
+        resampled: with ``"weighted"``, how often outputs of low weight were replaced by copies of others.
         particles: with ``"weighted"``, the population; otherwise empty.
     """
 
@@ -96,7 +96,7 @@ class Draw:
     def mass(self) -> Estimate:
         """The probability that the model keeps to the constraint by itself and ends in time.
 
-        With ``"exact"``, the interval reaches from 0 to the probability of all texts not yet known to be wrong. With
+        With ``"exact"``, the interval reaches from 0 to the probability of all outputs not yet known to be wrong. With
         ``"weighted"``, it is Wilson's interval for a share of that probability; the variance is estimated from the
         families of the population (Lee & Whiteley 2018, "Variance estimation in the particle filter", §2).
         """
@@ -108,10 +108,10 @@ class Draw:
         return Estimate(math.exp(self.log_mass), most * low, most * high)
 
     def mean(self, function: Callable[[str], float]) -> Estimate:
-        """Estimates the mean of a number over the texts that the model would write under the constraint.
+        """Estimates the mean of a number over the outputs that the model would write under the constraint.
 
         Args:
-            function: maps a text to a number. If it returns only 0 and 1, the result is a probability with Wilson's
+            function: maps an output to a number. If it returns only 0 and 1, the result is a probability with Wilson's
                 interval.
 
         Raises:

@@ -31,7 +31,7 @@ class Session(Protocol):
     each of the row's last ``counts[row]`` tokens.
 
     ``cut_row(row, length)`` forgets what a row has read after its first ``length`` tokens. ``copy_rows(pairs)`` copies
-    between rows what they have read, ``(from, to)``. With both, texts that branch
+    between rows what they have read, ``(from, to)``. With both, strings that branch
     (:mod:`guiderail.generation.distribution`) need not be read again from their start.
     """
 

@@ -1,8 +1,8 @@
-"""One prompt and many short texts that may follow it, read in few passes of the model.
+"""One prompt and many short strings that may follow it, read in few passes of the model.
 
-The texts are token ids. They form a tree, so that the prompt and common prefixes are read once. A model that can share
-its cache in this way has ``new_branches``. For any other model, :func:`open_branches` uses rows of a session, each of
-which reads the prompt again.
+The strings are token ids. They form a tree, so that the prompt and common prefixes are read once. A model that can
+share its cache in this way has ``new_branches``. For any other model, :func:`open_branches` uses rows of a session,
+each of which reads the prompt again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_CHAINS = 32
 
 
 class Branches(Protocol):
-    """The logits of a model after a prompt and some texts. Not thread-safe; close it when done.
+    """The logits of a model after a prompt and some strings. Not thread-safe; close it when done.
 
     Attributes:
         passes: forward passes so far.
@@ -38,13 +38,13 @@ class Branches(Protocol):
     tokens: int
 
     def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yields the logits after the prompt and each text, in any order.
+        """Yields the logits after the prompt and each string, in any order.
 
         Args:
             texts: distinct token ids; the empty text asks for the logits after the prompt.
 
         Yields:
-            The index of a text, and its logits: float32, shape ``(logits_size,)``, valid until the next result.
+            The index of a string, and its logits: float32, shape ``(logits_size,)``, valid until the next result.
 
         Raises:
             ModelError: ``context-full``, ``bad-token``, or an error of the model's library.
@@ -55,7 +55,7 @@ class Branches(Protocol):
 
 
 class Tree:
-    """Texts with common prefixes, as nodes: the tokens that one pass reads after a prompt.
+    """Strings with common prefixes, as nodes: the tokens that one pass reads after a prompt.
 
     Attributes:
         token: the token of each node; a parent comes before its children.
@@ -112,7 +112,7 @@ def chains_of(tree: Tree) -> list[list[int]]:
 def trees_of(
     texts: Sequence[Tokens], *, nodes: int = MOST_NODES, chains: int = MOST_CHAINS, cells: int | None = None
 ) -> Iterator[Tree]:
-    """Groups texts, except for an empty one, into trees for one pass each; neighbours share their common prefix.
+    """Groups strings, except for an empty one, into trees for one pass each; neighbours share their common prefix.
 
     Args:
         nodes, chains: maximum of a tree; a longer text gets a tree of its own.
@@ -202,7 +202,7 @@ def cells_of(model: Model, prompt: int, longest: int, chains: int = MOST_CHAINS)
 
     Args:
         prompt: its tokens.
-        longest: maximum number of tokens of a text.
+        longest: maximum number of tokens of a string.
         chains: as for :func:`open_branches`.
     """
     if getattr(model, "branches_share_cache", False):
@@ -214,7 +214,7 @@ def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int
     """Opens the branches of a prompt.
 
     Args:
-        longest: maximum number of tokens of a text.
+        longest: maximum number of tokens of a string.
         chains: maximum number of leaves of a tree that one pass reads; each may take the cache of a row.
 
     Raises:

@@ -126,11 +126,11 @@ class GGUFModel:
         return Vocabulary.from_gguf(_Tokenizer(self))
 
     def tokenize(self, text: str, *, special: bool = False, start: bool = False) -> list[int]:
-        """Returns the token ids of a text by the model's own tokenizer.
+        """Returns the token ids of a string by the model's own tokenizer.
 
         Args:
             special: read the spelling of special tokens as these tokens.
-            start: add what the tokenizer puts before a text (a beginning-of-sequence token, if it has one).
+            start: add what the tokenizer puts before a string (a beginning-of-sequence token, if it has one).
         """
         data = text.encode()
         room = len(data) + 8
@@ -169,7 +169,7 @@ class GGUFModel:
     branches_share_cache = True
 
     def new_branches(self, prompt: Sequence[int], longest: int, chains: int = 0) -> GGUFBranches:
-        """What the model says after a prompt and many short texts, which share one cache; see :class:`Branches`."""
+        """What the model says after a prompt and many short strings, which share one cache; see :class:`Branches`."""
         from guiderail.generation.models.gguf_branches import GGUFBranches
 
         self._open_vocab()
@@ -201,7 +201,7 @@ class GGUFModel:
         return buffer.value.decode("utf-8", "replace") if count >= 0 else None
 
     def _render(self, texts: dict[str, str]) -> str:
-        """The texts in the chat template, up to the start of the answer."""
+        """The strings in the chat template, up to the start of the answer."""
         self._open_vocab()
         template = self._lib.model_chat_template(self._handle, None)
         if not template:
@@ -325,7 +325,7 @@ class GGUFSession:
                 yield row, np.ctypeslib.as_array(pointer, (1, self._model.logits_size))
 
     def clear_row(self, row: int) -> None:
-        """Forgets what a row has read, so that another text can take its place. The other rows keep theirs.
+        """Forgets what a row has read, so that another string can take its place. The other rows keep theirs.
 
         Raises:
             ModelError: ``closed``; ``bad-batch``: there is no such row; ``decode``: the library fails.

@@ -1,4 +1,4 @@
-"""A prompt and the texts that may follow it, as sequences that share the cache of one llama.cpp context.
+"""A prompt and the strings that may follow it, as sequences that share the cache of one llama.cpp context.
 
 A token of a tree belongs to the sequences of all leaves below it, so it sees its ancestors and nothing else. One pass
 reads the prompt together with the first tree.
@@ -27,7 +27,7 @@ _CAPACITY = 512  # tokens per pass
 
 
 class Item(NamedTuple):
-    """A token of a pass: the sequences that it belongs to, and the texts that end at it."""
+    """A token of a pass: the sequences that it belongs to, and the strings that end at it."""
 
     token: int
     position: int

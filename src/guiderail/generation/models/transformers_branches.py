@@ -1,4 +1,4 @@
-"""A prompt and the texts that may follow it, for a transformers model: a batch of rows over copies of one cache."""
+"""A prompt and the strings that may follow it, for a transformers model: a batch of rows over copies of one cache."""
 
 from __future__ import annotations
 

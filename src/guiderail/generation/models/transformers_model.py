@@ -112,7 +112,7 @@ class TransformersModel:
         return TransformersSession(self, batch, length)
 
     def new_branches(self, prompt: Sequence[int], longest: int, chains: int = MOST_CHAINS) -> TransformersBranches:
-        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+        """What the model says after a prompt and many short strings; see :class:`Branches`."""
         from guiderail.generation.models.transformers_branches import TransformersBranches
 
         if self._closed:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
-from guiderail.errors import CompileError, GuiderailError, PatternError
+from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token, tokens
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.support.numerals import clamped, read_integer
+from guiderail.support.places import relocated
 
 __all__ = ["EmbeddedParts", "is_embedded", "json_at"]
 
@@ -96,9 +97,11 @@ class EmbeddedParts:
         try:
             schema, notes = schema_with_options(value, () if self.nested is None else self.nested.schema_options)
         except CompileError as error:
-            if error.code != "lark-unsupported":
-                raise
-            self.refuse(error.message, token.start, end)
+            if error.code == "lark-unsupported":
+                self.refuse(error.message, token.start, end)
+            raise relocated(error, "in %json: ", source=self.source, span=(token.start, end)) from error
+        except LimitError as error:
+            raise relocated(error, "in %json: ", source=self.source, span=(token.start, end)) from error
         self.notes.extend(notes)
         return schema
 
@@ -125,8 +128,8 @@ class EmbeddedParts:
             return self.nested.grammar(self.source[begin:end], given), end + 1
         except GuiderailError as error:
             span = None if error.span is None else (error.span[0] + begin, error.span[1] + begin)
-            message = error.message if error.message.startswith("in %lark: ") else f"in %lark: {error.message}"
-            raise type(error)(message, code=error.code, source=self.source, span=span or token.span) from error
+            words = "" if error.message.startswith("in %lark: ") else "in %lark: "
+            raise relocated(error, words, source=self.source, span=span or token.span) from error
 
     def special(self, token: Token) -> Constraint:
         """``<name>``, ``<[12]>``, ``<[10-20,30]>``, ``<[^12]>``, ``<[*]>``."""

@@ -80,7 +80,7 @@ class FirstMatches(Constraint):
         return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
 
 
-@cached(8 << 20, lambda pattern: 4000 * len(pattern))
+@cached(8 << 20, lambda _, pattern: 4000 * len(pattern))
 def _automaton(pattern: str) -> tuple[Machine, list[int]]:
     machine = Machine(regex(pattern)._parsed.tree)
     machine.decide()

@@ -15,13 +15,14 @@ from typing import Any
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import AllOf, Complement, Constraint, Literal
-from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
+from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 from guiderail.support.caches import cached, text_weight
+from guiderail.support.places import relocated
 from guiderail.support.work import out_of_work
 
 __all__ = [
@@ -96,8 +97,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
         letters = pattern.type == "str" and pattern.flags == _ANY_CASE
         constraint = regex(re.escape(pattern.value), flags="i") if letters else regex(text)
     except GuiderailError as error:
-        kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
-        raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
+        raise relocated(error, f"the terminal {shown}: ", **place(name)) from error
     rank = _rank(definition)
     if pattern.type == "str" and pattern.min_width:  # in any case, character by character
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
@@ -127,7 +127,7 @@ def _rank(definition: Any) -> tuple[int, int, int, str]:
     return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
-@cached(8 << 20, lambda pattern: text_weight(pattern.pattern))
+@cached(8 << 20, lambda made, pattern: text_weight(made, pattern.pattern))
 def _first_match(pattern: Regex) -> FirstMatch:
     return first_match(pattern._parsed.tree)
 
@@ -175,7 +175,7 @@ def lexeme_of_constraint(
         empty = b.is_empty(e)
         nullable = b.is_nullable(e)
     except GuiderailError as error:
-        raise type(error)(f"the terminal {name}: {error.message}", code=error.code, **place(name)) from error
+        raise relocated(error, f"the terminal {name}: ", **place(name)) from error
     lexeme.lazy = shortest
     lexeme.nothing = empty
     if nullable:
@@ -192,7 +192,7 @@ def lexeme_of_part(name: str, constraint: Constraint, shown: str, place: Any) ->
         lexeme.nullable = facts.nullable(constraint)
         lexeme.nothing = not facts.productive(constraint)
     except GuiderailError as error:
-        raise type(error)(f"{shown}: {error.message}", code=error.code, **place(name)) from error
+        raise relocated(error, f"{shown}: ", **place(name)) from error
     return lexeme
 
 

@@ -20,10 +20,11 @@ from guiderail.constraints.constraint import (
     any_character,
     any_text,
 )
-from guiderail.errors import PatternError
+from guiderail.errors import GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.tokens import Token, times
 from guiderail.frontends.regex import regex
+from guiderail.support.places import relocated
 from guiderail.support.texts import has_surrogate
 
 __all__ = ["SubstringOfChunks", "TermParser", "literal_text", "range_ends", "regex_of", "structured", "without_empty"]
@@ -214,13 +215,9 @@ def regex_of(token: Token, source: str) -> Constraint:
     pattern = _unescaped(token, token.text[1:cut], source)
     try:
         return regex(pattern, flags="".join(sorted(set(flags))))
-    except PatternError as error:
-        raise PatternError(
-            f"this regular expression cannot be used: {error.message}",
-            code=error.code,
-            source=source,
-            span=(token.start, token.end),
-        ) from error
+    except GuiderailError as error:
+        words = "this regular expression cannot be used: "
+        raise relocated(error, words, source=source, span=(token.start, token.end)) from error
 
 
 def structured(source: str, token: Token, start: int, end: int) -> Constraint:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, regexes, uris
-from guiderail.support.work import cached
+from guiderail.support.caches import cached
 
 __all__ = ["FORMATS", "Format", "FormatTexts"]
 
@@ -107,7 +107,7 @@ class FormatTexts(Constraint):
         return f"format({self.name!r}{', wide=True' if self.wide else ''})"
 
 
-@cached(64)
+@cached(8 << 20, lambda written, _: len(written))
 def _written(format: FormatTexts) -> bytes:
     """The expression as a program file, which is faster to read than to build."""
     found = FORMATS[format.name]

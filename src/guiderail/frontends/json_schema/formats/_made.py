@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.regex import regex
+from guiderail.support.caches import cached
 
 __all__ = ["made"]
 
 
-@lru_cache(maxsize=256)
+@cached(4 << 20)
 def made(pattern: str, max_length: int | None = None) -> Constraint:
     """The constraint of a pattern that matches the whole text, of at most ``max_length`` code points."""
     return regex(pattern, max_length=max_length)

@@ -28,6 +28,7 @@ from guiderail.frontends.json_schema.formats import _idna
 from guiderail.frontends.json_schema.formats._made import made
 from guiderail.frontends.json_schema.formats.internet import address_literal, domain, email
 from guiderail.frontends.regex.charsets import ANY, _unpack
+from guiderail.support.caches import cached
 
 __all__ = ["idn_email", "idn_email_wide", "idn_hostname", "idn_hostname_wide"]
 
@@ -259,7 +260,7 @@ def idn_hostname_wide() -> Constraint:
     return made(f"{_WIDE}(?:[.\u3002\uff0e\uff61]{_WIDE})*")
 
 
-@lru_cache(maxsize=1)
+@cached(1 << 20)
 def idn_email() -> Constraint:
     """``Mailbox`` of RFC 5321 with the additions of RFC 6531, section 3.3; the local part of at most 64 octets:
     64 characters of ASCII, 32 below U+0800, 21 below U+10000, or 16.
@@ -272,7 +273,7 @@ def idn_email() -> Constraint:
     return email() | (made(_LOCAL) & made(_OCTETS)) + "@" + foreign
 
 
-@lru_cache(maxsize=1)
+@cached(1 << 20)
 def idn_email_wide() -> Constraint:
     """With any characters beyond ASCII in the domain, of any length; the local part of at most 64 characters."""
     return made(_LOCAL).limited_to(64) + "@" + (idn_hostname_wide() | address_literal())

@@ -11,6 +11,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats._made import made
 from guiderail.frontends.json_schema.formats.addresses import Ipv4, Ipv6
 from guiderail.frontends.regex.charsets import ANY
+from guiderail.support.caches import cached
 
 __all__ = ["address_literal", "domain", "email", "hostname", "hostname_wide", "ipv4", "ipv6"]
 
@@ -88,7 +89,7 @@ def hostname_wide() -> Constraint:
     return domain()
 
 
-@lru_cache(maxsize=1)
+@cached(1 << 20)
 def address_literal() -> Constraint:
     """``address-literal`` of RFC 5321, section 4.1.3, without the tags that are yet to be registered."""
     return "[" + (Ipv4() | (made("[Ii][Pp][Vv]6:") + Ipv6())) + "]"
