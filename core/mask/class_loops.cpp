@@ -145,7 +145,7 @@ static bool drop_counts(Arena& arena, Ids& parts, ByteSet& leaving, Ids& nested,
     } else if (n.kind == Kind::And && !inside) {
       Ids within(arena.operands(head)), deeper;
       if (!drop_counts(arena, within, leaving, deeper, true)) continue;
-      free = arena.intersect(within);
+      free = arena.intersect(within, true);
       nested.push_back(free);
     } else {
       continue;
@@ -182,7 +182,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   ByteSet leaving = arena_.first(outer);
   leaving |= arena_.first(inner);
   if (!drop_counts(arena_, members, leaving, nested)) return false;
-  const Id open = arena_.concat(arena_.intersect(members), inner);
+  const Id open = arena_.concat(arena_.intersect(members, true), inner);
   if (!arena_.live(open)) return false;
   const Id free = arena_.concat(in_string ? Escaped::of(arena_).escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
