@@ -40,12 +40,11 @@ inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a
 inline constexpr u32 kFewAmong = 16;                   // crossover: distinct values that are excluded as a plain union
 
 // -- masks: crossovers (masks) --
-inline constexpr u32 kHeavy = 1500;          // trie nodes: larger subtrees have their own class masks
-inline constexpr u32 kWorthClass = 64;       // trie nodes: the same inside strings, whose classes all constraints share
-inline constexpr u32 kWorthSharing = 16;     // trie nodes of a piece that is worth sharing with other pieces
-inline constexpr unsigned kSmallLoop = 16;   // ASCII characters that make a self loop worth a class mask
-inline constexpr u32 kWorthClearing = 2000;  // trie nodes: tokens below are cleared as a bitset, which is kept
-inline constexpr u32 kShortLoop = 12;        // characters: inside the trie a walk is cheaper for a shorter loop
+inline constexpr u32 kHeavy = 1500;         // trie nodes: larger subtrees have their own class masks
+inline constexpr u32 kWorthClass = 64;      // trie nodes: the same inside strings, whose classes all constraints share
+inline constexpr u32 kWorthSharing = 16;    // trie nodes of a piece that is worth sharing with other pieces
+inline constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a self loop worth a class mask
+inline constexpr u32 kShortLoop = 12;       // characters: inside the trie a walk is cheaper for a shorter loop
 inline constexpr std::size_t kFewLonger = 1000;   // tokens past a count that are cleared one by one
 inline constexpr std::size_t kDenseSummary = 64;  // tokens above which a summary is a bitset
 inline constexpr u32 kSmallWalk = 4096;           // trie nodes that a summary requested twice is worth

@@ -288,8 +288,6 @@ void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& res
 }
 
 void MaskBuilder::clear(u32 node) {
-  if (scratch_ && trie_.nodes[node].end - node >= kWorthClearing)
-    return scratch_->remove(*vocabulary_.tokens_below(node));
   for (u32 n = node; n < trie_.nodes[node].end; ++n)
     if (const int t = trie_.nodes[n].token; t >= 0) unset(t);
 }

@@ -410,18 +410,6 @@ Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   return {mix64(at ^ root), at};
 }
 
-std::shared_ptr<const Words> Vocabulary::tokens_below(u32 node) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<const Words>& known = tokens_below_[node];
-  if (!known) {
-    auto made = std::make_shared<Words>(words(), 0);
-    for (u32 n = node; n < trie_.nodes[node].end; ++n)
-      if (const int t = trie_.nodes[n].token; t >= 0) (*made)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
-    known = std::move(made);
-  }
-  return known;
-}
-
 std::unique_ptr<MaskScratch> Vocabulary::take_scratch() {
   std::unique_ptr<MaskScratch> scratch;
   {
@@ -536,9 +524,6 @@ std::size_t Vocabulary::string_memory() const {
   std::size_t bytes = 0;
   for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
   if (bytes_below_) bytes += sizeof(BytesBelow) + bytes_below_->memory();
-  bytes += bytes_of(tokens_below_);
-  for (const auto& [node, tokens] : tokens_below_)
-    if (tokens) bytes += shared_bytes<Words>() + bytes_of(*tokens);
   return bytes;
 }
 

@@ -187,8 +187,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made on first use
-  // The tokens at and below a node, made on first use: for large subtrees.
-  std::shared_ptr<const Words> tokens_below(u32 node);
   // Does a quote follow this byte in some token?
   bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
@@ -248,7 +246,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u32 times = 0;
   };
   PagedVector<Asked> asked_;
-  std::map<u32, std::shared_ptr<const Words>> tokens_below_;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
