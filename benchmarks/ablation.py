@@ -6,7 +6,7 @@ in one process. Each has its own vocabulary, so none profits from what another o
 the full table's; a difference is an error.
 
     python benchmarks/ablation.py --data maskbench.jsonl.gz --sample 100
-    python benchmarks/ablation.py --suites schemas --data hard.jsonl.gz --off free-loops,self-loops+class-loops
+    python benchmarks/ablation.py --suites schemas --data hard.jsonl.gz --off keywords,self-loops+class-loops
 
 Each row shows how much larger the figures are without the strategy, in percent: mean, p99 and p99.9 of the time of a
 mask, the time of all compilations, and the memory of all guides and of what they share. *nothing* is the full table

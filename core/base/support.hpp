@@ -1,6 +1,7 @@
 // Small things that everything shares: typed errors, byte sets, the basis of hashes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -42,6 +43,12 @@ inline u32 mul_sat(u32 a, u32 b) {
   if (a == 0 || b == 0) return 0;
   const u64 product = u64{a} * b;
   return a == kInf || b == kInf || product >= kInf ? kInf : static_cast<u32>(product);
+}
+
+template <class T>
+void sort_unique(std::vector<T>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
 // A set of byte values, 256 bits.

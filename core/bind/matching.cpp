@@ -187,7 +187,7 @@ class Filling {
       readings_[i].emplace(*matchers_[i]);
       all_ready = all_ready && matchers_[i]->ready();
     }
-    if (all_ready && matchers_.size() < 64) {  // copies take microseconds: waking a thread takes longer
+    if (all_ready && matchers_.size() < kFewCopies) {
       for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
     } else {
       work_.emplace(matchers_.size(), most, [this](std::size_t i) { fill(i); });
@@ -236,8 +236,7 @@ void fill_many(const Held<Matcher>& held, nb::handle bitmask, std::optional<std:
     all_ready = all_ready && m->ready();
   }
   nb::gil_scoped_release release;
-  // Known masks are copies of microseconds: threads only pay for many of them.
-  if (all_ready && matchers.size() < 64) threads = 1;
+  if (all_ready && matchers.size() < kFewCopies) threads = 1;
   parallel(matchers.size(), threads, [&](std::size_t i) {
     matchers[i]->fill(out[i]);
     rows.pad(out[i], matchers[i]->guide().vocabulary().words());

@@ -10,7 +10,6 @@ namespace {
 
 constexpr u32 kPrepare = 12;                    // as in Python
 constexpr std::size_t kMaxMemory = 128u << 20;  // the same
-constexpr std::size_t kFewMatchers = 64;  // known masks of fewer matchers are copied without threads, in microseconds
 
 // Calls f(matcher) to read it.
 template <class F>
@@ -248,7 +247,7 @@ GR_API gr_status gr_matchers_fill_bitmask(const gr_matcher* const* matchers, siz
       uses.emplace_back(matchers[i]->matcher);
       all_ready = all_ready && matchers[i]->matcher.ready();
     }
-    parallel(count, all_ready && count < kFewMatchers ? 1 : threads, [&](std::size_t i) {
+    parallel(count, all_ready && count < kFewCopies ? 1 : threads, [&](std::size_t i) {
       matchers[i]->matcher.fill(out[i]);
       pad(matchers[i]->matcher, out[i], words);
     });

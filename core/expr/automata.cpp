@@ -12,8 +12,7 @@ namespace guiderail {
 // the minimal acyclic automaton (Daciuk et al. 2000), built in linear time.
 Id Arena::choice(std::vector<std::string> strings) {
   if (strings.empty()) return kEmpty;
-  std::sort(strings.begin(), strings.end());
-  strings.erase(std::unique(strings.begin(), strings.end()), strings.end());
+  sort_unique(strings);
   struct Level {
     std::vector<std::pair<u32, Id>> edges;
     bool accept = false;

@@ -6,10 +6,6 @@
 #include "expr/kinds.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kAndRoot = ~u32{0};  // of paths for lists of conditions
-}  // namespace
-
 // Is e = C{min,max} for one character class C?
 bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
   const Node& n = node(e);
@@ -127,17 +123,6 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   if (rest.size() == 1) return rest[0];
   Id e = make_list(Kind::And, rest);
   return has(e, kDead) ? kEmpty : e;
-}
-
-// Intersects grouped conditions: see conditions().
-Id Arena::intersect_memoised(Ids& parts) {
-  parts.sort_unique();
-  const u32 path = path_of(kAndRoot, parts);
-  if (const Id* known = union_memo_.find(path)) return *known;
-  const u32 era = union_era_;
-  const Id out = intersect(parts);
-  if (era == union_era_) union_memo_.set(path, out, memo_limit());
-  return out;
 }
 
 // e without the empty text.

@@ -151,7 +151,7 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
       Ids members = arena_.conditions(e, grouped);
       for (Id& m : members)
         if ((m = derive(m, atom, bytes)) == kEmpty) return kEmpty;
-      return grouped ? arena_.intersect_memoised(members)
+      return grouped ? arena_.memoised(Kind::And, members)
                      : arena_.intersect(members, arena_.has(e, kHasRef | kHasToken));
     }
     case Kind::Not: return arena_.negate(derive(n.body(), atom, bytes));

@@ -140,7 +140,7 @@ Id Arena::derive_composed(Id e, u8 byte) {
       Ids members = conditions(e, grouped);
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return grouped ? intersect_memoised(members) : intersect(members, has(e, kHasRef | kHasToken));
+      return grouped ? memoised(Kind::And, members) : intersect(members, has(e, kHasRef | kHasToken));
     }
     default: return kEmpty;
   }
@@ -339,6 +339,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
         break;
     }
   }
+  sort_unique(out);
 }
 
 u32 Arena::find_first(Id e) {

@@ -94,8 +94,8 @@ class Arena {
     const u32 known = node(e).first;
     return firsts_[known != kNone ? known : find_first(e)];
   }
-  void first_symbols(Id e, std::vector<u32>& out);
-  bool live(Id e);  // does some string match? exact, or Error("fuel")
+  void first_symbols(Id e, std::vector<u32>& out);  // adds them to a list, which it sorts
+  bool live(Id e);                                  // does some string match? exact, or Error("fuel")
   // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
   // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
   std::optional<Hash> portable_hash(Id e);
@@ -218,10 +218,9 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
-  bool factor(Ids& parts);
+  class Alternatives;
   u32 path_of(u32 root, const Ids& parts);
-  Id unite_memoised(Ids& parts);
-  Id intersect_memoised(Ids& parts);
+  Id memoised(Kind kind, Ids& parts);
   Id plain_parts(Id e);
   Ids conditions(Id e, bool& grouped);
   void absorb_members(Ids& sorted, Kind inner) const;
@@ -242,6 +241,7 @@ class Arena {
   // -- finalizing --
   void ensure_classes();
   void check_rules();
+  void check_left_recursion() const;
   void measure_rules();
   void left_edges(Id e, std::vector<u32>& rules) const;
 

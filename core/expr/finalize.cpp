@@ -88,12 +88,12 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
   }
 }
 
+// Finds what is nullable and what is productive, as least fixed points over all nodes made so far (operands have
+// smaller ids than operators, except through rules).
 void Arena::check_rules() {
   if (rules_.empty()) return;
   for (const Rule& r : rules_)
     if (r.body == kUnknown) throw Error("undefined-rule", "rule '" + r.name + "' is used but never defined");
-  // Nullable and productive, as least fixed points over all nodes made so far (operands have smaller ids than
-  // operators, except through rules).
   std::vector<char> productive(count_, 0);
   for (bool changed = true; changed;) {
     changed = false;
@@ -140,6 +140,9 @@ void Arena::check_rules() {
       throw Error(
           "unproductive-rule",
           "rule '" + r.name + "' can never finish: each of its alternatives needs itself; add one that does not");
+}
+
+void Arena::check_left_recursion() const {
   std::vector<char> colour(rules_.size(), 0);  // 1: on the path, 2: done
   std::vector<std::pair<u32, std::vector<u32>>> path;
   for (u32 start = 0; start < rules_.size(); ++start) {
@@ -186,6 +189,7 @@ void Arena::finalize(Id root) {
   if (index_of(root) >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
+  check_left_recursion();
   measure_rules();
   for (const auto& family : families_) family->prepare();
   ensure_classes();

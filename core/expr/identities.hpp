@@ -31,7 +31,6 @@ class Identities {
   void describe(Id e, To& to) const;
   bool known(Id e, const Fold& with, std::optional<Hash>& out) const;
   std::optional<Hash> find(Id e, Fold& with);
-  bool find_plain(Id e, Ids& work);
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> of_rule(u32 rule);
   // The identity of e itself; all zeros: not computed; all ones: it has none.

@@ -92,6 +92,7 @@ class Family {
   bool has(Id e, u32 flag) const { return arena_.has(e, flag); }
   bool nullable(Id e) const { return arena_.nullable(e); }
   std::span<const Id> operands(Id e) const { return arena_.operands(e); }
+  Stack unstack(Id e) const { return guiderail::unstack(arena_, e); }
   template <class F>
   Ids mapped(Id e, F f) const {
     return guiderail::mapped(arena_, e, f);

@@ -350,43 +350,32 @@ bool Liveness::search(Id start) {
     if (parent.size() > arena_.limits_.fuel || arena_.work_ > work_limit || faults::on_limit())
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(arena_.limits_.fuel) + " states; simplify it or raise fuel");
+    auto meet = [&](Id next) {  // true: it must be searched, too
+      if (next == kEmpty || parent.contains(next)) return false;
+      if (arena_.has(next, kUnknownText)) {
+        depends = true;
+        return false;
+      }
+      const bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
+      if (known && arena_.has(next, kDead)) return false;
+      parent.emplace(next, state);
+      if (!known && !arena_.nullable(next) && !(arena_.proofs_ && surely_live(next))) return true;
+      found = next;
+      return false;
+    };
     const ByteSet possible = arena_.first(state);
     u32 tried = 0;
     arena_.each_byte(state, [&](u8 byte) {
       if (tried++ < item.from || !possible.has(byte)) return true;
-      Id next = arena_.derive(state, byte);
-      if (next == kEmpty || parent.contains(next)) return true;
-      if (arena_.has(next, kUnknownText)) {
-        depends = true;
-        return true;
-      }
-      bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
-      if (known && arena_.has(next, kDead)) return true;
-      parent.emplace(next, state);
-      if (known || arena_.nullable(next) || (arena_.proofs_ && surely_live(next))) {
-        found = next;
-        return false;
-      }
-      return frontier.push(item, next, byte, tried);
+      const Id next = arena_.derive(state, byte);
+      return meet(next) ? frontier.push(item, next, byte, tried) : found == kEmpty;
     });
     if (found != kEmpty || item.from > 0 || arena_.symbols_.empty() || !arena_.has(state, kHasToken | kHasRef))
       continue;
     symbols.clear();
     arena_.first_symbols(state, symbols);
     for (std::size_t i = 0; i < symbols.size() && found == kEmpty; ++i) {
-      const Id next = arena_.derive_symbol(state, symbols[i]);
-      if (next == kEmpty || parent.contains(next)) continue;
-      if (arena_.has(next, kUnknownText)) {
-        depends = true;
-        continue;
-      }
-      const bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
-      if (known && arena_.has(next, kDead)) continue;
-      parent.emplace(next, state);
-      if (known || arena_.nullable(next) || (arena_.proofs_ && surely_live(next)))
-        found = next;
-      else
-        frontier.push(item, next);
+      if (const Id next = arena_.derive_symbol(state, symbols[i]); meet(next)) frontier.push(item, next);
     }
   }
   if (found == kEmpty && depends) {

@@ -1,9 +1,15 @@
-// Expressions with their parts replaced.
+// Expressions taken apart, and with their parts replaced.
 #pragma once
 
 #include "expr/expression.hpp"
 
 namespace guiderail {
+
+// A Concat as its head and tail; anything else as a head before an empty tail.
+inline Stack unstack(const Arena& arena, Id e) {
+  const Node& n = arena.node(e);
+  return n.kind == Kind::Concat ? Stack{n.head(), n.tail()} : Stack{e, kEpsilon};
+}
 
 // Applies f to each operand of a Union or And.
 template <class F>

@@ -92,6 +92,10 @@ struct Edge {  // of a Switch: the bytes from low to high lead to `to`
   Id to;
 };
 
+struct Stack {  // an expression as its first part and what follows
+  Id head, tail;
+};
+
 struct Draft {  // a node before it is interned
   Kind kind;
   u32 a = 0, b = 0, min = 0, max = 0;

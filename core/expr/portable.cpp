@@ -171,7 +171,6 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
   Ids work{e};
   do {
     const Id at = work.back();
-    if (find_plain(at, work)) continue;
     Told told(*this, with, work, begun(arena_.node(at).kind));
     describe(at, told);
     if (told.open()) continue;
@@ -186,44 +185,6 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
   } while (!work.empty());
   known(e, with, found);
   return found;
-}
-
-// A shortcut for the most frequent kinds; it hashes the same words as describe(). False: e is of another kind. True:
-// either its identity is now known and e is gone from `work`, or missing parts were pushed.
-bool Identities::find_plain(Id e, Ids& work) {
-  Node& n = arena_.node(e);
-  if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
-  auto missing = [&](Id part) {  // parts have none of these flags either
-    if (kept(part) != Hash{}) return false;
-    work.push_back(part);
-    return true;
-  };
-  Identity identity = begun(n.kind);
-  switch (n.kind) {
-    case Kind::Concat: {
-      const bool head = missing(n.head()), tail = missing(n.tail());
-      if (head || tail) return true;
-      identity.add(kept(n.head())).add(kept(n.tail()));
-      break;
-    }
-    case Kind::Repeat:
-      if (missing(n.body())) return true;
-      identity.add(kept(n.body())).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
-      break;
-    case Kind::Switch: {
-      const auto edges = arena_.operands(e);
-      bool all = true;
-      for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
-      if (!all) return true;
-      identity.add(u64{n.b} << 1 | n.min);
-      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(kept(edges[i + 1]));
-      break;
-    }
-    default: return false;
-  }
-  keep(e, identity.done());
-  work.pop_back();
-  return true;
 }
 
 void Identities::rules_below(Id e, std::vector<u32>& rules) const {

@@ -100,9 +100,7 @@ Id Json::distinct(Id body) {
 // Is e = Distinct(item(any text " ...) ...), whose item still differs from all before it?
 bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
-  Id first = distinct_body(node(e));
-  if (node(first).kind == Kind::Concat) first = node(first).head();
-  const Node& item = node(first);
+  const Node& item = node(unstack(distinct_body(node(e))).head);
   if (item.kind != Kind::Item || item_text(item) != kSomeText || node(item_rest(item)).kind != Kind::Concat)
     return false;
   const Node& body = node(node(item_rest(item)).head());
@@ -111,11 +109,7 @@ bool Json::free_item(Id e) const {
 
 Id Json::distinct_node(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
-  Id first = body, rest = kEpsilon;
-  if (node(body).kind == Kind::Concat) {
-    first = node(body).head();
-    rest = node(body).tail();
-  }
+  const auto [first, rest] = unstack(body);
   if (const Node& n = node(first); n.kind == Kind::Item && item_rest(n) == kEpsilon && item_text(n) != 0) {
     if (seen_states_.values[seen].some) return unknown();
     return distinct_node(rest, with_seen(seen, item_text(n)));
@@ -155,64 +149,61 @@ u32 Json::without_seen(u32 seen) {
   return seen_states_.id(std::move(plain));
 }
 
-Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
-  if (!has(body, kHasItem)) return derive(body, byte);
+// -- derivatives, of a Distinct and of a Twice --
+Id Json::list_node(Id body, const ListState& of) {
+  return of.twice ? twice_node(body, of.seen, of.labels) : distinct_node(body, of.seen);
+}
+
+Id Json::derive_list(Id body, const ListState& of, u8 byte) {
+  if (!has(body, kHasItem)) return of.twice ? kEmpty : derive(body, byte);
   const Node& n = node(body);
-  Id first = body, rest = kEpsilon;
   switch (n.kind) {
-    case Kind::Union: return unite(mapped(body, [&](Id m) { return derive_distinct(m, seen, byte); }));
-    case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
-    case Kind::Concat:
-      first = n.head();
-      rest = n.tail();
-      break;
-    default: break;
+    case Kind::Union: return unite(mapped(body, [&](Id m) { return derive_list(m, of, byte); }));
+    case Kind::Ref: return derive_list(rule_body(n.a), of, byte);
+    default: return derive_list(unstack(body).head, unstack(body).tail, of, byte);
   }
-  return derive_distinct(first, rest, seen, byte);
 }
 
 // Takes the first part, which is no concatenation, and the rest separately: as one expression, x and x* would merge
 // into a repetition again.
-Id Json::derive_distinct(Id first, Id rest, u32 seen, u8 byte) {
-  const Node& f = node(first);
+Id Json::derive_list(Id first, Id rest, const ListState& of, u8 byte) {
   if (!has(first, kHasItem)) {
     const Id d = derive(first, byte);
-    const Id read = d == kEmpty ? kEmpty : distinct_node(concat(d, rest), seen);
-    return nullable(first) ? unite(read, derive_distinct(rest, seen, byte)) : read;
+    const Id read = d == kEmpty ? kEmpty : list_node(concat(d, rest), of);
+    return nullable(first) ? unite(read, derive_list(rest, of, byte)) : read;
   }
+  const Node& f = node(first);
   switch (f.kind) {
-    case Kind::Item: {
-      const u32 text = item_text(f), facts = item_facts(f);
-      Id e = item_rest(f);
-      const SeenState& state = seen_states_.values[seen];
-      if (text == 0) {
-        if (state.some && !(facts & kDense)) return unknown();
-        e = other_than(e, seen);
-      }
-      Id out = kEmpty;
-      // One value may have infinitely many spellings, each with states of its own: so a search asks for values first.
-      if (Id d = derive(e, byte); d != kEmpty && ((facts & kInfinite) || has(d, kHasRef) || live(d))) {
-        const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
-        out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
-      }
-      if (text != 0 && nullable(item_rest(f))) {
-        if (seen_states_.values[seen].some) return unknown();
-        out = unite(out, derive_distinct(rest, with_seen(seen, text), byte));
-      }
-      return out;
-    }
-    case Kind::Union: return unite(mapped(first, [&](Id m) { return derive_distinct(concat(m, rest), seen, byte); }));
+    case Kind::Item: return of.twice ? derive_item_twice(first, rest, of, byte) : derive_item(first, rest, of, byte);
+    case Kind::Union: return unite(mapped(first, [&](Id m) { return derive_list(concat(m, rest), of, byte); }));
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);
-      const Node& one = node(f.body());
-      const Id read = one.kind == Kind::Concat ? derive_distinct(one.head(), concat(one.tail(), more), seen, byte)
-                                               : derive_distinct(f.body(), more, seen, byte);
-      return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
+      const auto [head, tail] = unstack(f.body());
+      const Id read = derive_list(head, concat(tail, more), of, byte);
+      return f.min == 0 ? unite(read, derive_list(rest, of, byte)) : read;
     }
-    case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);
+    case Kind::Ref: return derive_list(concat(rule_body(f.a), rest), of, byte);
     default: throw Error("item-outside", "an item cannot stand inside an intersection, complement or terminal");
   }
+}
+
+Id Json::derive_item(Id item, Id rest, const ListState& of, u8 byte) {
+  const Node& n = node(item);
+  const u32 text = item_text(n), facts = item_facts(n);
+  const bool some = seen_states_.values[of.seen].some;
+  Id e = item_rest(n), out = kEmpty;
+  if (text == 0) {
+    if (some && !(facts & kDense)) return unknown();
+    e = other_than(e, of.seen);
+  }
+  // One value may have infinitely many spellings, each with states of its own: so a search asks for values first.
+  if (const Id d = derive(e, byte); d != kEmpty && ((facts & kInfinite) || has(d, kHasRef) || live(d))) {
+    const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
+    out = distinct_node(concat(item_at(d, longer, facts), rest), of.seen);
+  }
+  if (text == 0 || !nullable(item_rest(n))) return out;
+  return some ? unknown() : unite(out, derive_list(rest, {with_seen(of.seen, text)}, byte));
 }
 
 // Calls f for the parts of a state that can know texts, once for each.
@@ -265,7 +256,7 @@ std::optional<Json::Writing> Json::writing(Id e) const {
   });
   if (twice) return std::nullopt;
   if (items == 0) {
-    const Node& n = node(node(e).kind == Kind::Concat ? node(e).head() : e);
+    const Node& n = node(unstack(e).head);
     if (n.kind != Kind::Key) return std::nullopt;
     const KeyState& state = key_states_.values[key_state(n)];
     if (!state.quoted || state.at != kBetween || state.text == kSomeText) return std::nullopt;

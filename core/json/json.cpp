@@ -11,8 +11,9 @@ Id Json::derivative(Id e, u8 byte) {
   switch (node(e).kind) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
-    case Kind::Distinct: return derive_distinct(distinct_body(node(e)), distinct_seen(node(e)), byte);
-    case Kind::Twice: return derive_twice(distinct_body(node(e)), distinct_seen(node(e)), twice_labels(node(e)), byte);
+    case Kind::Distinct: return derive_list(distinct_body(node(e)), {distinct_seen(node(e))}, byte);
+    case Kind::Twice:
+      return derive_list(distinct_body(node(e)), {distinct_seen(node(e)), twice_labels(node(e)), true}, byte);
     default: throw Error("item-outside", "an item must stand inside a distinct");
   }
 }

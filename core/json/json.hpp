@@ -145,11 +145,16 @@ class Json final : public Family {
   bool other_allowed_at(u32 state, u32 kind);
   // lists of distinct values
   bool item_is_dense(Id e) const;
-  Id derive_distinct(Id body, u32 seen, u8 byte);
-  Id derive_distinct(Id first, Id rest, u32 seen, u8 byte);
+  struct ListState {  // of a Distinct; or of a Twice, where the labels are those of the items seen
+    u32 seen, labels = 0;
+    bool twice = false;
+  };
+  Id list_node(Id body, const ListState& of);
+  Id derive_list(Id body, const ListState& of, u8 byte);
+  Id derive_list(Id first, Id rest, const ListState& of, u8 byte);
+  Id derive_item(Id item, Id rest, const ListState& of, u8 byte);
+  Id derive_item_twice(Id item, Id rest, const ListState& of, u8 byte);
   u32 with_seen(u32 seen, u32 text);
-  Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
-  Id derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte);
   bool comes_twice(Id body, u32 labels);
   Id same_as(u32 seen);  // all spellings of the seen values
   u32 values_of(u32 texts);

@@ -162,15 +162,13 @@ Id Json::derive_key(Id e, u8 byte) {
 
 std::size_t Json::read_key(Id& e, std::string_view bytes) {
   if (!has(e, kExactKey)) return 0;
-  const bool stacked = node(e).kind == Kind::Concat;
-  const Id head = stacked ? node(e).head() : e;
+  const auto [head, tail] = unstack(e);
   if (node(head).kind != Kind::Key) return 0;
   const KeyState& from = key_states_.values[key_state(node(head))];
   if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
   const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
   const auto count = static_cast<std::size_t>(end - bytes.begin());
   if (count < 2) return 0;
-  const Id tail = stacked ? node(e).tail() : kEpsilon;
   KeyState key = from;
   for (std::size_t i = 0; i < count; ++i)
     if (!feed_key(key, static_cast<u8>(bytes[i]))) {

@@ -24,11 +24,7 @@ Id Json::twice(Id body) {
 
 // `labels`: those of the items in S.
 Id Json::twice_node(Id body, u32 seen, u32 labels) {
-  Id first = body, rest = kEpsilon;
-  if (node(body).kind == Kind::Concat) {
-    first = node(body).head();
-    rest = node(body).tail();
-  }
+  const auto [first, rest] = unstack(body);
   if (const Node& f = node(first); f.kind == Kind::Item && item_rest(f) == kEpsilon && item_text(f) != 0)
     return twice_node(rest, with_seen(seen, item_text(f)), labels | label_of(item_facts(f)));
   if (!comes_twice(body, labels)) return kEmpty;
@@ -48,11 +44,7 @@ Id Json::twice_node(Id body, u32 seen, u32 labels) {
 bool Json::comes_twice(Id body, u32 labels) {
   for (;;) {
     if (!has(body, kHasItem)) return false;
-    Id first = body, rest = kEpsilon;
-    if (node(body).kind == Kind::Concat) {
-      first = node(body).head();
-      rest = node(body).tail();
-    }
+    const Id first = unstack(body).head, rest = unstack(body).tail;
     if (!has(first, kHasItem)) {
       body = rest;
       continue;
@@ -82,61 +74,25 @@ bool Json::comes_twice(Id body, u32 labels) {
   }
 }
 
-Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
-  if (!has(body, kHasItem)) return kEmpty;
-  Id first = body, rest = kEpsilon;
-  if (node(body).kind == Kind::Union) {
-    return unite(mapped(body, [&](Id m) { return derive_twice(m, seen, labels, byte); }));
-  }
-  if (node(body).kind == Kind::Concat) {
-    first = node(body).head();
-    rest = node(body).tail();
-  }
-  return derive_twice(first, rest, seen, labels, byte);
-}
-
-// See derive_distinct.
-Id Json::derive_twice(Id first, Id rest, u32 seen, u32 labels, u8 byte) {
-  if (!has(first, kHasItem)) {
-    const Id d = derive(first, byte);
-    const Id read = d == kEmpty ? kEmpty : twice_node(concat(d, rest), seen, labels);
-    return nullable(first) ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
-  }
-  const Node& f = node(first);
-  switch (f.kind) {
-    case Kind::Item: {
-      const u32 text = item_text(f), facts = item_facts(f);
-      Id e = item_rest(f), out = kEmpty;
-      if (text == 0) {
-        const SeenState& state = seen_states_.values[seen];
-        if (state.some) return unknown();
-        if (state.texts != 0 && (labels & label_of(facts))) {
-          if (const Id d = derive(intersect(std::array{e, same_as(seen)}, true), byte); d != kEmpty)
-            out = concat(d, without_items(rest));
-          e = other_than(e, seen);
-        }
-      }
-      if (const Id d = derive(e, byte); d != kEmpty) {
-        const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
-        out = unite(out, twice_node(concat(item_at(d, longer, facts), rest), seen, labels));
-      }
-      if (text != 0 && nullable(e))
-        out = unite(out, derive_twice(rest, with_seen(seen, text), labels | label_of(facts), byte));
-      return out;
+Id Json::derive_item_twice(Id item, Id rest, const ListState& of, u8 byte) {
+  const u32 text = item_text(node(item)), facts = item_facts(node(item));
+  Id e = item_rest(node(item)), out = kEmpty;
+  if (text == 0) {
+    const SeenState& state = seen_states_.values[of.seen];
+    if (state.some) return unknown();
+    if (state.texts != 0 && (of.labels & label_of(facts))) {
+      if (const Id d = derive(intersect(std::array{e, same_as(of.seen)}, true), byte); d != kEmpty)
+        out = concat(d, without_items(rest));
+      e = other_than(e, of.seen);
     }
-    case Kind::Union:
-      return unite(mapped(first, [&](Id m) { return derive_twice(concat(m, rest), seen, labels, byte); }));
-    case Kind::Repeat: {
-      check_repeated_items(f.body());
-      const u32 min = f.min;
-      const Id more = concat(repeat_less(first), rest);
-      const Node& one = node(f.body());
-      const Id read = one.kind == Kind::Concat ? derive_twice(one.head(), concat(one.tail(), more), seen, labels, byte)
-                                               : derive_twice(f.body(), more, seen, labels, byte);
-      return min == 0 ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
-    }
-    default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
   }
+  if (const Id d = derive(e, byte); d != kEmpty) {
+    const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
+    out = unite(out, twice_node(concat(item_at(d, longer, facts), rest), of.seen, of.labels));
+  }
+  if (text != 0 && nullable(e))
+    out = unite(out, derive_list(rest, {with_seen(of.seen, text), of.labels | label_of(facts), true}, byte));
+  return out;
 }
 
 // The body when its items need no longer be stored.

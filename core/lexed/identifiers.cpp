@@ -199,33 +199,35 @@ void Lexed::add_identifier_starts(Id binding, const ByteSet& symbols, std::vecto
       out.push_back(identifier_start(binding_lexer(n), domains[p.variable], p.relation));
 }
 
-void Lexed::find_identifiers(Id parse, std::vector<u32>& out) {
-  for (;; parse = node(parse).tail()) {
-    if (!first(parse).has(kIdentifiers)) return;
+// Calls f for each Binding that may read an identifier next. False: something else may, too.
+template <class F>
+bool Lexed::each_binding(Id parse, F f) {
+  for (bool all = true;; parse = node(parse).tail()) {
+    if (!first(parse).has(kIdentifiers)) return all;
     const Node& n = node(parse);
     switch (n.kind) {
       case Kind::Concat:
-        find_identifiers(n.head(), out);
-        if (!nullable(n.head())) return;
+        all = each_binding(n.head(), f) && all;
+        if (!nullable(n.head())) return all;
         continue;
       case Kind::Union: {
-        for (Id m : Ids(operands(parse))) find_identifiers(m, out);
-        return;
+        for (Id m : Ids(operands(parse))) all = each_binding(m, f) && all;
+        return all;
       }
-      case Kind::Repeat: find_identifiers(n.body(), out); return;
-      case Kind::Ref: find_identifiers(rule_body(n.a), out); return;
-      case Kind::Binding:
-        add_identifier_starts(parse, first(binding_body(n)), out);
-        find_identifiers(binding_body(n), out);
-        return;
-      default: return;
+      case Kind::Repeat: return each_binding(n.body(), f) && all;
+      case Kind::Ref: return each_binding(rule_body(n.a), f) && all;
+      case Kind::Binding: f(parse); return each_binding(binding_body(n), f) && all;
+      default: return false;
     }
   }
 }
 
+void Lexed::find_identifiers(Id parse, std::vector<u32>& out) {
+  each_binding(parse, [&](Id binding) { add_identifier_starts(binding, first(binding_body(node(binding))), out); });
+}
+
 u32 Lexed::start_list(std::vector<u32> starts) {
-  std::sort(starts.begin(), starts.end());
-  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  sort_unique(starts);
   return starts.empty() ? 0 : start_lists_.id({std::move(starts)});
 }
 
@@ -239,36 +241,16 @@ u32 Lexed::identifiers_at(Id parse) {
   return list;
 }
 
-// The number of placeholders that an identifier of this relation may be read as.
-u32 Lexed::ways_to_read(Id parse, u32 relation) {
-  u32 ways = 0;
-  for (;; parse = node(parse).tail()) {
-    if (!first(parse).has(kIdentifiers)) return ways;
-    const Node& n = node(parse);
-    switch (n.kind) {
-      case Kind::Concat:
-        ways += ways_to_read(n.head(), relation);
-        if (!nullable(n.head())) return ways;
-        continue;
-      case Kind::Union: {
-        for (Id m : Ids(operands(parse))) ways += ways_to_read(m, relation);
-        return ways;
-      }
-      case Kind::Repeat: return ways + ways_to_read(n.body(), relation);
-      case Kind::Ref: return ways + ways_to_read(rule_body(n.a), relation);
-      case Kind::Binding: {
-        for (const Placeholder& p : lexers_[binding_lexer(n)].placeholders)
-          ways += p.relation == relation && first(binding_body(n)).has(static_cast<u8>(p.terminal));
-        return ways + ways_to_read(binding_body(n), relation);
-      }
-      default: return kNone;
-    }
-  }
-}
-
 bool Lexed::read_in_one_way(u32 lexer, Id parse, u32 identifier) {
   const Lexer& of = lexers_[lexer];
-  return ways_to_read(parse, of.identifiers[identifier - of.first_identifier].relation) == 1;
+  const u32 relation = of.identifiers[identifier - of.first_identifier].relation;
+  u32 ways = 0;
+  const bool all = each_binding(parse, [&](Id binding) {
+    const Node& n = node(binding);
+    for (const Placeholder& p : lexers_[binding_lexer(n)].placeholders)
+      ways += p.relation == relation && first(binding_body(n)).has(static_cast<u8>(p.terminal));
+  });
+  return all && ways == 1;
 }
 
 // peek() for a Binding.

@@ -2,6 +2,7 @@
 // may be identifiers, which choose the values of variables (see identifiers.cpp).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 
@@ -29,6 +30,13 @@ struct Indentation {
   std::vector<u32> opening, closing;
   u32 tab = 8;
   bool strict_tabs = false, final_newline = false;
+  u32 brackets_after(u32 terminal, u32 brackets) const {
+    auto among = [&](const std::vector<u32>& list) {
+      return std::find(list.begin(), list.end(), terminal) != list.end();
+    };
+    if (among(opening)) return brackets + 1;
+    return brackets > 0 && among(closing) ? brackets - 1 : brackets;
+  }
 };
 
 // A terminal that the grammar does not contain itself. It stands for some values in a relation such as "column of".
@@ -271,8 +279,9 @@ class Lexed final : public Family {
   ByteSet seen_from_outside(u32 lexer, ByteSet symbols) const;
   u32 identifier_start(u32 lexer, u32 values, u32 relation);
   void add_identifier_starts(Id binding, const ByteSet& symbols, std::vector<u32>& out);
+  template <class F>
+  bool each_binding(Id parse, F f);
   void find_identifiers(Id parse, std::vector<u32>& out);
-  u32 ways_to_read(Id parse, u32 relation);
   u32 identifiers_at(Id parse);
   u32 start_list(std::vector<u32> starts);
   bool identifiers_hold(u32 lexer, u32 list);

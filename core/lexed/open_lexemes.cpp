@@ -260,9 +260,6 @@ Id Lexed::reading(Id parse, u8 symbol) {
 Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, Begins& begins) {
   const Lexer& lexer = lexers_[end.lexer];
   const auto& lines = lexer.indentation;
-  auto among = [&](const std::vector<u32>& list) {
-    return std::find(list.begin(), list.end(), end.terminal) != list.end();
-  };
   Peek past;
   if (lexer.wide() || lexer.ignored[end.terminal] || lexer.is_identifier(end.terminal) ||
       (lines && end.terminal == lines->newline) || has(place.parse, kUnknownText) ||
@@ -274,10 +271,7 @@ Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, Begins& b
   if (!past.live) return After::Nothing;
   if (past.first.has(kCut)) return After::Unknown;
   u32 brackets = layouts_.values[place.layout].brackets;
-  if (lines && among(lines->opening))
-    ++brackets;
-  else if (lines && among(lines->closing) && brackets > 0)
-    --brackets;
+  if (lines) brackets = lines->brackets_after(end.terminal, brackets);
   bool nested = false;
   for (u32 t : lexer.nested) {
     if (!past.first.has(static_cast<u8>(t))) continue;

@@ -165,17 +165,9 @@ bool Lexed::pass_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   if (!lexer.indentation) return read(terminal);
   const Indentation& lines = *lexer.indentation;
   if (terminal != lines.newline) {
-    auto among = [&](const std::vector<u32>& list) {
-      return std::find(list.begin(), list.end(), terminal) != list.end();
-    };
-    const bool opens = among(lines.opening);
-    if (!opens && !(among(lines.closing) && layouts_.values[place.layout].brackets > 0)) return read(terminal);
-    Layout at = layouts_.values[place.layout];
-    if (opens)
-      ++at.brackets;
-    else
-      --at.brackets;
-    place.layout = layout_id(std::move(at));
+    const Layout& before = layouts_.values[place.layout];
+    if (const u32 brackets = lines.brackets_after(terminal, before.brackets); brackets != before.brackets)
+      place.layout = layout_id({before.columns, brackets});
     return read(terminal);
   }
   Layout at = layouts_.values[place.layout];

@@ -20,7 +20,6 @@ u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
 void MaskBuilder::follow_character(Id e, u32 node) {
   const u8 lead = trie_.nodes[node].byte;
   const u32 all = more_bytes(lead);
-  touched_ = true;
   Work::spend(1 + (trie_.nodes[node].end - node) / kNodesPerStep);
   inside_character(e, node, all, all, lead & (0x3Fu >> all));
 }

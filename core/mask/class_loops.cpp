@@ -6,40 +6,6 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-Id MaskBuilder::after_char(Id e, u32 c) {
-  const u32 more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  constexpr u32 kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  e = step(e, static_cast<u8>(kLead[more] | c >> 6 * more));
-  for (u32 k = more; k-- > 0 && e != kEmpty;) e = step(e, static_cast<u8>(0x80 | (c >> 6 * k & 0x3F)));
-  return e;
-}
-
-// Do all characters beyond ASCII lead from `from` to `to`?
-bool MaskBuilder::returns(Id from, Id to) {
-  const auto& any = CharSet::any()->automaton();
-  std::vector<std::pair<u16, Id>> work{{CharSet::kStart, from}}, seen;
-  while (!work.empty()) {
-    auto [u, s] = work.back();
-    work.pop_back();
-    for (unsigned b = 0x80; b < 256; ++b) {
-      u16 v = any[u][b];
-      if (v == CharSet::kDead) continue;
-      Id next = step(s, static_cast<u8>(b));
-      if (v == CharSet::kDone) {
-        if (next != to) return false;
-        continue;
-      }
-      if (next == kEmpty) return false;
-      std::pair<u16, Id> pair{v, next};
-      if (std::find(seen.begin(), seen.end(), pair) != seen.end()) continue;
-      if (seen.size() > 64) return false;
-      seen.push_back(pair);
-      work.push_back(pair);
-    }
-  }
-  return true;
-}
-
 const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
   if (auto it = self_loops_.find(e); it != self_loops_.end()) return it->second;
   const bool hit_before = arena_.cap_hit();
@@ -73,14 +39,12 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   if (ranges.size() < kSmallLoop) return {};
   if (arena_.has_raw_bytes()) return {CharSet::make(std::move(ranges)), inside};
   const bool exact = arena_.has(e, kExactStep) || arena_.has(inside, kExactStep);
-  if (!exact && !arena_.characters().atoms().empty()) {
+  if (!exact) {
     for (const CharSet::Ptr& atom : arena_.characters().atoms()) {
-      const u32 sample = atom->ranges()[0].first;
-      if (after_char(e, sample) == inside && (e == inside || after_char(inside, sample) == inside))
+      const std::string sample = utf8(atom->ranges()[0].first);
+      if (read(e, sample) == inside && (e == inside || read(inside, sample) == inside))
         ranges.insert(ranges.end(), atom->ranges().begin(), atom->ranges().end());
     }
-  } else if (returns(e, inside) && (e == inside || returns(inside, inside))) {
-    ranges.push_back({0x80, 0x10FFFF});
   }
   return {CharSet::make(std::move(ranges)), inside};
 }
@@ -122,12 +86,7 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
     std::size_t from = text.size() - 1;
     while (from > 0 && (static_cast<u8>(text[from]) & 0xC0) == 0x80) --from;
     if (is_utf8(text.substr(from))) continue;
-    Id s = e;
-    for (std::size_t k = from; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
-    if (s != kEmpty && arena_.has(s, kUnknownText))
-      postponed_tokens_.push_back(mask.tokens[i]);
-    else if (s != kEmpty)
-      set(mask.tokens[i]);
+    set_after(this->read(e, text.substr(from)), mask.tokens[i]);
   }
 }
 
@@ -136,8 +95,7 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
 static bool drop_counts(Arena& arena, Ids& parts, ByteSet& leaving, Ids& nested, bool inside = false) {
   bool found = false;
   for (Id& part : parts) {
-    const bool stacked = arena.node(part).kind == Kind::Concat;
-    const Id head = stacked ? arena.node(part).head() : part, tail = stacked ? arena.node(part).tail() : kEpsilon;
+    const auto [head, tail] = unstack(arena, part);
     const Node& n = arena.node(head);
     Id free = kEmpty;
     if (n.kind == Kind::Repeat && !n.b && arena.node(n.body()).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
@@ -145,7 +103,7 @@ static bool drop_counts(Arena& arena, Ids& parts, ByteSet& leaving, Ids& nested,
     } else if (n.kind == Kind::And && !inside) {
       Ids within(arena.operands(head)), deeper;
       if (!drop_counts(arena, within, leaving, deeper, true)) continue;
-      free = arena.intersect(within);
+      free = arena.intersect(within, true);
       nested.push_back(free);
     } else {
       continue;
@@ -162,29 +120,15 @@ static bool drop_counts(Arena& arena, Ids& parts, ByteSet& leaving, Ids& nested,
 // they lead R & C* t to itself and only take one off the count, so only their number matters. This fails if a character
 // of D may also begin t, or what follows the intersection.
 bool MaskBuilder::counted_intersections(Id e, u32 node) {
-  Id head = e, outer = kEpsilon;
-  if (arena_.node(e).kind == Kind::Concat) {
-    head = arena_.node(e).head();
-    outer = arena_.node(e).tail();
-  }
-  const bool in_string = arena_.node(head).kind == Kind::Escaped && arena_.node(head).b == kBetween;
-  const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
-  Id inner = kEpsilon;  // in a string: escaped(head inner) outer
-  if (in_string) {
-    head = escaped_text(arena_.node(head));
-    if (arena_.node(head).kind == Kind::Concat) {
-      inner = arena_.node(head).tail();
-      head = arena_.node(head).head();
-    }
-  }
-  if (arena_.node(head).kind != Kind::And) return false;
-  Ids members(arena_.operands(head)), nested;
-  ByteSet leaving = arena_.first(outer);
-  leaving |= arena_.first(inner);
+  const Within in = within(e);
+  if (arena_.node(in.head).kind != Kind::And) return false;
+  Ids members(arena_.operands(in.head)), nested;
+  ByteSet leaving = arena_.first(in.outer);
+  leaving |= arena_.first(in.inner);
   if (!drop_counts(arena_, members, leaving, nested)) return false;
-  const Id open = arena_.concat(arena_.intersect(members), inner);
-  if (!arena_.live(open)) return false;
-  const Id free = arena_.concat(in_string ? Escaped::of(arena_).escaped(open, mode) : open, outer);
+  const Id open = arena_.intersect(members, true);
+  if (!arena_.live(arena_.concat(open, in.inner))) return false;
+  const Id free = joined(in, open, in.inner);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
   leaving &= loop.chars->first();
@@ -235,22 +179,18 @@ bool MaskBuilder::self_loops(Id e, u32 node) {
   auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();
-  bool added = false;
-  for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they contain the class as a bitset
-    for (unsigned b = 0; b < 256; ++b) {
-      const u8 byte = static_cast<u8>(b);
-      if (mask->exit_at[b] == mask->exit_at[b + 1] || inside.has(byte) != (pass == 1)) continue;
-      const Id next = step(loop.inside, byte);
-      if (next == kEmpty) continue;
-      if (pass == 0) {
-        leave(*mask, byte, next, added);
-        continue;
-      }
-      for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
-        if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
+  add(*mask, kInf);
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (mask->exit_at[b] == mask->exit_at[b + 1]) continue;
+    const Id next = step(loop.inside, byte);
+    if (next == kEmpty) continue;
+    if (!inside.has(byte)) {
+      leave(*mask, byte, next);
+      continue;
     }
-    if (!added) add(*mask, kInf);
-    added = true;
+    for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
+      if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
   }
   enter_outside(*mask, e, node);
   if (!loop.chars->ascii_only()) enter_splits(*mask, node, [&](u32 read) { return read == 0 ? e : loop.inside; });

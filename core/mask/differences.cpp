@@ -98,8 +98,7 @@ bool MaskBuilder::state_differences(Id e, u32) {
 // An intersection with all but some texts, such as the earlier items of a list. Without these, it is the same as soon
 // as the text can no longer become one of them.
 bool MaskBuilder::excluded_texts(Id e, u32) {
-  const bool stacked = arena_.node(e).kind == Kind::Concat;
-  const Id head = stacked ? arena_.node(e).head() : e, tail = stacked ? arena_.node(e).tail() : kEpsilon;
+  const auto [head, tail] = unstack(arena_, e);
   if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
   Ids members(arena_.operands(head)), others;
   for (Id m : members)
@@ -139,8 +138,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) {
     out.texts.push_back(escaped_text(h));
     return true;
   };
-  if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).head()).kind == Kind::Union)
-    e = arena_.node(e).head();
+  if (const Id head = unstack(arena_, e).head; arena_.node(head).kind == Kind::Union) e = head;
   if (arena_.node(e).kind != Kind::Union) return take(e);
   if (arena_.operands(e).size() > kMostStrings) return false;
   for (Id m : Ids(arena_.operands(e)))
@@ -278,11 +276,8 @@ bool MaskBuilder::string_differences(Id e, u32) {
   copy(*entry);
   std::vector<Difference> apart;
   auto correct = [&](u32 node) {
-    Id mine = e, other = b;
-    for (char c : path_to(node)) {
-      mine = mine == kEmpty ? kEmpty : step(mine, static_cast<u8>(c));
-      other = other == kEmpty ? kEmpty : step(other, static_cast<u8>(c));
-    }
+    const std::string path = path_to(node);
+    const Id mine = read(e, path), other = read(b, path);
     apart.clear();
     u32 budget = kMostPairs;
     if (mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText) ||
@@ -297,7 +292,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
       clear(d.node);
   }
   for (const std::string& name : strings.names)
-    if (const u32 node = below(0, name); node != kNoFan) correct(node);
+    if (const u32 node = vocabulary_.find_node(name); node != kNoFan) correct(node);
   return true;
 }
 

@@ -26,8 +26,7 @@ struct InProgress {
       case What::String: return escapes_of(arena.node(e));
       case What::Key: return Json::of(arena).key_escapes(e);
       case What::Item: {
-        Id item = distinct_body(arena.node(e));
-        if (arena.node(item).kind == Kind::Concat) item = arena.node(item).head();
+        const Id item = unstack(arena, distinct_body(arena.node(e))).head;
         return escapes_of(arena.node(arena.node(item_rest(arena.node(item))).head()));
       }
     }

@@ -9,36 +9,34 @@ namespace {
 constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
+// Is e an optional character?
+bool MaskBuilder::optional_blank(Id e, char& blank) const {
+  const Node& n = arena_.node(e);
+  std::string text;
+  if (n.kind != Kind::Repeat || n.min != 0 || n.max != 1 || n.b || !arena_.is_literal(n.body(), &text) ||
+      text.size() != 1)
+    return false;
+  blank = text[0];
+  return true;
+}
+
 // Is e = [blank]? key tail? An object without members yet counts as a key.
 bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   auto is_key = [&](Id x) {
     const Node& n = arena_.node(x);
     return n.kind == Kind::Key || (n.kind == Kind::Members && arena_.first(x).has('"'));
   };
-  out = {kEpsilon, e, kEpsilon, 0};
-  if (arena_.node(e).kind == Kind::Concat) {
-    out.key = arena_.node(e).head();
-    out.tail = arena_.node(e).tail();
-    const Node& h = arena_.node(out.key);
-    if (std::string blank; h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b &&
-                           arena_.is_literal(h.body(), &blank) && blank.size() == 1) {
-      out.before = out.key;
-      out.blank = blank[0];
-      out.key = out.tail;
-      out.tail = kEpsilon;
-      if (arena_.node(out.key).kind == Kind::Concat) {
-        out.tail = arena_.node(out.key).tail();
-        out.key = arena_.node(out.key).head();
-      }
-    }
+  Id before = kEpsilon;
+  char blank = 0;
+  auto [key, tail] = unstack(arena_, e);
+  if (tail != kEpsilon && optional_blank(key, blank)) {
+    before = key;
+    const Stack after = unstack(arena_, tail);
+    key = after.head;
+    tail = after.tail;
   }
-  return is_key(out.key);
-}
-
-u32 MaskBuilder::below(u32 node, std::string_view text) const {
-  for (std::size_t i = 0; i < text.size() && node != kNoFan; ++i)
-    node = vocabulary_.child(node, static_cast<u8>(text[i]));
-  return node;
+  out = {before, key, tail, blank};
+  return is_key(key);
 }
 
 // Can a token complete this name or, if the name is allowed, begin it where no other key does? This is asked for every
@@ -198,14 +196,6 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
                                 Abstraction::of(arena_).canonical(named, vocabulary_.longest()))));
 }
 
-// Copies the mask of another state, if it is known.
-bool MaskBuilder::copy_known(Id e, u32 node) {
-  const MaskEntry* entry = arena_.node(e).mask.load(std::memory_order_relaxed);
-  if (!entry || node != 0 || !scratch_ || scratch_->touched()) return false;
-  copy(*entry);
-  return true;
-}
-
 void MaskBuilder::copy(const MaskEntry& entry) {
   if (entry.base) scratch_->add(entry.base);
   for (auto [word, value] : entry.diff) scratch_->put(word, value);
@@ -219,12 +209,9 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   switch (n.kind) {
     case Kind::Concat: {
       const Id head = n.head(), tail = n.tail();
-      const Node& h = arena_.node(head);
-      if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
-        std::string blank;
+      if (char blank; optional_blank(head, blank)) {  // before the key
         const std::size_t before = rests.size();
-        if (!arena_.is_literal(h.body(), &blank) || blank.size() != 1 || !without_names(tail, free, rests))
-          return false;
+        if (!without_names(tail, free, rests)) return false;
         for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
         free = arena_.concat(head, free);
         return true;
@@ -247,37 +234,19 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   }
 }
 
-// Visits keys without names. All names of an object, and all tokens within a name, lead back to them, so the last ones
-// are kept.
-void MaskBuilder::visit_free(Id free, u32 node) {
-  if (node != 0 || !scratch_ || scratch_->touched()) return visit(free, node);
-  if (copy_known(free, node)) return;
-  if (free_.key == free) {
-    if (free_.base) scratch_->add(free_.base);
-    for (auto [word, value] : free_.diff) scratch_->put(word, value);
-    return;
-  }
-  visit(free, node);
-  if (!postponed_.empty() || !postponed_tokens_.empty() || arena_.cap_hit()) return;
-  free_.key = free;
-  free_.base = scratch_->base();
-  scratch_->differences(free_.diff);
-}
-
 // Keys that may be anything or one of some names: the difference lies only where a token completes a name.
 bool MaskBuilder::several_keys(Id e, u32 node) {
   if (shared_) return false;  // another alternative may already have allowed tokens here
   std::vector<std::string> rests;
   Id free = kEmpty;
   if (!without_names(e, free, rests) || rests.empty()) return false;
-  std::sort(rests.begin(), rests.end());
-  rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
+  sort_unique(rests);
   if (free == kEmpty) {
     if (arena_.has(e, kUnknownText)) return false;
     only_names(e, node, rests);
     return true;
   }
-  visit_free(free, node);
+  visit(free, node);
   Escapes mode{};
   Id loop = kEmpty;
   const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
@@ -313,16 +282,12 @@ void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& res
         if (const int t = trie_.nodes[at].token; t >= 0) set(t);
         continue;
       }
-      Id s = e;
-      for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
-      if (s != kEmpty) enter(s, at);
+      if (const Id s = read(e, rest); s != kEmpty) enter(s, at);
     }
   }
 }
 
 void MaskBuilder::clear(u32 node) {
-  if (scratch_ && trie_.nodes[node].end - node >= kWorthClearing)
-    return scratch_->remove(*vocabulary_.tokens_below(node));
   for (u32 n = node; n < trie_.nodes[node].end; ++n)
     if (const int t = trie_.nodes[n].token; t >= 0) unset(t);
 }

@@ -216,8 +216,7 @@ Id Abstraction::elide_items(Id e) {
   }
   Id out = e;
   if (has(e, kHasItem)) {
-    const bool stacked = node(e).kind == Kind::Concat;
-    const Id head = stacked ? node(e).head() : e, tail = stacked ? node(e).tail() : kEpsilon;
+    const auto [head, tail] = unstack(e);
     const Node& h = node(head);
     const Id begun = h.kind == Kind::Item && !has(e, kFiniteItem) ? endless_beginning(item_rest(h)) : kEmpty;
     if (begun != kEmpty) {
@@ -238,8 +237,7 @@ Id Abstraction::elide_items(Id e) {
 // values. kEmpty: the list is not that simple.
 Id Abstraction::item_alone(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
-  const bool stacked = node(body).kind == Kind::Concat;
-  const Id head = stacked ? node(body).head() : body, tail = stacked ? node(body).tail() : kEpsilon;
+  const auto [head, tail] = unstack(body);
   if (!has(head, kHasItem)) {
     const Id rest = item_alone(tail, seen);
     return rest == kEmpty ? kEmpty : concat(head, rest);
@@ -266,7 +264,7 @@ Id Abstraction::item_alone(Id body, u32 seen) {
         return has(body, kFiniteItem) && !nullable(body) ? kEmpty : elide_items(body);
       const u32 min = h.min;
       const Id more = concat(h.body(), concat(repeat_less(head), tail));
-      const Id next = node(more).kind == Kind::Concat ? node(more).head() : more;
+      const Id next = unstack(more).head;
       if (node(next).kind == Kind::Repeat && node(next).body() == h.body()) return kEmpty;  // x and x*: no comma
       const Id one = item_alone(more, seen);
       const Id none = min == 0 ? item_alone(tail, seen) : kEmpty;
@@ -277,8 +275,7 @@ Id Abstraction::item_alone(Id body, u32 seen) {
 }
 
 Id Abstraction::list_alone(Id e) {
-  const bool stacked = node(e).kind == Kind::Concat;
-  const Id list = stacked ? node(e).head() : e, tail = stacked ? node(e).tail() : kEpsilon;
+  const auto [list, tail] = unstack(e);
   if (node(list).kind != Kind::Distinct) return kEmpty;
   const u32 seen = distinct_seen(node(list));
   if (json_.seen_state(seen).some) return kEmpty;

@@ -42,6 +42,20 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   }
 }
 
+// The first part of e or, if e begins in a string, of the string's text.
+MaskBuilder::Within MaskBuilder::within(Id e) const {
+  const auto [head, outer] = unstack(arena_, e);
+  const Node& n = arena_.node(head);
+  if (!is_escaped(n)) return {head, kEpsilon, outer};
+  const auto [first, inner] = unstack(arena_, escaped_text(n));
+  return {first, inner, outer, true, escapes_of(n)};
+}
+
+Id MaskBuilder::joined(const Within& in, Id first, Id after) {
+  return in.string ? arena_.concat(Escaped::of(arena_).escaped(arena_.concat(first, after), in.mode), in.outer)
+                   : arena_.concat(first, arena_.concat(after, in.outer));
+}
+
 // Splits e into loops over a class, and the rest. False: not worthwhile.
 bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
   Ids work{e};
@@ -58,48 +72,28 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
       continue;
     }
     if (!arena_.live(x)) continue;
-    const Node& n = arena_.node(x);
-    Id head = x, outer = kEpsilon;
-    if (n.kind == Kind::Concat) {
-      head = n.head();
-      outer = n.tail();
-    }
-    if (arena_.node(head).kind == Kind::Key || arena_.node(head).kind == Kind::Distinct) {
-      if (!free_loop(x, loops)) rest.push_back(x);
-      continue;
-    }
-    // In a string, the parts stay wrapped: escaped(head inner) outer.
-    Id inner = kEpsilon;
-    const bool in_string = arena_.node(head).kind == Kind::Escaped;
-    const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
-    if (in_string) {
-      head = escaped_text(arena_.node(head));
-      if (arena_.node(head).kind == Kind::Concat) {
-        inner = arena_.node(head).tail();
-        head = arena_.node(head).head();
-      }
-    }
-    auto join = [&](Id first, Id after) {
-      return in_string ? arena_.concat(Escaped::of(arena_).escaped(arena_.concat(first, after), mode), outer)
-                       : arena_.concat(first, arena_.concat(after, outer));
-    };
-    const Node& h = arena_.node(head);
+    const Within in = within(x);
+    const Id inner = in.inner;
+    auto join = [&](Id first, Id after) { return joined(in, first, after); };
+    const Node& h = arena_.node(in.head);
     switch (h.kind) {
+      case Kind::Key:
+      case Kind::Distinct:
+        if (!free_loop(x, loops)) rest.push_back(x);
+        break;
       case Kind::Union: {
-        Ids members(arena_.operands(head));
+        Ids members(arena_.operands(in.head));
         for (Id m : members) work.push_back(join(m, inner));
         break;
       }
       case Kind::Repeat:
         if (arena_.node(h.body()).kind == Kind::Class && h.max >= 2) {
           Loop loop{arena_.charset_ptr(arena_.node(h.body()).a), h.min, h.max, join(kEpsilon, inner), x, {}};
-          if (in_string) {
+          if (in.string) {
             loop.unit = h.body();
-            loop.inner = inner;
-            loop.outer = outer;
-            loop.mode = mode;
+            loop.in = in;
             CharSet::Ptr raw = CharSet::intersect(*loop.chars, *raw_characters());
-            if (raw != loop.chars || mode == Escapes::All) loop.other = escape;
+            if (raw != loop.chars || in.mode == Escapes::All) loop.other = escape;
             if (raw->ranges().empty()) {
               rest.push_back(x);
               break;
@@ -111,23 +105,14 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
         }
         if (h.min == 0) work.push_back(join(kEpsilon, inner));
         if (arena_.nullable(h.body())) return false;  // it would be split again and again
-        arena_.note_cap(arena_.has(head, kCapHit));
-        work.push_back(join(h.body(), arena_.concat(arena_.repeat_less(head), inner)));
+        arena_.note_cap(arena_.has(in.head, kCapHit));
+        work.push_back(join(h.body(), arena_.concat(arena_.repeat_less(in.head), inner)));
         break;
       case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
       default: rest.push_back(x); break;
     }
   }
   return !loops.empty();
-}
-
-std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
-  if (tail == kEpsilon) return 0;
-  const ByteSet first = arena_.first(tail);
-  std::size_t cost = 0;
-  for (unsigned b = 0; b < 256; ++b)
-    if (first.has(static_cast<u8>(b))) cost += mask.exit_at[b + 1] - mask.exit_at[b];
-  return cost;
 }
 
 // The raw characters C of strings, keys or items in progress that continue with C* and are otherwise unconstrained: all
@@ -150,12 +135,9 @@ CharSet::Ptr MaskBuilder::free_class(Id e) const {
 bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   const CharSet::Ptr chars = free_class(e);
   if (!chars || chars->ranges().empty()) return false;
-  auto read = [&](Id s) {
-    for (char c : utf8(chars->ranges()[0].first)) s = step(s, static_cast<u8>(c));
-    return s;
-  };
-  const Id inside = read(e);
-  if (inside == kEmpty || read(inside) != inside) return false;
+  const std::string sample = utf8(chars->ranges()[0].first);
+  const Id inside = read(e, sample);
+  if (inside == kEmpty || read(inside, sample) != inside) return false;
   ByteSet quote_or_escape;
   quote_or_escape.add('"');
   quote_or_escape.add('\\');
@@ -163,20 +145,13 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   return true;
 }
 
-bool MaskBuilder::free_loops(Id e, u32 node) {
-  std::vector<Loop> loops;
-  Ids rest;
-  return free_loop(e, loops) && run_loops(e, node, loops, rest);
-}
-
 bool MaskBuilder::class_loops(Id e, u32 node) {
   std::vector<Loop> loops;
   Ids rest;
-  return starts_with_loop(e, 0) && split(e, loops, rest) && run_loops(e, node, loops, rest);
+  return starts_with_loop(e, 0) && split(e, loops, rest) && run_loops(node, loops, rest);
 }
 
-bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest) {
-  std::size_t cost = 0;
+bool MaskBuilder::run_loops(u32 node, const std::vector<Loop>& loops, Ids& rest) {
   if (node == 0 && scratch_ && loops.size() == 1) {
     const Shared shared(*this);
     if (attempt(Strategy::CharacterIndex, [&] { return run_spelled(loops[0]); })) {
@@ -188,15 +163,13 @@ bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids&
   for (const Loop& loop : loops) {
     // Inside the trie, a walk is cheaper than a class mask for a short loop.
     auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
-    if (!mask || (continues_in_tail(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
+    if (!mask || continues_in_tail(loop, *mask)) {
       rest.push_back(loop.whole);
       continue;
     }
-    if (!unbounded(loop, *mask)) cost += exit_cost(*mask, loop.tail);
     taken.push_back({loop, std::move(mask)});
   }
   if (taken.empty()) return false;
-  if (cost > kManyExits && self_loop(e).chars) return false;
   const Shared shared(*this);
   // The largest class comes first: its bitset becomes the base against which the cached mask is stored.
   std::sort(taken.begin(), taken.end(),
@@ -222,7 +195,7 @@ Id MaskBuilder::after(const Loop& loop, u32 chars) {
   if (loop.unit == kEmpty) return chars == 0 ? loop.whole : loop.inside;
   const Id left =
       arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
-  return arena_.concat(Escaped::of(arena_).escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
+  return joined(loop.in, left, loop.in.inner);
 }
 
 // After the first character, can no token reach a bound of the count?
@@ -274,28 +247,19 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
   return true;
 }
 
-// The tokens that leave a class by a byte on none of its paths, always into the same state. `added`: the tokens of the
-// class are already in the mask.
-void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
+// The tokens that leave a class by a byte on none of its paths, always into the same state.
+void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next) {
   auto exits = exit_trie(mask, byte);
   if (postpone_exits(*exits, next, 0)) return;
   if (share_ && without_ == 0 && exits->nodes.size() >= kWorthSharing && shareable(next, 0)) {
     wanted_exits_.push_back({next, std::move(exits)});
-    touched_ = true;
     return;
   }
   if (arena_.has(next, kLexemeMayEnd)) {
     tries_.push_back(exits);
     if (ends_lexeme(next, 0, exits.get())) return;
   }
-  if (!added && exits->dense) {
-    add(exits->dense);
-    added = true;
-  } else {
-    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
-    touched_ = true;
-  }
-  walk_exits(*exits, next);
+  walk_exits(*exits, next, nullptr, true);
 }
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
@@ -303,7 +267,6 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   CharacterIndex& index = vocabulary_.character_index();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
-  bool added = false;
   std::vector<std::pair<u8, Id>> ways;  // that depend only on the byte
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
@@ -314,15 +277,12 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
       if (Id next = step(loop.tail, byte); next != kEmpty) ways.push_back({byte, next});
     }
   }
-  if (merged)
-    for (auto& [b, next] : ways)
-      if (!inside.has(b)) {
-        leave(mask, b, next, added);
-        next = kEmpty;
-      }
-  if (!added) add(mask, loop.max);
+  add(mask, loop.max);
   for (auto [b, next] : ways) {
-    if (next == kEmpty) continue;
+    if (merged && !inside.has(b)) {
+      leave(mask, b, next);
+      continue;
+    }
     if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !index.empty() && !index.many_exits(b) &&
                          CharacterIndex::letters_of(*loop.chars, letters)) {
       auto exits = index.exits(b, trie_);
@@ -353,16 +313,6 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
       if (at == kNoFan) continue;
       if (Id next = step(loop.whole, static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
-  }
-  if (!continues_in_tail(loop, mask)) return;
-  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced singly
-    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
-    Id s = loop.whole;
-    for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
-    if (s != kEmpty && arena_.has(s, kUnknownText))
-      postponed_tokens_.push_back(mask.tokens[i]);
-    else if (s != kEmpty)
-      set(mask.tokens[i]);
   }
 }
 

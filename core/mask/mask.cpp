@@ -12,8 +12,7 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_.begin(), postponed_.end());
   for (u32 node : postponed_)  // skips nodes below others
     if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
-  std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
-  postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
+  sort_unique(postponed_tokens_);
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
     return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));
   });
@@ -31,16 +30,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;
-  if (!arena_.has(state, kHasScan)) return draw(state);
-  words_.assign(vocabulary_.words(), 0);
-  blank_ = false;
-  base_ = nullptr;
-  touched_ = false;
-  visit(state, 0);
-  auto entry = std::make_shared<MaskEntry>();
-  note_open(*entry);
-  store(words_, base_, *entry);
-  return entry;
+  return draw(state);
 }
 
 std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
@@ -107,12 +97,6 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
 
 void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
   if (scratch_) return scratch_->add(dense);
-  if (!touched_) {
-    words_ = *dense;
-    base_ = dense;
-    touched_ = true;
-    return;
-  }
   const u32* from = dense->data();
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= from[i];
 }
@@ -128,7 +112,6 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
   if (auto dense = vocabulary_.bounded(mask, most)) return add(dense);
   const u32 count = mask.tokens.empty() ? 0 : mask.upto[std::min(most, mask.most)];
   for (u32 i = 0; i < count; ++i) set(mask.tokens[i]);
-  touched_ = true;
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
@@ -138,10 +121,7 @@ void MaskBuilder::enter(Id e, u32 node) {
   const TrieNode& n = trie_.nodes[node];
   if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
   if (postponed(e, node) || may_end(e, node, nullptr)) return;
-  if (n.token >= 0) {
-    set(n.token);
-    touched_ = true;
-  }
+  if (n.token >= 0) set(n.token);
   if (n.end == node + 1 || e == kEpsilon) return;
   if (n.end - node >= kHeavy)
     visit(e, node);
@@ -185,7 +165,6 @@ void MaskBuilder::scan(Id e, u32 node) {
   const TrieNode* nodes = trie_.nodes.data();
   const u16* depths = trie_.depths.data();
   const auto& classes = arena_.byte_classes();
-  touched_ = true;
   auto step_from = [&](Id before, const Id* row, u8 byte) {
     const Id next = row ? row[classes[byte]] : kUnknown;
     return next != kUnknown ? next : arena_.step_slow(before, byte);

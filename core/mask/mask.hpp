@@ -69,6 +69,11 @@ class MaskBuilder {
     const ExitTrie* trie;  // null: the vocabulary's trie
     u32 node;
   };
+  struct Within {  // a part of a state: head outer or, in a string, escaped(head inner) outer
+    Id head = kEmpty, inner = kEpsilon, outer = kEpsilon;
+    bool string = false;
+    Escapes mode = Escapes::Canonical;
+  };
   struct Loop {  // one alternative C{min,max} tail
     CharSet::Ptr chars;
     u32 min, max;
@@ -76,9 +81,8 @@ class MaskBuilder {
     Id whole;            // the alternative itself
     ByteSet other;       // bytes by which the alternative leaves C without entering the tail: a quote, an escape
     Id inside = kEmpty;  // the alternative after characters of C, if that is always one state
-    // A loop in a string: whole = escaped(unit{min,max} inner) outer, where C are the raw characters of the unit.
-    Id unit = kEmpty, inner = kEpsilon, outer = kEpsilon;
-    Escapes mode = Escapes::Canonical;
+    Id unit = kEmpty;    // of a loop in a string, unit{min,max}: C are its raw characters
+    Within in{};         // of such a loop
   };
   struct SelfLoop {  // every character of `chars` leads from the state to `inside`, and from there back to it
     CharSet::Ptr chars;
@@ -109,7 +113,6 @@ class MaskBuilder {
   bool prefix_summaries(Id e, u32 node);
   bool string_differences(Id e, u32 node);
   bool counted_intersections(Id e, u32 node);
-  bool free_loops(Id e, u32 node);
   bool absorbing_strings(Id e, u32 node);
   bool class_loops(Id e, u32 node);
   bool state_differences(Id e, u32 node);
@@ -121,8 +124,7 @@ class MaskBuilder {
   void follow_character(Id e, u32 node);
   void inside_character(Id e, u32 node, u32 all, u32 due, u32 value);
   template <class Make>
-  std::shared_ptr<const PrefixSummary> summary_mask(const std::optional<Hash>& key, const Ids& parts, Id loop,
-                                                    Make make);
+  std::shared_ptr<const PrefixSummary> summary_mask(const Hash& key, Id loop, Make make);
   bool summary_part(Id part) const;
   bool ends_value(Id part) const;
   bool classify(Id head, Id loop, u32 most, PrefixSummary& out);
@@ -135,6 +137,8 @@ class MaskBuilder {
   bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
   bool free_loop(Id e, std::vector<Loop>& loops);
+  Within within(Id e) const;
+  Id joined(const Within& in, Id first, Id after);  // `first` and `after` in place of head and inner
   bool split(Id e, std::vector<Loop>& loops, Ids& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
@@ -147,12 +151,11 @@ class MaskBuilder {
     u64 hit = 0;   // a token can complete it, or other keys along it are too complex
     u64 dies = 0;  // no other key shares its beginning
   };
+  bool optional_blank(Id e, char& blank) const;
   bool key_parts(Id e, KeyParts& out);
-  u32 below(u32 node, std::string_view text) const;  // kNoFan: the trie has no such path
-  bool on_path(u32 node, std::string_view text) const { return below(node, text) != kNoFan; }
+  bool on_path(u32 node, std::string_view text) const { return vocabulary_.find_node(text, node) != kNoFan; }
   bool touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts, bool allowed);
   bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
-  bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);
   std::shared_ptr<const MaskEntry> entry_of(Id e);
   bool may_draw_apart(Id e) const;
@@ -190,11 +193,10 @@ class MaskBuilder {
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
-  void visit_free(Id free, u32 node);
   // From the vocabulary. If this takes a scan, others may use the arena meanwhile.
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 node);
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
-  void leave(ClassMask& mask, u8 byte, Id next, bool& added);
+  void leave(ClassMask& mask, u8 byte, Id next);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   struct Spelled {  // the tokens of an exit trie after these characters only, within these bounds
     const std::vector<Letters>& before;
@@ -207,24 +209,25 @@ class MaskBuilder {
   bool leave_all(const SpelledClass& of, const Ways& ways);
   bool semantic_spelled(const SelfLoop& loop, Id e);
   bool run_spelled(const Loop& loop);
-  bool run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest);
+  bool run_loops(u32 node, const std::vector<Loop>& loops, Ids& rest);
   bool run_rest(std::span<const Id> rest, u32 node);
   bool continues_in_tail(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);
-  std::size_t exit_cost(const ClassMask& mask, Id tail);
   void enter_outside(const ClassMask& mask, Id e, u32 node);
   template <class State>
   void enter_splits(const ClassMask& mask, u32 node, State state);
   void enter_unfinished(const ClassMask& mask, Id e, u32 read);
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
-  bool returns(Id from, Id to);
-  Id after_char(Id e, u32 c);
   Id step(Id e, u8 byte) {
     u32 c = arena_.byte_class(byte);
     Id next = arena_.known_step(e, c);
     return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
+  }
+  Id read(Id e, std::string_view bytes) {
+    for (std::size_t i = 0; i < bytes.size() && e != kEmpty; ++i) e = step(e, static_cast<u8>(bytes[i]));
+    return e;
   }
   Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? canonical(e) : e; }
   Id canonical(Id e) {
@@ -236,6 +239,13 @@ class MaskBuilder {
     if (!arena_.has(e, kUnknownText)) return false;
     postponed_.push_back(node);
     return true;
+  }
+  void set_after(Id e, int token) {  // if this state after the token allows it
+    if (e == kEmpty) return;
+    if (arena_.has(e, kUnknownText))
+      postponed_tokens_.push_back(token);
+    else
+      set(token);
   }
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
@@ -258,6 +268,8 @@ class MaskBuilder {
   void begin_piece(bool share);
   std::shared_ptr<Piece> end_piece();
   std::shared_ptr<Piece> end_piece(const Begin& begin);
+  class GroupMaker;
+  void trim_withouts();
   void note_endings(Piece& piece);
   std::shared_ptr<Piece> piece_of(Id open);
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
@@ -287,9 +299,6 @@ class MaskBuilder {
   void begin_taking();
   void take(Piece& piece, Sum& to);
   void take(u32 outcome, Sum& to);
-  bool take_flat(u32 outcome, Sum& to);
-  struct Flat;
-  bool flatten(u32 outcome, Flat& to);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
   Id begun(Id e);
   void forget_pieces();
@@ -309,7 +318,7 @@ class MaskBuilder {
     else
       words_[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
   }
-  bool touched() const { return scratch_ ? scratch_->touched() : touched_; }
+  bool touched() const { return !scratch_ || scratch_->touched(); }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
 
@@ -325,8 +334,6 @@ class MaskBuilder {
   const Trie& trie_;
   Words words_, with_twins_;
   std::vector<std::pair<u32, u32>> diff_;
-  std::shared_ptr<const Words> base_;
-  bool touched_ = false;
   std::unique_ptr<MaskScratch> scratch_;
   bool shared_ = false;  // several alternatives of one state share the same subtrees
   struct Shared {        // while it lives
@@ -447,30 +454,8 @@ class MaskBuilder {
   std::size_t outcome_bytes_ = 0;
   std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
-  using WordBits = std::pair<u32, u32>;  // a word of a mask; or, in a list, a Piece*
-  struct Flat {
-    std::vector<WordBits> words, pieces;
-    void merge();
-    std::vector<WordBits> list();
-  };
-  static WordBits as_word_bits(const Piece* piece);
-  static Piece* piece_in(WordBits at);
-  // Below kNotTaken, the number of masks that took it is counted down, as far as kToFlatten.
-  static constexpr u32 kNotFlat = 0xFFFFFFFF, kNotTaken = 0xFFFFFFFE, kToFlatten = kNotTaken - kTakenApart;
-  std::vector<u32> flat_at_;  // by outcome: its list, or one of these
-  std::optional<ListPool<WordBits>> flats_{std::in_place};
   u32 lexed_masks_ = 0;
-  bool blank_ = false;  // words_ are all 0
-  struct OwnSummary {   // that other arenas cannot use
-    u32 asked = 0;
-    std::shared_ptr<const PrefixSummary> mask;
-  };
-  std::unordered_map<std::vector<Id>, OwnSummary, KeyHash> own_summaries_;  // by their parts
-  struct Free {  // the tokens of the keys without names requested last
-    Id key = kEmpty;
-    std::shared_ptr<const Words> base;
-    MaskScratch::Diff diff;
-  } free_;
+  bool blank_ = false;                          // words_ are all 0
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others

@@ -107,38 +107,18 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   }
 }
 
-// Null: not known, and not yet worth making. `key`: none if other arenas cannot know the parts. `make`: returns the
-// prefix as an expression.
+// Null: not known, and not yet worth making. `make`: returns the prefix as an expression.
 template <class Make>
-std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::optional<Hash>& key, const Ids& parts,
-                                                               Id loop, Make make) {
+std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const Hash& key, Id loop, Make make) {
   u32 asked = 0;
-  std::vector<Id> own_key;
-  if (key) {
-    if (auto known = vocabulary_.cached_summary(*key, asked)) return known;
-  } else {
-    if (own_summaries_.size() >= kMostOwnSummaries) {
-      own_summaries_.clear();
-      owned(Strategy::PrefixSummaries) = 0;
-    }
-    own_key.assign(parts.begin(), parts.end());
-    OwnSummary& own = own_summaries_[own_key];
-    if (own.asked == 0) owned(Strategy::PrefixSummaries) += bytes_of(own_key);
-    if (own.mask) return own.mask;
-    asked = ++own.asked;
-  }
+  if (auto known = vocabulary_.cached_summary(key, asked)) return known;
   const bool often = asked % kAskedOften == 0;
   if (asked != 2 && !often) return nullptr;
   const Id head = make();
   if (!often && arena_.first(head).count() > kFewFirstBytes) return nullptr;
   auto made = std::make_shared<PrefixSummary>();
   if (!classify(head, loop, often ? kInf : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
-  if (key) {
-    vocabulary_.cache_summary(*key, made);
-  } else {
-    own_summaries_[own_key].mask = made;
-    owned(Strategy::PrefixSummaries) += made->memory();
-  }
+  vocabulary_.cache_summary(key, made);
   return made;
 }
 
@@ -177,24 +157,23 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (const u32 way = opens_string(e, mode, loop)) {
     tail = step(loop, '"');
     if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
-    head = summary_mask(string_summary(way, mode), {}, loop, [&] { return e; });
+    head = summary_mask(string_summary(way, mode), loop, [&] { return e; });
   } else {
     Ids parts;
-    bool portable = true, ended = false;
+    bool ended = false;
     Identity key(Of::Head);
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostSummaryParts;) {
       const Id part = arena_.node(tail).head();
       if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
-      parts.push_back(part);
       const auto hash = arena_.portable_hash(part);
-      if (hash) key.add(*hash);
-      portable = portable && hash;
+      if (!hash) break;  // other arenas cannot know it
+      parts.push_back(part);
+      key.add(*hash);
       ended = arena_.has(part, kHasRef);  // a prefix ends after a rule
       tail = arena_.node(tail).tail();
     }
     if (parts.empty()) return false;
-    head = summary_mask(portable ? std::optional(key.done()) : std::nullopt, parts, kEmpty,
-                        [&] { return arena_.concat_all(parts); });
+    head = summary_mask(key.done(), kEmpty, [&] { return arena_.concat_all(parts); });
   }
   if (!head) return false;
   const Shared shared(*this);
@@ -202,7 +181,6 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
     add(head->dense);
   else
     for (int t : head->tokens) set(t);
-  touched_ = true;
   walk_exits(head->rest, tail);
   if (head->nullable) visit(tail, 0);
   return true;

@@ -15,7 +15,6 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
     {"string-differences", "root", "a string or key that leads to another one: its mask, and where the two differ"},
     {"counted-intersections", "large", "a counted class among other conditions: a class mask over a chain of states"},
-    {"free-loops", "strings", "strings and keys in progress, constrained only to a class: its class mask"},
     {"absorbing-strings", "strings", "strings that any character may follow: a class mask, then what leaves them"},
     {"class-loops", "strings", "C{m,n} t: the class mask of C, then t from where tokens leave it"},
     {"state-differences", "root", "a state that most characters lead to another one: its mask, and where they differ"},
@@ -93,7 +92,6 @@ const std::array<MaskBuilder::Row, kMakers> MaskBuilder::kOrder{{
     {Strategy::PrefixSummaries, Reach::Root, &MaskBuilder::prefix_summaries},
     {Strategy::StringDifferences, Reach::Root, &MaskBuilder::string_differences},
     {Strategy::CountedIntersections, Reach::Large, &MaskBuilder::counted_intersections},
-    {Strategy::FreeLoops, Reach::Strings, &MaskBuilder::free_loops},
     {Strategy::AbsorbingStrings, Reach::Strings, &MaskBuilder::absorbing_strings},
     {Strategy::ClassLoops, Reach::Strings, &MaskBuilder::class_loops},
     {Strategy::StateDifferences, Reach::Root, &MaskBuilder::state_differences},
@@ -112,9 +110,7 @@ bool MaskBuilder::by_strategy(Id e, u32 node, Reach least, Strategy first) {
 std::size_t MaskBuilder::memory(Strategy s) const {
   const std::size_t own = owned_[static_cast<std::size_t>(s)];
   switch (s) {
-    case Strategy::SeveralKeys: return own + bytes_of(free_.diff);
     case Strategy::BoundedStrings: return own + bytes_of(leaving_);
-    case Strategy::PrefixSummaries: return own + bytes_of(own_summaries_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
     case Strategy::AbsorbingStrings: return own + bytes_of(never_dies_);
     case Strategy::StateDifferences: return own + bytes_of(kept_);

@@ -22,7 +22,6 @@ enum class Strategy : u8 {
   PrefixSummaries,
   StringDifferences,
   CountedIntersections,
-  FreeLoops,
   AbsorbingStrings,
   ClassLoops,
   StateDifferences,

@@ -11,9 +11,6 @@ namespace guiderail {
 namespace {
 constexpr const char* kMask = "the mask at this position of the text";
 constexpr const char* kToken = "reading this token";
-
-// A limit that one thread has met; threads that wait for the same result have limits of their own.
-bool of_work(const Error& error) { return error.code == "work" || error.code == "step-work"; }
 }  // namespace
 
 Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
@@ -25,19 +22,11 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
   if (program_->root() == kEmpty)
     throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
   for (const Symbol& symbol : program_->arena().symbols()) {
-    u32 token = 0;
     if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
-      auto words = resolve(*set, symbols);
-      for (u32 w = 0; token == 0; ++w)  // the set is not empty
-        if ((*words)[w] != 0) {
-          token = 32 * w + static_cast<u32>(std::countr_zero((*words)[w]));
-          break;
-        }
-      set_symbols_.push_back(static_cast<u32>(token_of_symbol_.size()));
-      set_of_symbol_.push_back(std::move(words));
-      token_of_symbol_.push_back(token);
+      symbols_->add(resolve(*set, symbols));
       continue;
     }
+    u32 token = 0;
     if (const u32* id = std::get_if<u32>(&symbol)) {
       token = *id;
       if (token >= vocabulary_->size())
@@ -53,15 +42,9 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
                                          "'; its special_tokens lists those it has");
       token = it->second;
     }
-    symbols_of_token_[token].push_back(static_cast<u32>(token_of_symbol_.size()));
-    set_of_symbol_.push_back(nullptr);
-    token_of_symbol_.push_back(token);
+    symbols_->add(token);
   }
-  own_bytes_ = shared_bytes<Guide>() + bytes_of(symbols_of_token_) + bytes_of(token_of_symbol_) +
-               bytes_of(set_of_symbol_) + bytes_of(set_symbols_);
-  for (const auto& [token, of] : symbols_of_token_) own_bytes_ += bytes_of(of);
-  for (const auto& set : set_of_symbol_)
-    if (set) own_bytes_ += shared_bytes<Words>() + bytes_of(*set);
+  own_bytes_ = shared_bytes<Guide>() + shared_bytes<Symbols>() + symbols_->memory();
   if (!program_->vocabulary_) program_->serve(vocabulary_);
   if (max_memory != 0) {  // a renewal cannot free what exists from the start
     const Arena& arena = *program_->arena_;
@@ -123,15 +106,6 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
   return std::make_shared<const Words>(std::move(named));
 }
 
-// The symbols that a token matches.
-std::vector<u32> Guide::symbols_of(u32 token) const {
-  std::vector<u32> symbols;
-  if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end()) symbols = it->second;
-  for (u32 s : set_symbols_)
-    if ((*set_of_symbol_[s])[token >> 5] >> (token & 31) & 1) symbols.push_back(s);
-  return symbols;
-}
-
 std::shared_ptr<Program> Guide::program() const {
   std::lock_guard lock(mutex_);
   return program_;
@@ -165,20 +139,15 @@ const MaskEntry* Guide::new_mask(Program& program, Id state) const {
     program.check_refused(maker.key(), kMask);
     if (!maker.begin(lock)) continue;
     const Work::Step step(program.step_work(), kMask);
-    try {
-      Program::Builder builder(program, lock);
-      const MaskEntry* entry = make_mask(program, *builder, lock, state);
-      builder.done();
-      program.arena_->node(state).mask.store(entry, std::memory_order_release);
-      return entry;
-    } catch (const Error& error) {
-      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
-      if (!of_work(error)) maker.fail(std::current_exception());
-      throw;
-    } catch (...) {
-      maker.fail(std::current_exception());
-      throw;
-    }
+    return program.noting_refusal(step, maker.key(), [&] {
+      return maker.make([&] {
+        Program::Builder builder(program, lock);
+        const MaskEntry* entry = make_mask(program, *builder, lock, state);
+        builder.done();
+        program.arena_->node(state).mask.store(entry, std::memory_order_release);
+        return entry;
+      });
+    });
   }
 }
 
@@ -205,11 +174,11 @@ std::vector<int> Guide::specials(Program& program, Id state) const {
   Arena& arena = *program.arena_;
   std::vector<int> found;
   std::vector<u32> symbols;
-  if (token_of_symbol_.empty() || !arena.has(state, kHasToken | kHasRef)) return found;
+  if (symbols_->empty() || !arena.has(state, kHasToken | kHasRef)) return found;
   arena.first_symbols(state, symbols);
   for (u32 s : symbols)
     if (arena.live(arena.derive_symbol(state, s)))
-      found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
+      found.push_back(symbols_->set(s) ? ~static_cast<int>(s) : static_cast<int>(symbols_->token(s)));
   return found;
 }
 
@@ -225,20 +194,14 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
     Program::Maker maker(program, Program::Making::Form, canonical);
     if (!made) {
       if (!maker.begin(lock)) continue;
-      try {
-        made = build(program, builder, canonical);
-        if (auto found = specials(program, canonical); !found.empty()) {
-          auto with = std::make_shared<MaskEntry>(*made);
-          with->specials = std::move(found);
-          made = with;
-        }
-      } catch (const Error& error) {
-        if (!of_work(error)) maker.fail(std::current_exception());
-        throw;
-      } catch (...) {
-        maker.fail(std::current_exception());
-        throw;
-      }
+      made = maker.make([&] {
+        auto entry = build(program, builder, canonical);
+        auto found = specials(program, canonical);
+        if (found.empty()) return entry;
+        auto with = std::make_shared<MaskEntry>(*entry);
+        with->specials = std::move(found);
+        return std::shared_ptr<const MaskEntry>(std::move(with));
+      });
       if (key) vocabulary_->cache_mask(*key, made);
     }
     program.keep(made);
@@ -289,7 +252,7 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
     if (s >= 0) {
       out[s >> 5] |= 1u << (s & 31);
     } else {
-      const Words& set = *set_of_symbol_[static_cast<u32>(~s)];
+      const Words& set = *symbols_->set(static_cast<u32>(~s));
       for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
     }
   }
@@ -299,8 +262,7 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
 
 CompletionDistance& Guide::distance(Program& program) const {
   if (!program.distance_)
-    program.distance_ =
-        std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, token_of_symbol_, set_of_symbol_);
+    program.distance_ = std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, symbols_);
   return *program.distance_;
 }
 
@@ -319,12 +281,8 @@ u32 Guide::new_need(Program& program, Id state, bool thorough) const {
     program.check_refused(maker.key(), kSearchForEnd);
     if (!maker.begin(lock)) continue;
     const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
-    try {
-      return thorough ? distance.refine(state) : distance.of(state);
-    } catch (const Error& error) {
-      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
-      throw;
-    }
+    return program.noting_refusal(step, maker.key(),
+                                  [&] { return thorough ? distance.refine(state) : distance.of(state); });
   }
 }
 
@@ -382,7 +340,7 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
 }
 
 Id Guide::advance(Program& program, Id state, u32 token) const {
-  if (!token_of_symbol_.empty()) return advance_either(program, state, token);
+  if (!symbols_->empty()) return advance_either(program, state, token);
   if (!vocabulary_->is_text(token)) return kEmpty;
   const std::string_view bytes = vocabulary_->bytes(token);
   const std::size_t read = program.advance_known(state, bytes);
@@ -397,7 +355,7 @@ Id Guide::advance(Program& program, Id state, u32 token) const {
 Id Guide::advance_either(Program& program, Id state, u32 token) const {
   const Work::Step step(program.step_work(), kToken);
   Id as_unit = kEmpty;
-  if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
+  if (const std::vector<u32> symbols = symbols_->of(token); !symbols.empty())
     as_unit = program.advance_symbols(state, symbols);
   if (!vocabulary_->is_text(token)) return as_unit;
   return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token), token)));

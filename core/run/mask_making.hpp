@@ -28,7 +28,19 @@ class Program::Maker {
     begun_ = true;
     return true;
   }
-  void fail(std::exception_ptr error) { error_ = std::move(error); }
+  // Makes it; whoever waits gets the error, except for limits of this thread alone.
+  template <class F>
+  auto make(F f) {
+    try {
+      return f();
+    } catch (const Error& error) {
+      if (error.code != "work" && error.code != "step-work") error_ = std::current_exception();
+      throw;
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
+  }
   u64 key() const { return key_; }
   ~Maker() {
     if (!begun_) return;

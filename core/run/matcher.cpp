@@ -10,8 +10,7 @@ namespace guiderail {
 
 Matcher::Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops)
     : guide_(std::move(guide)), program_(guide_->start()), stops_(std::move(stops)), at_{guide_->root()} {
-  std::sort(stops_.begin(), stops_.end());
-  stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
+  sort_unique(stops_);
   for (u32 s : stops_)
     if (s >= guide_->vocabulary().size())
       throw Error("matcher-token", "stop token " + std::to_string(s) + " is not below the vocabulary's size");

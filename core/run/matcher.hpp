@@ -160,6 +160,16 @@ class Program : public std::enable_shared_from_this<Program> {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
   }
   void note_refused(u64 key);
+  // Calls f(), and remembers it if this step's limit ends it.
+  template <class F>
+  auto noting_refusal(const Work::Step& step, u64 key, F f) {
+    try {
+      return f();
+    } catch (const Error& error) {
+      if (error.code == "step-work" && step.decides()) note_refused(key);
+      throw;
+    }
+  }
 
   std::shared_ptr<Arena> arena_;
   Id root_;
@@ -252,15 +262,11 @@ class Guide : public std::enable_shared_from_this<Guide> {
   CompletionDistance& distance(Program& program) const;
   // These take no mutex of a program:
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
-  std::vector<u32> symbols_of(u32 token) const;
   SpelledTexts& spelled(Program& program) const;  // takes mutex_
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::shared_ptr<Spelling> spelling_;
-  std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
-  std::vector<u32> token_of_symbol_;                         // of a set, its first token
-  std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: the symbol is a single token
-  std::vector<u32> set_symbols_;
+  std::shared_ptr<Symbols> symbols_ = std::make_shared<Symbols>();  // complete once the guide is made
   Id root_;
   Budget budget_;
   std::size_t own_bytes_ = 0;  // of the members above
@@ -362,6 +368,9 @@ class Matcher {
   bool terminated_ = false;
   History steps_;
 };
+
+// Known masks are copied in microseconds: waking threads for fewer takes longer.
+inline constexpr std::size_t kFewCopies = 64;
 
 // Runs job(0..count-1) on native threads (0: one per core) and waits; rethrows the first exception.
 void parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job);

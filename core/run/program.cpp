@@ -219,8 +219,6 @@ std::vector<u32> Program::next_symbols(Id state) {
     const Work::Step step(step_work(), "finding what may follow");
     std::vector<u32> found;
     arena_->first_symbols(state, found);
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
     std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
     return found;
   });

@@ -33,15 +33,13 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       return next != kEmpty && arena.live(next) ? next : kEmpty;
     };
     std::unordered_map<u32, Id> units;  // where tokens of sets lead as units; as text, they may lead elsewhere
-    if (!set_symbols_.empty()) {
+    if (symbols_->has_sets()) {
       std::vector<u32> symbols;
       arena.first_symbols(state, symbols);
-      std::sort(symbols.begin(), symbols.end());
-      symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
       for (u32 s : symbols) {
-        const Id next = set_of_symbol_[s] ? unit(s) : kEmpty;
+        const Id next = symbols_->set(s) ? unit(s) : kEmpty;
         if (next == kEmpty) continue;
-        for_each_bit(*set_of_symbol_[s], [&](u32 token) {
+        for_each_bit(*symbols_->set(s), [&](u32 token) {
           Id& known = units.try_emplace(token, kEmpty).first->second;
           known = arena.unite(known, next);
         });
@@ -82,7 +80,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       if (node.token >= 0) emit(node.token, arena.token_end(next));
       ++n;
     }
-    for (const auto& [token, symbols] : symbols_of_token_) {
+    for (const auto& [token, symbols] : symbols_->of_tokens()) {
       Id next = kEmpty;
       for (u32 symbol : symbols) next = arena.unite(next, arena.derive_symbol(state, symbol));
       if (next != kEmpty && arena.live(next)) emit(static_cast<int>(token), next);

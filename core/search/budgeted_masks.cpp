@@ -99,7 +99,7 @@ bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
   auto part = [&](Id next) {
     if (least > left && next != kEmpty && arena_.live(next)) least = std::min(least, need(forget(next), left));
   };
-  if (!specials_.empty()) {
+  if (!symbols_->empty()) {
     Id text = kEmpty;
     if (vocabulary_.is_text(token)) {
       text = before;
@@ -107,10 +107,7 @@ bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
         if (text != kEmpty) text = arena_.step_slow(text, static_cast<u8>(c));
     }
     if (text != kEmpty) part(arena_.token_end(text));
-    if (auto it = symbols_of_.find(token); it != symbols_of_.end())
-      for (u32 symbol : it->second) part(arena_.derive_symbol(before, symbol));
-    for (u32 s = 0; s < sets_.size(); ++s)
-      if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1) part(arena_.derive_symbol(before, s));
+    for (u32 symbol : symbols_->of(token)) part(arena_.derive_symbol(before, symbol));
     if (least <= left) lower(after, least);
   }
   return least <= left;
@@ -158,7 +155,7 @@ std::vector<u32> CompletionDistance::promised(Id state) {
   while (!arena_.nullable(state)) {
     const u32 least = known(state);
     std::vector<Id> sources{state, forget(state), leave(state)};  // see known()
-    if (!specials_.empty() && arena_.node(state).kind == Kind::Union) {
+    if (!symbols_->empty() && arena_.node(state).kind == Kind::Union) {
       const std::span<const Id> parts = arena_.operands(state);
       sources.insert(sources.end(), parts.begin(), parts.end());
     }
@@ -218,7 +215,7 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       each_of(branch, [&](u32 token) { tokens.push_back(token); });
     }
   }
-  if (worst > left && !specials_.empty())  // otherwise no token leads to two states, as text and as a unit
+  if (worst > left && !symbols_->empty())  // otherwise no token leads to two states, as text and as a unit
     for (const Branch* branch : allowed) each_of(*branch, allow);
   // With the texts there may be an end; where one was promised, there is.
   auto reread = [&](const std::vector<u32>& tokens, bool thorough) {

@@ -6,16 +6,12 @@
 #include "search/token_walk.hpp"
 
 namespace guiderail {
-CompletionDistance::CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
-                                       const std::vector<std::shared_ptr<const Words>>& sets)
+CompletionDistance::CompletionDistance(Arena& arena, Vocabulary& vocabulary, std::shared_ptr<const Symbols> symbols)
     : arena_(arena),
       vocabulary_(vocabulary),
       trie_(vocabulary.trie()),
       below_(vocabulary.bytes_below()),
-      specials_(tokens),
-      sets_(sets) {
-  for (u32 s = 0; s < specials_.size(); ++s)
-    if (!sets_[s]) symbols_of_[specials_[s]].push_back(s);
+      symbols_(std::move(symbols)) {
   for (auto [one, other] : vocabulary.twins()) twins_[one].push_back(other);
 }
 
@@ -27,11 +23,7 @@ std::optional<u32> CompletionDistance::found(Id state) {
 // Reads a token as a unit, whatever its text.
 Id CompletionDistance::read_special(Id state, u32 token) {
   Id next = kEmpty;
-  if (auto it = symbols_of_.find(token); it != symbols_of_.end())
-    for (u32 symbol : it->second) next = arena_.unite(next, arena_.derive_symbol(state, symbol));
-  for (u32 s = 0; s < sets_.size(); ++s)
-    if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1)
-      next = arena_.unite(next, arena_.derive_symbol(state, s));
+  for (u32 symbol : symbols_->of(token)) next = arena_.unite(next, arena_.derive_symbol(state, symbol));
   return next != kEmpty && arena_.live(next) ? next : kEmpty;
 }
 
@@ -58,7 +50,7 @@ u32 CompletionDistance::known(Id state) {
   if (const Id spent = leave(state); spent != state)
     if (auto it = known_.find(spent); it != known_.end()) least = std::min(least, it->second.tokens);
   // A token read as text and as a unit leads to both: what completes one of them completes the union.
-  if (!specials_.empty() && arena_.node(state).kind == Kind::Union)
+  if (!symbols_->empty() && arena_.node(state).kind == Kind::Union)
     if (const std::span<const Id> parts = arena_.operands(state); parts.size() <= kFewParts)
       for (Id part : parts) least = std::min(least, known(part));
   return least;
@@ -255,12 +247,12 @@ bool CompletionDistance::complete(Id from, Manner manner) {
       if (next != kEmpty) visit(byte, seen(arena_.token_end(next)));
       return true;
     });
-    if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
+    if (!symbols_->empty() && arena_.has(state, kHasToken | kHasRef)) {
       symbols.clear();
       arena_.first_symbols(state, symbols);
       for (u32 s : symbols)
-        if (const Id next = read_special(state, specials_[s]); next != kEmpty)
-          visit(kSpecial + specials_[s], seen(next));
+        if (const Id next = read_special(state, symbols_->token(s)); next != kEmpty)
+          visit(kSpecial + symbols_->token(s), seen(next));
     }
     if (texts) work_ -= std::min<std::size_t>(work_ - 1, (arena_.node_count() - nodes) / kNodesPerWork);
   }
@@ -378,7 +370,7 @@ Id CompletionDistance::best_next(Id state) {
 }
 
 Id CompletionDistance::read(Id state, u32 token) {
-  const Id unit = specials_.empty() ? kEmpty : read_special(state, token);
+  const Id unit = symbols_->empty() ? kEmpty : read_special(state, token);
   if (!vocabulary_.is_text(token)) return unit;
   for (char c : vocabulary_.bytes(token))
     if (state != kEmpty) state = arena_.step_slow(state, static_cast<u8>(c));
@@ -388,8 +380,8 @@ Id CompletionDistance::read(Id state, u32 token) {
 
 std::size_t CompletionDistance::memory() const {
   return sizeof(*this) + bytes_of(known_) + bytes_of(worst_) + bytes_of(bounds_) + bytes_of(plain_) + bytes_of(left_) +
-         bytes_of(looked_at_) + bytes_of(specials_) + bytes_of(sets_) + bytes_of(symbols_of_) + bytes_of(twins_) +
-         bytes_of(profiles_) + profile_size_ * 4 + bytes_of(shared_) + shared_bytes_ + bytes_of(marks_);
+         bytes_of(looked_at_) + bytes_of(twins_) + bytes_of(profiles_) + profile_size_ * 4 + bytes_of(shared_) +
+         shared_bytes_ + bytes_of(marks_);
 }
 
 }  // namespace guiderail

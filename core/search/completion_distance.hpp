@@ -19,15 +19,14 @@
 
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
+#include "search/symbols.hpp"
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
 
 class CompletionDistance {
  public:
-  // `tokens`: the token of each symbol of the arena or, where `sets` is not null, the first token of the set.
-  CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
-                     const std::vector<std::shared_ptr<const Words>>& sets);
+  CompletionDistance(Arena& arena, Vocabulary& vocabulary, std::shared_ptr<const Symbols> symbols);
 
   // requires, here and below: mutex of the arena held. Several threads may search at once, taking turns (see
   // Arena::make_room). They share what is found, but not what a search keeps.
@@ -111,10 +110,8 @@ class CompletionDistance {
   const Vocabulary& vocabulary_;
   const Trie& trie_;
   const BytesBelow& below_;
-  std::vector<u32> specials_;                             // by symbol: its token
-  std::vector<std::shared_ptr<const Words>> sets_;        // by symbol: its tokens, if it is a set; else null
-  std::unordered_map<u32, std::vector<u32>> symbols_of_;  // by token
-  std::unordered_map<u32, std::vector<u32>> twins_;       // tokens with the same text
+  std::shared_ptr<const Symbols> symbols_;
+  std::unordered_map<u32, std::vector<u32>> twins_;  // tokens with the same text
   std::unordered_map<Id, Entry> known_;
   std::unordered_map<Id, u32> bounds_;  // lower bounds of the missing bytes that are better than the node's
   std::unordered_map<Id, u32> worst_;

@@ -108,8 +108,7 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
   if (path.empty()) return kInf;
   std::vector<std::string> texts;
   for (Id at : path) json.known_texts(at, writing->item, texts);
-  std::sort(texts.begin(), texts.end());
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  sort_unique(texts);
   Words risky(vocabulary_.words(), 0);
   for (const std::string& text : texts) {  // the key may become the beginning of one of them, and then all of it
     if (writing->item && text.find('\\') != std::string::npos) return kInf;  // other spellings may be equal

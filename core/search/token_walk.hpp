@@ -90,20 +90,17 @@ void CompletionDistance::each_token(Id state, F f, Whole whole, Many many, Open 
     if (node.token >= 0 && !f(static_cast<u32>(node.token), arena_.token_end(next))) return;
     ++n;
   }
-  if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
+  if (!symbols_->empty() && arena_.has(state, kHasToken | kHasRef)) {
     std::vector<u32> symbols, tokens;
     arena_.first_symbols(state, symbols);
-    std::sort(symbols.begin(), symbols.end());
-    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
     for (u32 s : symbols) {
-      if (!sets_[s]) {
-        tokens.push_back(specials_[s]);
+      if (!symbols_->set(s)) {
+        tokens.push_back(symbols_->token(s));
       } else if (const Id next = arena_.derive_symbol(state, s); next != kEmpty && arena_.live(next)) {
-        many(*sets_[s], forget(next));
+        many(*symbols_->set(s), forget(next));
       }
     }
-    std::sort(tokens.begin(), tokens.end());
-    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    sort_unique(tokens);
     for (u32 token : tokens)
       if (const Id next = read_special(state, token); next != kEmpty && !f(token, forget(next))) return;
   }

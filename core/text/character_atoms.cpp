@@ -24,8 +24,7 @@ CharacterAtoms::CharacterAtoms(std::span<const CharSet::Ptr> sets, std::vector<u
       edges.push_back({std::max(lo, kFirst), own});
       edges.push_back({hi + 1, own});
     }
-  std::sort(single.begin(), single.end());
-  single.erase(std::unique(single.begin(), single.end()), single.end());
+  sort_unique(single);
   single_ = single.size();
   for (u32 c : single) {
     edges.push_back({c, flip(~u64{c})});
@@ -63,8 +62,7 @@ const std::vector<u32>& CharacterAtoms::within(u32 low, u32 high) {
   if (auto it = within_.find({low, high}); it != within_.end()) return it->second;
   std::vector<u32> found;
   for (auto run = run_of(low); run->from <= high && run->from != kEnd; ++run) found.push_back(run->atom);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  sort_unique(found);
   bytes_ += bytes_of(found);
   return within_.try_emplace({low, high}, std::move(found)).first->second;
 }

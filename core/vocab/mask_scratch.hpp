@@ -68,18 +68,6 @@ class MaskScratch {
       mark(static_cast<u32>(i));
     }
   }
-  void remove(const Words& tokens) {
-    if (!sheet_) return;
-    u32* mine = sheet_->words.data();
-    for (std::size_t i = 0; i < words_; i += kBlock) {
-      const std::size_t end = std::min(i + kBlock, words_);
-      u32 both = 0;
-      for (std::size_t k = i; k < end; ++k) both |= mine[k] & tokens[k];
-      if (!both) continue;
-      for (std::size_t k = i; k < end; ++k) mine[k] &= ~tokens[k];
-      mark(static_cast<u32>(i));
-    }
-  }
   // The words in which the mask differs from its base.
   void differences(Diff& out) const {
     out.clear();

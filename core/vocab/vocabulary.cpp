@@ -12,9 +12,7 @@ std::size_t words_bytes(const std::shared_ptr<const Words>& of) {
 }
 }  // namespace
 
-std::size_t ExitTrie::memory() const {
-  return shared_bytes<ExitTrie>() + bytes_of(nodes) + bytes_of(tokens) + words_bytes(dense);
-}
+std::size_t ExitTrie::memory() const { return shared_bytes<ExitTrie>() + bytes_of(nodes) + bytes_of(tokens); }
 
 std::size_t ClassMask::memory() const {
   std::size_t bytes = shared_bytes<ClassMask>() + bytes_of(tokens) + bytes_of(upto) + words_bytes(dense) +
@@ -48,8 +46,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::ve
     throw Error("vocabulary-shape", "offsets must run from 0 to the length of the data");
   for (u32 s : stops_)
     if (s >= size_) throw Error("vocabulary-stop", "stop token " + std::to_string(s) + " is not below size");
-  std::sort(stops_.begin(), stops_.end());
-  stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
+  sort_unique(stops_);
   texts_.resize(special.size() / 64 + 1);
   for (u32 i = 0; i < special.size(); ++i) {
     auto text = bytes(i);
@@ -162,16 +159,9 @@ void Vocabulary::build_trie() {
   }
 }
 
-u32 Vocabulary::find_node(std::string_view text) const {
-  u32 at = 0;
-  for (char ch : text) {
-    const u8 b = static_cast<u8>(ch);
-    u32 c = at + 1;
-    while (c < trie_.nodes[at].end && trie_.nodes[c].byte != b) c = trie_.nodes[c].end;
-    if (c >= trie_.nodes[at].end) return kNoFan;
-    at = c;
-  }
-  return at;
+u32 Vocabulary::find_node(std::string_view text, u32 from) const {
+  for (std::size_t i = 0; i < text.size() && from != kNoFan; ++i) from = child(from, static_cast<u8>(text[i]));
+  return from;
 }
 
 int Vocabulary::find(std::string_view text) const {
@@ -405,17 +395,10 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
   if (auto known = known_exit_trie(mask, byte)) return known;
   auto out = std::make_shared<ExitTrie>(
       merge_exits(trie_, {mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
-  if (mask.dense) {
-    auto dense = std::make_shared<Words>(*mask.dense);
-    for (u32 i = out->nodes[0].first; i < out->nodes[0].last; ++i)
-      (*dense)[out->tokens[i] >> 5] |= 1u << (out->tokens[i] & 31);
-    out->dense = dense;
-  }
   std::lock_guard lock(mutex_);
   auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
   if (fresh)
-    cache_.note_growth(class_key(mask.chars.get(), mask.root),
-                       out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0));
+    cache_.note_growth(class_key(mask.chars.get(), mask.root), out->nodes.size() * 16 + out->tokens.size() * 4);
   return it->second;
 }
 
@@ -425,18 +408,6 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
 Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   const u64 at = mix64(reinterpret_cast<std::uintptr_t>(chars));
   return {mix64(at ^ root), at};
-}
-
-std::shared_ptr<const Words> Vocabulary::tokens_below(u32 node) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<const Words>& known = tokens_below_[node];
-  if (!known) {
-    auto made = std::make_shared<Words>(words(), 0);
-    for (u32 n = node; n < trie_.nodes[node].end; ++n)
-      if (const int t = trie_.nodes[n].token; t >= 0) (*made)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
-    known = std::move(made);
-  }
-  return known;
 }
 
 std::unique_ptr<MaskScratch> Vocabulary::take_scratch() {
@@ -553,9 +524,6 @@ std::size_t Vocabulary::string_memory() const {
   std::size_t bytes = 0;
   for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
   if (bytes_below_) bytes += sizeof(BytesBelow) + bytes_below_->memory();
-  bytes += bytes_of(tokens_below_);
-  for (const auto& [node, tokens] : tokens_below_)
-    if (tokens) bytes += shared_bytes<Words>() + bytes_of(*tokens);
   return bytes;
 }
 

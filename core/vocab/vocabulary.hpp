@@ -89,7 +89,6 @@ struct ExitTrie {
   };
   PagedVector<Node> nodes;
   PagedVector<int> tokens;
-  std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
   u16 deepest = 0;
   std::size_t memory() const;
 };
@@ -170,7 +169,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<std::pair<u32, u32>>& twins() const { return twins_; }
   int find(std::string_view text) const;  // -1: none
   std::vector<u32> with_prefix(std::string_view prefix, std::size_t limit) const;
-  u32 find_node(std::string_view text) const;  // kNoFan: no such path
+  u32 find_node(std::string_view text, u32 from = 0) const;  // after this text; kNoFan: no such path
 
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
   std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: not made yet
@@ -188,8 +187,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made on first use
-  // The tokens at and below a node, made on first use: for large subtrees.
-  std::shared_ptr<const Words> tokens_below(u32 node);
   // Does a quote follow this byte in some token?
   bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
@@ -249,7 +246,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u32 times = 0;
   };
   PagedVector<Asked> asked_;
-  std::map<u32, std::shared_ptr<const Words>> tokens_below_;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 

@@ -94,8 +94,7 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   if (fresh) {
     for (const auto& piece : made.pieces)
       made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
-    std::sort(made.bundles.begin(), made.bundles.end());
-    made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
+    sort_unique(made.bundles);
     std::erase_if(made.pieces, [&](const auto& piece) {
       if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewPieceWords) return false;
       made.words.insert(made.words.end(), piece->words.begin(), piece->words.end());
@@ -378,8 +377,6 @@ void MaskBuilder::forget_pieces() {
   outcome_ends_.assign(1, 0);  // kNothing
   open_.assign(1, 0);
   outcome_ids_.clear();
-  flat_at_.clear();
-  flats_.emplace();
   continuation_ids_.clear();
   continuations_.clear();
   continuation_of_.clear();
@@ -402,8 +399,7 @@ std::size_t MaskBuilder::lexed_memory() const {
          continuation_ids_.memory() + bytes_of(continuation_of_) + bytes_of(ends_) + bytes_of(outcome_words_) +
          bytes_of(outcome_ends_) + outcome_ids_.memory() + bytes_of(open_) + positions_.memory() +
          exact_positions_.memory() + bytes_of(endings_of_) + bytes_of(transitions_) + transition_ids_.memory() +
-         near_outcomes_.memory() + exact_outcomes_.memory() + bytes_of(known_masks_) + bytes_of(taken_) +
-         bytes_of(flat_at_) + flats_->memory();
+         near_outcomes_.memory() + exact_outcomes_.memory() + bytes_of(known_masks_) + bytes_of(taken_);
 }
 
 std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<int>& specials, bool& fresh) {
@@ -479,8 +475,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
 // The union of a mask's dense bitsets. Masks with the same ones share it.
 std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_ptr<const Words>>& dense) {
   if (dense.empty()) return nullptr;
-  std::sort(dense.begin(), dense.end());
-  dense.erase(std::unique(dense.begin(), dense.end()), dense.end());
+  sort_unique(dense);
   if (dense.size() == 1) return dense[0];
   auto& base = bases_[dense];
   if (!base) {

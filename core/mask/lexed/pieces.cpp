@@ -122,8 +122,6 @@ void MaskBuilder::begin_piece(bool share) {
   shared_ = false;
   if (!blank_) words_.assign(vocabulary_.words(), 0);
   blank_ = false;
-  base_ = nullptr;
-  touched_ = true;
 }
 
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
@@ -213,16 +211,138 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
   return piece;
 }
 
-// Builds the groups of a piece.
-void MaskBuilder::note_endings(Piece& piece) {
-  if (!postponed_.empty() || !postponed_tokens_.empty()) {
-    MaskEntry open;
-    note_open(open);
-    piece.open_nodes = std::move(open.open_nodes);
-    piece.open_tokens = std::move(open.open_tokens);
+// The groups of a piece, made from the places where a lexeme may end.
+class MaskBuilder::GroupMaker {
+ public:
+  explicit GroupMaker(MaskBuilder& of) : of_(of) {}
+  void add(const Ending& ending);
+  void add(const ClassEnding& ending);
+  void finish(Piece& piece);
+
+ private:
+  struct Making {
+    Group group;
+    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
+    std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
+    std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
+  };
+  std::pair<Making*, bool> group_of(Id state);
+  bool allowed(Making& m, u8 byte) const {
+    char& is = m.allowed[byte];
+    if (!is) is = Lexed::of(of_.arena_).munch_guard_allows(m.group.end.munch_guard, byte) ? 2 : 1;
+    return is == 2;
   }
-  if (endings_.empty() && class_endings_.empty()) return;
-  // Tokens that never leave their class need not be excluded after it.
+  u32 kept(u32 without) const { return of_.withouts_[without] ? without : 0; }
+
+  MaskBuilder& of_;
+  std::vector<std::unique_ptr<Making>> making_;
+  std::map<std::tuple<u32, u32, Id>, std::size_t> index_;
+  std::unordered_map<Id, std::pair<Making*, bool>> known_;  // state -> group, whole
+};
+
+std::pair<MaskBuilder::GroupMaker::Making*, bool> MaskBuilder::GroupMaker::group_of(Id state) {
+  auto [known, unknown] = known_.try_emplace(state);
+  if (unknown) {
+    const Lexed::LexemeEnd end = Lexed::of(of_.arena_).lexeme_end(state);
+    auto [it, fresh] = index_.try_emplace({end.terminal, end.column, end.munch_guard}, making_.size());
+    if (fresh) {
+      making_.push_back(std::make_unique<Making>());
+      making_.back()->group.end = end;
+    }
+    known->second = {making_[it->second].get(), end.whole};
+  }
+  return known->second;
+}
+
+void MaskBuilder::GroupMaker::add(const Ending& ending) {
+  const Trie& trie = of_.trie_;
+  const auto group = group_of(ending.state);
+  Making& m = *group.first;
+  const Source at{ending.trie, ending.node};
+  const u32 without = kept(ending.without);
+  if (group.second)
+    of_.for_tokens_at(at, [&](int t) {
+      const auto& tokens = of_.withouts_[without];
+      if (!without || !std::binary_search(tokens->begin(), tokens->end(), t)) m.group.whole.push_back(t);
+    });
+  if (!ending.trie && !without && trie.nodes[ending.node].end - ending.node >= kHeavy) {
+    std::size_t below = 0;
+    of_.for_children(at, [&](u8 byte, Source child) {
+      if (allowed(m, byte)) below += trie.nodes[child.node].end - child.node;
+    });
+    if (below >= kHeavy) return m.group.heavy.push_back(ending.node);
+  }
+  of_.for_children(at, [&](u8 byte, Source child) {
+    if (allowed(m, byte)) m.begins[{byte, without}].push_back(child);
+  });
+}
+
+void MaskBuilder::GroupMaker::add(const ClassEnding& ending) {
+  const Trie& trie = of_.trie_;
+  Making& m = *group_of(ending.state).first;
+  const u32 without = kept(ending.without);
+  ClassMask& mask = *ending.mask;
+  const ByteSet inside = mask.chars->first();
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (mask.exit_at[b] == mask.exit_at[b + 1] || !allowed(m, byte)) continue;
+    if (!inside.has(byte)) {
+      m.exits[{byte, without}].push_back(of_.exit_trie(mask, byte));
+      continue;
+    }
+    for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)
+      if (!mask.is_alive(mask.exits[i])) m.begins[{byte, without}].push_back({nullptr, mask.exits[i]});
+  }
+  std::vector<u32> split;  // a character outside the class may share its first bytes with one inside
+  for (u32 n : mask.splits) {
+    u32 at = n;
+    while (!trie.nodes[trie.parents[at]].whole) at = trie.parents[at];
+    if (trie.parents[at] > mask.root && allowed(m, trie.nodes[at].byte)) split.push_back(at);
+  }
+  sort_unique(split);
+  for (u32 at : split) m.begins[{trie.nodes[at].byte, without}].push_back({nullptr, at});
+}
+
+void MaskBuilder::GroupMaker::finish(Piece& piece) {
+  for (auto& m : making_) {
+    Group& group = m->group;
+    auto begin_at = [&](u8 byte) -> Begin& {
+      for (Begin& b : group.begins)
+        if (b.byte == byte) return b;
+      group.begins.push_back({byte, {}, 0, {}});
+      return group.begins.back();
+    };
+    for (auto& [at, sources] : m->begins) {
+      Suffixes suffixes{kInTrie, nullptr, of_.withouts_[at.second]};
+      if (sources.size() == 1 && !sources[0].trie) {
+        suffixes.node = sources[0].node;
+      } else {
+        suffixes.rest = of_.joined(std::move(sources));
+        of_.piece_bytes_ += suffixes.rest->memory();
+      }
+      begin_at(at.first).suffixes.push_back(std::move(suffixes));
+    }
+    for (auto& [at, exits] : m->exits)
+      for (auto& trie : exits)
+        begin_at(at.first).suffixes.push_back({kInTrie, std::move(trie), of_.withouts_[at.second]});
+    for (Begin& b : group.begins) {
+      std::stable_sort(b.suffixes.begin(), b.suffixes.end(), [](const Suffixes& x, const Suffixes& y) {
+        return x.without.get() > y.without.get();  // those with one first
+      });
+      for (const Suffixes& suffixes : b.suffixes)
+        b.tokens += suffixes.node == kInTrie ? suffixes.rest->tokens.size()
+                                             : of_.trie_.nodes[suffixes.node].end - suffixes.node;
+      of_.piece_bytes_ += bytes_of(b.suffixes) + block_bytes(64);  // about one state after it
+    }
+    if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
+    of_.piece_bytes_ +=
+        block_bytes(sizeof(Group)) + bytes_of(group.whole) + bytes_of(group.begins) + bytes_of(group.heavy);
+    piece.own.push_back(std::make_unique<Group>(std::move(group)));
+  }
+}
+
+// Tokens that never leave their class need not be excluded after it.
+void MaskBuilder::trim_withouts() {
   std::vector<std::vector<const Words*>> inside(withouts_.size());
   std::vector<char> all(withouts_.size());  // some ending belongs to no class
   for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
@@ -235,120 +355,27 @@ void MaskBuilder::note_endings(Piece& piece) {
         return std::all_of(inside[i].begin(), inside[i].end(),
                            [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
       });
-    if (!std::is_sorted(w->begin(), w->end())) std::sort(w->begin(), w->end());
-    w->erase(std::unique(w->begin(), w->end()), w->end());
+    if (!std::is_sorted(w->begin(), w->end())) sort_unique(*w);  // a copy of an earlier one already is
     w->shrink_to_fit();
     if (w->empty()) w = nullptr;
     if (w) piece_bytes_ += shared_bytes<std::vector<int>>() + bytes_of(*w);
   }
-  struct Making {
-    Group group;
-    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
-    std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
-    std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
-  };
-  std::vector<std::unique_ptr<Making>> making;
-  std::map<std::tuple<u32, u32, Id>, std::size_t> index;
-  std::unordered_map<Id, std::pair<Making*, bool>> known;  // state -> group, whole
-  auto group_of = [&](Id state) {
-    auto [known_at, unknown] = known.try_emplace(state);
-    if (unknown) {
-      const Lexed::LexemeEnd end = Lexed::of(arena_).lexeme_end(state);
-      auto [it, fresh] = index.try_emplace({end.terminal, end.column, end.munch_guard}, making.size());
-      if (fresh) {
-        making.push_back(std::make_unique<Making>());
-        making.back()->group.end = end;
-      }
-      known_at->second = {making[it->second].get(), end.whole};
-    }
-    return known_at->second;
-  };
-  auto allowed = [&](Making& m, u8 byte) {
-    char& is = m.allowed[byte];
-    if (!is) is = Lexed::of(arena_).munch_guard_allows(m.group.end.munch_guard, byte) ? 2 : 1;
-    return is == 2;
-  };
-  for (const Ending& ending : endings_) {
-    const auto [m, whole] = group_of(ending.state);
-    const Source at{ending.trie, ending.node};
-    const u32 without = withouts_[ending.without] ? ending.without : 0;
-    if (whole)
-      for_tokens_at(at, [&, m = m](int t) {
-        if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
-          m->group.whole.push_back(t);
-      });
-    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= kHeavy) {
-      std::size_t below = 0;
-      for_children(at, [&, m = m](u8 byte, Source child) {
-        if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
-      });
-      if (below >= kHeavy) {
-        m->group.heavy.push_back(ending.node);
-        continue;
-      }
-    }
-    for_children(at, [&, m = m](u8 byte, Source child) {
-      if (allowed(*m, byte)) m->begins[{byte, without}].push_back(child);
-    });
+}
+
+// Builds the groups of a piece.
+void MaskBuilder::note_endings(Piece& piece) {
+  if (!postponed_.empty() || !postponed_tokens_.empty()) {
+    MaskEntry open;
+    note_open(open);
+    piece.open_nodes = std::move(open.open_nodes);
+    piece.open_tokens = std::move(open.open_tokens);
   }
-  for (const ClassEnding& ending : class_endings_) {
-    Making& m = *group_of(ending.state).first;
-    const u32 without = withouts_[ending.without] ? ending.without : 0;
-    ClassMask& mask = *ending.mask;
-    const ByteSet inside = mask.chars->first();
-    for (unsigned b = 0; b < 256; ++b) {
-      const u8 byte = static_cast<u8>(b);
-      if (mask.exit_at[b] == mask.exit_at[b + 1] || !allowed(m, byte)) continue;
-      if (!inside.has(byte)) {
-        m.exits[{byte, without}].push_back(exit_trie(mask, byte));
-        continue;
-      }
-      for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)
-        if (!mask.is_alive(mask.exits[i])) m.begins[{byte, without}].push_back({nullptr, mask.exits[i]});
-    }
-    std::vector<u32> split;  // a character outside the class may share its first bytes with one inside
-    for (u32 n : mask.splits) {
-      u32 at = n;
-      while (!trie_.nodes[trie_.parents[at]].whole) at = trie_.parents[at];
-      if (trie_.parents[at] > mask.root && allowed(m, trie_.nodes[at].byte)) split.push_back(at);
-    }
-    std::sort(split.begin(), split.end());
-    split.erase(std::unique(split.begin(), split.end()), split.end());
-    for (u32 at : split) m.begins[{trie_.nodes[at].byte, without}].push_back({nullptr, at});
-  }
-  for (auto& m : making) {
-    Group& group = m->group;
-    auto begin_at = [&](u8 byte) -> Begin& {
-      for (Begin& b : group.begins)
-        if (b.byte == byte) return b;
-      group.begins.push_back({byte, {}, 0, {}});
-      return group.begins.back();
-    };
-    for (auto& [at, sources] : m->begins) {
-      Suffixes suffixes{kInTrie, nullptr, withouts_[at.second]};
-      if (sources.size() == 1 && !sources[0].trie) {
-        suffixes.node = sources[0].node;
-      } else {
-        suffixes.rest = joined(std::move(sources));
-        piece_bytes_ += suffixes.rest->memory();
-      }
-      begin_at(at.first).suffixes.push_back(std::move(suffixes));
-    }
-    for (auto& [at, exits] : m->exits)
-      for (auto& trie : exits) begin_at(at.first).suffixes.push_back({kInTrie, std::move(trie), withouts_[at.second]});
-    for (Begin& b : group.begins) {
-      std::stable_sort(b.suffixes.begin(), b.suffixes.end(), [](const Suffixes& x, const Suffixes& y) {
-        return x.without.get() > y.without.get();  // those with one first
-      });
-      for (const Suffixes& suffixes : b.suffixes)
-        b.tokens +=
-            suffixes.node == kInTrie ? suffixes.rest->tokens.size() : trie_.nodes[suffixes.node].end - suffixes.node;
-      piece_bytes_ += bytes_of(b.suffixes) + block_bytes(64);  // about one state after it
-    }
-    if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
-    piece_bytes_ += block_bytes(sizeof(Group)) + bytes_of(group.whole) + bytes_of(group.begins) + bytes_of(group.heavy);
-    piece.own.push_back(std::make_unique<Group>(std::move(group)));
-  }
+  if (endings_.empty() && class_endings_.empty()) return;
+  trim_withouts();
+  GroupMaker groups(*this);
+  for (const Ending& ending : endings_) groups.add(ending);
+  for (const ClassEnding& ending : class_endings_) groups.add(ending);
+  groups.finish(piece);
   bundle(piece);
   tries_.clear();
 }
