@@ -157,7 +157,7 @@ class Arena {
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // some literal may not be UTF-8
   u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
-  u32 finalized_count() const { return extent_.nodes; }  // expressions of the description itself
+  u32 finalized_count() const { return extent_.nodes; }                    // expressions of the description itself
   u32 extent() const { return count_ + pool_.size() / kOperandsPerNode; }  // for max_nodes; requires: mutex held
   const Limits& limits() const { return limits_; }
 

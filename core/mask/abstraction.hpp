@@ -48,6 +48,7 @@ class Abstraction final : public Family {
   static constexpr u32 kBeginning = 2;  // bytes of the next item that a token may read: `{"`
   static constexpr int kMostBeginnings = 4;
   bool only_characters(Id e);
+  bool hinges_on_text(Id e);
   u32 slack(Id e);  // at most how many characters complete a match from any state reachable from e
   Id elided(u32 begins);
   Id elided_before(const ByteSet& begins);

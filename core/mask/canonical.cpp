@@ -49,18 +49,43 @@ bool Abstraction::only_characters(Id e) {
   }
 }
 
-// The text of the key or item in progress is in the head, or follows the whitespace before a key.
+// May the text of a key or item in progress decide whether e has a match, since few others are left?
+bool Abstraction::hinges_on_text(Id e) {
+  if (!has(e, kExactKey)) return false;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Concat: return hinges_on_text(n.head()) || hinges_on_text(n.tail());
+    case Kind::Union:
+    case Kind::And: {
+      const Ids parts(operands(e));
+      return std::any_of(parts.begin(), parts.end(), [&](Id part) { return hinges_on_text(part); });
+    }
+    case Kind::Distinct:
+    case Kind::Twice: return has(distinct_body(n), kFiniteItem) || hinges_on_text(distinct_body(n));
+    case Kind::Item: return hinges_on_text(item_rest(n));
+    case Kind::Repeat: return hinges_on_text(n.body());
+    case Kind::Key: {
+      KeyApart key;
+      return !json_.key_apart(e, key) || !key.table->dense;
+    }
+    default: return false;
+  }
+}
+
+// The text of the key or item in progress is in the head, or follows the whitespace before a key. It stays where other
+// conditions, or items that must follow, may leave no other text.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
       const Id tail = n.tail();
+      if (has(n.head(), kHasItem) && has(tail, kFiniteItem) && !nullable(tail)) return e;
       const Id head = without_texts(n.head());
       return concat(head, without_texts(tail));
     }
     case Kind::Union: return unite(mapped(e, [&](Id m) { return without_texts(m); }));
-    case Kind::And: return intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
+    case Kind::And: return hinges_on_text(e) ? e : intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
     case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
     case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
