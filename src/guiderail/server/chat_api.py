@@ -13,8 +13,7 @@ from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Contents, show
-from guiderail.server.reasoning import thinking_of, wants_thinking
+from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_text
 from guiderail.server.schemas import ChatRequest
@@ -133,6 +132,17 @@ def _reason(reason: str, parts: list[Part]) -> str:
     return "tool_calls" if reason == "stop" and begun and begun == complete else reason
 
 
+def _kind(part: CallStart | CallInput) -> tuple[str, str]:
+    """The kind of the tool that is called, and the member of a call that holds its input."""
+    return ("custom", "input") if part.custom else ("function", "arguments")
+
+
+def _call(part: CallStart) -> dict[str, Any]:
+    """A call without its input."""
+    kind, value = _kind(part)
+    return {"id": part.id, "type": kind, kind: {"name": part.name, value: ""}}
+
+
 def _delta(part: Part) -> dict[str, Any] | None:
     """A part of an answer as an event reports it; None if there is nothing to report."""
     if isinstance(part, Content):
@@ -140,12 +150,10 @@ def _delta(part: Part) -> dict[str, Any] | None:
     if isinstance(part, Reasoning):
         return {"reasoning_content": part.text}
     if isinstance(part, CallStart):
-        kind, name, value = ("custom", "custom", "input") if part.custom else ("function", "function", "arguments")
-        call = {"index": part.number, "id": part.id, "type": kind, name: {"name": part.name, value: ""}}
-        return {"tool_calls": [call]}
+        return {"tool_calls": [{"index": part.number, **_call(part)}]}
     if isinstance(part, CallInput):
-        name, value = ("custom", "input") if part.custom else ("function", "arguments")
-        return {"tool_calls": [{"index": part.number, name: {value: part.text}}]}
+        kind, value = _kind(part)
+        return {"tool_calls": [{"index": part.number, kind: {value: part.text}}]}
     assert isinstance(part, CallEnd)
     return None
 
@@ -158,10 +166,9 @@ def _gather(parts: list[Part]) -> tuple[str, list[dict[str, Any]]]:
         if isinstance(part, Content):
             content.append(part.text)
         elif isinstance(part, CallStart):
-            kind, value = ("custom", "input") if part.custom else ("function", "arguments")
-            calls[part.number] = {"id": part.id, "type": kind, kind: {"name": part.name, value: ""}}
+            calls[part.number] = _call(part)
         elif isinstance(part, CallInput):
-            kind, value = ("custom", "input") if part.custom else ("function", "arguments")
+            kind, value = _kind(part)
             calls[part.number][kind][value] += part.text
     return "".join(content), list(calls.values())
 
@@ -171,7 +178,7 @@ def _logprob(vocabulary: Vocabulary, info: TokenLogprob) -> dict[str, Any]:
     return {**token_text(vocabulary, info.token), "logprob": finite(info.logprob), "top_logprobs": top}
 
 
-async def start_chat(service: Service, contents: Contents, watch: Watches = None) -> ChatAnswer:
+async def start_chat(service: Service, contents: Contents, watch: Watches) -> ChatAnswer:
     """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
@@ -189,12 +196,7 @@ async def start_chat(service: Service, contents: Contents, watch: Watches = None
         )
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
-
-    param = "tools" if contents.tools is not None else contents.ask.param if contents.ask is not None else "messages"
-    thinking = None
-    if wants_thinking(request):
-        contents.shown = await service.threaded(lambda: show(contents, service.manner.renderer), "messages")
-        thinking = thinking_of(request, contents.shown, service.manner.tool_format)
+    thinking = await service.thinking(contents, "messages")
     drawing = drawing_of(
         request,
         service.options,
@@ -202,7 +204,8 @@ async def start_chat(service: Service, contents: Contents, watch: Watches = None
         reasons=thinking is not None,
         watched=watch is not None,
     )
-    plan, guide = await service.guide(Recipe(contents.ask, contents.tools, thinking), param)
+    recipe = Recipe(contents.ask, contents.tools, thinking)
+    plan, guide = await service.guide(recipe, contents.constraint_param("messages"))
     prompt = await service.prompt(contents, "messages")
     spellings = request.guiderail.choice_logprobs
     chances = await choice_logprobs(service, spellings, contents.ask, [prompt], reasons=thinking is not None)

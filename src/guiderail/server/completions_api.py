@@ -126,7 +126,7 @@ def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict
     return choice if more is None else {**choice, "guiderail": more}
 
 
-async def start_completion(service: Service, contents: Contents, watch: Watches = None) -> CompletionAnswer:
+async def start_completion(service: Service, contents: Contents, watch: Watches) -> CompletionAnswer:
     """Compiles the constraint of a request and submits its texts to the engine.
 
     Args:
@@ -146,12 +146,10 @@ async def start_completion(service: Service, contents: Contents, watch: Watches 
         raise ApiError(
             400, f"prompts times n must be from 1 to {most} on this server", code="invalid-request", param="prompt"
         )
-    ask = contents.ask
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
-
     drawing = drawing_of(request, service.options, watched=watch is not None)
-    _, guide = await service.guide(Recipe(ask), "prompt" if ask is None else ask.param)
+    _, guide = await service.guide(Recipe(contents.ask), contents.constraint_param("prompt"))
 
     def encode() -> list[list[int]]:
         rows = [p if isinstance(p, list) else service.model.encode(p, chat=False) for p in prompts]
@@ -162,7 +160,7 @@ async def start_completion(service: Service, contents: Contents, watch: Watches 
         return rows
 
     ids = await service.threaded(encode, "prompt")
-    chances = await choice_logprobs(service, request.guiderail.choice_logprobs, ask, ids)
+    chances = await choice_logprobs(service, request.guiderail.choice_logprobs, contents.ask, ids)
     run = await service.start(
         ids,
         guide,

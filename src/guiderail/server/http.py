@@ -29,6 +29,20 @@ async def _left(receive: Callable[[], Awaitable[Any]]) -> None:
         pass
 
 
+async def _ended(task: asyncio.Future[T], receive: Callable[[], Awaitable[Any]]) -> bool:
+    """Waits for a task, which is cancelled at once if the client leaves. Returns whether it has ended by itself."""
+    both: list[asyncio.Future[Any]] = [task, asyncio.ensure_future(_left(receive))]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return task.done()
+    finally:
+        for one in both:
+            if not one.done():
+                one.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await one
+
+
 async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Returns the result of ``work``, which is cancelled at once if the client leaves.
 
@@ -36,18 +50,9 @@ async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
         Gone: the client left.
     """
     task = asyncio.ensure_future(work)
-    left = asyncio.ensure_future(_left(request.receive))
-    try:
-        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
+    if not await _ended(task, request.receive):
         raise Gone
-    finally:
-        for one in (task, left):
-            if not one.done():
-                one.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await one
+    return task.result()
 
 
 class Gate:
@@ -136,17 +141,10 @@ class Events(Response):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         writing = asyncio.ensure_future(self._write(send))
-        left = asyncio.ensure_future(_left(receive))
         try:
-            await asyncio.wait({writing, left}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
+            if await _ended(writing, receive):
                 writing.result()
         finally:
-            for one in (writing, left):
-                if not one.done():
-                    one.cancel()
-                    with suppress(asyncio.CancelledError, Exception):
-                        await one
             self._on_end()
 
     async def _write(self, send: Any) -> None:

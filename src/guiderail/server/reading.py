@@ -70,6 +70,10 @@ class Contents:
     tools: ToolSet | None
     shown: Shown | None = None
 
+    def constraint_param(self, otherwise: str) -> str:
+        """The parameter of the request that the constraint comes from; ``otherwise`` if there is no constraint."""
+        return "tools" if self.tools is not None else self.ask.param if self.ask is not None else otherwise
+
 
 def read_contents(kind: str, body: bytes, manner: Manner) -> Contents:
     """Reads a request.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from guiderail.generation.rendering import Shown
     from guiderail.server.schemas import ChatRequest, ResponsesRequest
 
-__all__ = ["EFFORT_TOKENS", "Thinking", "thinking_of"]
+__all__ = ["EFFORT_TOKENS", "Thinking", "thinking_of", "wants_thinking"]
 
 EFFORT_TOKENS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384, "max": 32768}
 """Maximum number of reasoning tokens for each effort; ``guiderail.max_reasoning_tokens`` overrides it."""
@@ -67,8 +67,7 @@ def thinking_of(request: ChatRequest | ResponsesRequest, shown: Shown, format: s
         raise ApiError(
             400,
             f"{param}: models of the format {format!r} have no markers for reasoning; leave it out, or start the "
-            "server "
-            "with the model's --tool-format",
+            "server with the model's --tool-format",
             code="invalid-request",
             param=param,
         )

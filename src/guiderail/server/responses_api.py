@@ -10,8 +10,7 @@ from typing import Any
 from guiderail.server.errors import ApiError
 from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Contents, show
-from guiderail.server.reasoning import thinking_of, wants_thinking
+from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import ResponsesRequest
@@ -249,7 +248,7 @@ class ResponseAnswer:
             self.run.cancel()
 
 
-async def start_response(service: Service, contents: Contents, watch: Watches = None) -> ResponseAnswer:
+async def start_response(service: Service, contents: Contents, watch: Watches) -> ResponseAnswer:
     """Compiles the constraint of a request and submits its text to the engine.
 
     Args:
@@ -260,12 +259,9 @@ async def start_response(service: Service, contents: Contents, watch: Watches = 
     """
     request: ResponsesRequest = contents.request
     service.check_model(request.model)
-    param = "tools" if contents.tools is not None else contents.ask.param if contents.ask is not None else "input"
-    thinking = None
-    if wants_thinking(request):
-        contents.shown = await service.threaded(lambda: show(contents, service.manner.renderer), "input")
-        thinking = thinking_of(request, contents.shown, service.manner.tool_format)
-    plan, guide = await service.guide(Recipe(contents.ask, contents.tools, thinking), param)
+    thinking = await service.thinking(contents, "input")
+    recipe = Recipe(contents.ask, contents.tools, thinking)
+    plan, guide = await service.guide(recipe, contents.constraint_param("input"))
     prompt = await service.prompt(contents, "input")
     run = await service.start(
         [prompt],

@@ -50,6 +50,18 @@ class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class _Labelled(_Closed):
+    """Parameters by which clients and OpenAI's service file and price a request: accepted, and without effect here."""
+
+    user: StrictStr | None = None
+    metadata: _Json | None = None
+    safety_identifier: StrictStr | None = None
+    prompt_cache_key: StrictStr | None = None
+    prompt_cache_options: _Json | None = None
+    prompt_cache_retention: StrictStr | None = None
+    service_tier: Literal["auto", "default"] | None = None
+
+
 class StreamOptions(_Closed):
     include_usage: StrictBool | None = None
     include_obfuscation: StrictBool | None = None  # padding against traffic analysis: there is none
@@ -100,7 +112,7 @@ class ChatExtras(SampledExtras, ThinkingExtras):
     """Extras of chat completions."""
 
 
-class Sampled(_Closed):
+class Sampled(_Labelled):
     """Parameters of every interface: sampling, stop strings, and constraints by the names of vLLM and SGLang."""
 
     model: StrictStr | None = None
@@ -126,14 +138,6 @@ class Sampled(_Closed):
     ebnf: StrictStr | None = None
     response_format: _Json | None = None
     guiderail: SampledExtras = SampledExtras()
-
-    user: StrictStr | None = None
-    metadata: _Json | None = None
-    safety_identifier: StrictStr | None = None
-    prompt_cache_key: StrictStr | None = None
-    prompt_cache_options: _Json | None = None
-    prompt_cache_retention: StrictStr | None = None
-    service_tier: Literal["auto", "default"] | None = None
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -225,7 +229,7 @@ class ReasoningOptions(_Closed):
     mode: Literal["standard"] | None = None
 
 
-class ResponsesRequest(_Closed):
+class ResponsesRequest(_Labelled):
     """``POST /v1/responses``."""
 
     model: StrictStr | None = None
@@ -255,13 +259,6 @@ class ResponsesRequest(_Closed):
     max_tool_calls: None = None
     moderation: None = None
     context_management: None = None
-    user: StrictStr | None = None
-    metadata: _Json | None = None
-    safety_identifier: StrictStr | None = None
-    prompt_cache_key: StrictStr | None = None
-    prompt_cache_options: _Json | None = None
-    prompt_cache_retention: StrictStr | None = None
-    service_tier: Literal["auto", "default"] | None = None
 
     @property
     def effort(self) -> Effort | None:

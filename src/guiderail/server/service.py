@@ -27,6 +27,7 @@ from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.reading import LARGE, Contents, Manner, read_contents, show
+from guiderail.server.reasoning import Thinking, thinking_of, wants_thinking
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
     WAY_OUT,
@@ -148,9 +149,7 @@ def failure(error: Exception) -> ApiError:
         return ApiError(504, error.message, code=error.code)
     if isinstance(error, Overloaded):
         return ApiError(503, error.message, code=error.code)
-    if isinstance(error, ModelError):
-        return from_guiderail(error)
-    if isinstance(error, LimitError):
+    if isinstance(error, ModelError | LimitError):
         return from_guiderail(error)
     if isinstance(error, GuiderailError):
         return ApiError(500, error.message, code=error.code)
@@ -240,6 +239,17 @@ class Service:
             raise failure(error) from error
         except GuiderailError as error:
             raise from_guiderail(error) from error
+
+    async def thinking(self, contents: Contents, param: str) -> Thinking | None:
+        """Returns the reasoning that a request asks for, whose markers depend on the rendered conversation.
+
+        Raises:
+            ApiError: as :meth:`threaded`, and 400 if the model has no markers for reasoning.
+        """
+        if not wants_thinking(contents.request):
+            return None
+        contents.shown = await self.threaded(lambda: show(contents, self.manner.renderer), param)
+        return thinking_of(contents.request, contents.shown, self.manner.tool_format)
 
     async def prompt(self, contents: Contents, param: str) -> list[int]:
         """Returns the token ids of a conversation.

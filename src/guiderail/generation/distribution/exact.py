@@ -80,8 +80,7 @@ def _too_many(tree: Tree, passes: int) -> PassesError:
     mass = tree.root.alive
     error = PassesError(
         f"no text was accepted in {passes} forward passes: by itself the model follows the constraint with a "
-        "probability "
-        f"of at most {mass:.2g}; ask for it in the prompt (describe=True), raise max_passes, or take "
+        f"probability of at most {mass:.2g}; ask for it in the prompt (describe=True), raise max_passes, or take "
         'distribution="weighted"'
     )
     error.passes, error.mass = passes, mass

@@ -93,9 +93,8 @@ class TransformersModel:
             return [int(token) for token in self.tokenizer(prompt)["input_ids"]]
         if not getattr(self.tokenizer, "chat_template", None):
             raise ModelError(
-                f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the "
-                f"prompt as it "
-                "stands",
+                f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the prompt "
+                "as it stands",
                 code="no-chat-template",
             )
         messages = [{"role": "user", "content": prompt}]

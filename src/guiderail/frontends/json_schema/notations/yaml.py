@@ -223,8 +223,7 @@ def _writable(lowering: Lowering, cell: ObjectCell) -> ObjectCell:
         if not cell.required.isdisjoint(unsafe):
             raise SchemaError(
                 f"the property {unsafe[0]!r} is required, but YAML cannot write all of its characters as they are; "
-                "rename "
-                "it, or use JSON",
+                "rename it, or use JSON",
                 code="yaml-key",
                 pointer=lowering.document.where(),
             )
