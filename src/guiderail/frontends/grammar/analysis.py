@@ -7,6 +7,7 @@ worklist of the rules whose operands changed, so that thousands of rules cost li
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import is_
 from typing import cast
 
 from guiderail import _core
@@ -337,9 +338,9 @@ def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps:
             if traps and any(barren(kid) for kid in kids):
                 at = next(i for i, kid in enumerate(kids) if barren(kid))
                 return NEVER if NEVER in kids[: at + 1] else sequence(kids[: at + 1])
-            return e if all(map(_same, kids, e.parts)) else sequence(kids)
+            return e if all(map(is_, kids, e.parts)) else sequence(kids)
         if isinstance(e, Choice):
-            if all(map(_same, kids, e.parts)):
+            if all(map(is_, kids, e.parts)):
                 return e
             left = [kid for kid in kids if kid is not NEVER and kid != TRAP]
             return choice(left) if left or TRAP not in kids else TRAP
@@ -378,10 +379,6 @@ def barren(e: Expression) -> bool:
     if isinstance(e, Choice):
         return bool(e.parts) and all(map(barren, e.parts))
     return isinstance(e, Repetition) and e.min > 0 and barren(e.item)
-
-
-def _same(a: Expression, b: Expression) -> bool:
-    return a is b
 
 
 def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:

@@ -27,6 +27,7 @@ __all__ = [
     "leaves",
     "names",
     "repetition",
+    "replacing",
     "sequence",
 ]
 
@@ -192,3 +193,18 @@ class Fold(Generic[T]):
             known[id(e)] = e, combine(e, [known[id(kid)][1] for kid in kids])
             stack.pop()
         return known[id(root)][1]
+
+
+def replacing(change: Callable[[Expression], Expression]) -> Fold[Expression]:
+    """A fold that changes the leaves of expressions, and nothing else.
+
+    Args:
+        change: returns what takes the place of a part without operands; may be the part itself.
+    """
+
+    def step(e: Expression, kids: list[Expression]) -> Expression:
+        if isinstance(e, Sequence | Choice):
+            return type(e)(tuple(kids))
+        return Repetition(kids[0], e.min, e.max) if isinstance(e, Repetition) else change(e)
+
+    return Fold(step)

@@ -15,7 +15,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import AnyOf, Constraint, SpecialToken
 from guiderail.constraints.program import build_program
 from guiderail.errors import LimitError
-from guiderail.frontends.grammar.build import Fold
+from guiderail.frontends.grammar.build import replacing
 from guiderail.frontends.grammar.syntax import (
     Capture,
     Choice,
@@ -94,16 +94,14 @@ class Captures:
         skipped = Repetition(Choice(tuple(Name(t.name) for t in ignored)), 0, None)
         before = {t.name for t in lexer.terminals} - lexer.ignore if lexer is not None and ignored else set()
 
-        def step(e: Expression, kids: list[Expression]) -> Expression:
-            if isinstance(e, Name):
-                here: Expression = Sequence((skipped, e)) if e.name in before else e
-                found = marks.get(e.name)
-                return here if found is None else Sequence((found[0], here, found[1]))
-            if isinstance(e, Sequence | Choice):
-                return type(e)(tuple(kids))
-            return Repetition(kids[0], e.min, e.max) if isinstance(e, Repetition) else e
+        def mark(e: Expression) -> Expression:
+            if not isinstance(e, Name):
+                return e
+            here: Expression = Sequence((skipped, e)) if e.name in before else e
+            found = marks.get(e.name)
+            return here if found is None else Sequence((found[0], here, found[1]))
 
-        fold: Fold[Expression] = Fold(step)
+        fold = replacing(mark)
         rules = {name: Rule(name, fold(rule.body), rule.span) for name, rule in tree.rules.items()}
         start = f"{_OPEN}start"
         rules[start] = Rule(start, Sequence((fold(Name(tree.start)), *((skipped,) if ignored else ()))))

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from guiderail.constraints.constraint import AllOf, AnyOf, Choice as Texts, Complement
-from guiderail.frontends.grammar.build import Fold
-from guiderail.frontends.grammar.syntax import Choice, Expression, Grammar, Name, Repetition, Rule, Sequence, Terminal
+from guiderail.frontends.grammar.build import replacing
+from guiderail.frontends.grammar.syntax import Choice, Grammar, Name, Rule, Sequence, Terminal
 from guiderail.frontends.regex import Regex
 
 __all__ = ["in_one_case"]
@@ -33,25 +33,12 @@ def in_one_case(tree: Grammar) -> Grammar:
     texts = {one.name: one.constraint for one in lexer.terminals if one.name in found and one.constraint is not None}
     other = AllOf((AnyOf(tuple(texts.values())), Complement(AnyOf(tuple(usual.values())))))
     owners = dict.fromkeys(owner for one in lexer.terminals if one.name in found for owner in one.keyword_of)
-    terminals: list[Terminal] = []
-    for one in lexer.terminals:
-        if one.name in found:
-            terminals.append(replace(one, constraint=usual[one.name]))
-        else:
-            terminals.append(one)
+    terminals = [replace(one, constraint=usual[one.name]) if one.name in found else one for one in lexer.terminals]
     first = next(i for i, one in enumerate(terminals) if one.name in found)
     terminals.insert(first, Terminal(_ODD, other, keyword_of=tuple(owners)))
 
     dead = Sequence((Name(_ODD), Name(_NOWHERE)))
-
-    def step(e: Expression, kids: list[Expression]) -> Expression:
-        if isinstance(e, Name):
-            return Choice((e, dead)) if e.name in found else e
-        if isinstance(e, Sequence | Choice):
-            return type(e)(tuple(kids))
-        return Repetition(kids[0], e.min, e.max) if isinstance(e, Repetition) else e
-
-    fold: Fold[Expression] = Fold(step)
+    fold = replacing(lambda e: Choice((e, dead)) if isinstance(e, Name) and e.name in found else e)
     rules = {name: Rule(name, fold(rule.body), rule.span) for name, rule in tree.rules.items()}
     rules[_NOWHERE] = Rule(_NOWHERE, dead)
     return replace(tree, rules=rules, lexer=replace(lexer, terminals=tuple(terminals)))

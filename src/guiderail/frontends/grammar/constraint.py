@@ -174,7 +174,7 @@ class GrammarConstraint(HasRules):
             return reading.imported
         if isinstance(self.text, str):
             reader = cast(Callable[..., Grammar], import_module(_READERS[self.syntax]).read)
-            tree = reader(self.text, self.start, self.path)
+            tree = reader(self.text, self.start)
         else:
             tree = productions.read(self.text, self.start)
             if self.written:

@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass, field
 
 from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
-from guiderail.frontends.grammar.exceptions import Exceptions
-from guiderail.frontends.grammar.reading import Reader, finish_grammar, literal
+from guiderail.frontends.grammar.exceptions import ReaderWithExceptions
+from guiderail.frontends.grammar.reading import literal
 from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
 
 __all__ = ["read"]
@@ -28,13 +28,12 @@ _OPEN = {"(/": "/)", "(:": ":)", "[": "]", "{": "}", "(": ")"}
 _BARS = "|/!"
 
 
-def read(text: str, start: str | None = None, path: str | None = None) -> Grammar:
+def read(text: str, start: str | None = None) -> Grammar:
     """Reads a grammar.
 
     Args:
         text: the grammar.
         start: the rule to start from; the first one where None.
-        path: unused: this notation has no imports.
 
     Raises:
         PatternError: ``grammar-syntax`` or ``grammar-unsupported``, with the place.
@@ -54,20 +53,12 @@ class _Group:
     terms: list[Expression] = field(default_factory=list)
 
 
-class _Iso(Reader):
+class _Iso(ReaderWithExceptions):
     notation = "ISO EBNF"
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.exceptions = Exceptions(self.refuse)
 
     def grammar(self, start: str | None) -> Grammar:
         self.blank()
-        rules = self.rules()
-        first = " ".join(start.split()) if start else next(iter(rules), "")
-        tree = finish_grammar(self.text, rules, first, self.notation)
-        rules = self.exceptions.resolve(rules)
-        return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
+        return self.finished(self.rules(), " ".join(start.split()) if start else None)
 
     def blank(self) -> None:
         """Skips whitespace and comments, which nest."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 
 from guiderail.frontends.grammar.build import repetition
-from guiderail.frontends.grammar.exceptions import Exceptions
-from guiderail.frontends.grammar.reading import Groups, Reader, characters, finish_grammar, literal
+from guiderail.frontends.grammar.exceptions import ReaderWithExceptions
+from guiderail.frontends.grammar.reading import Groups, characters, literal
 from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
 
 __all__ = ["read"]
@@ -28,13 +28,12 @@ _CODE = re.compile(r"#x([0-9A-Fa-f]+)")
 _WORDS = re.compile(r"\[\s*(wfc|WFC|vc|VC|nsc|NSC)\s*:[^\]]*\]")
 
 
-def read(text: str, start: str | None = None, path: str | None = None) -> Grammar:
+def read(text: str, start: str | None = None) -> Grammar:
     """Reads a grammar.
 
     Args:
         text: the grammar.
         start: the rule to start from; the first one where None.
-        path: unused: this notation has no imports.
 
     Raises:
         PatternError: ``grammar-syntax`` or ``grammar-unsupported``, with the place.
@@ -42,19 +41,12 @@ def read(text: str, start: str | None = None, path: str | None = None) -> Gramma
     return _W3c(text).grammar(start)
 
 
-class _W3c(Reader):
+class _W3c(ReaderWithExceptions):
     notation = "W3C EBNF"
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.exceptions = Exceptions(self.refuse)
 
     def grammar(self, start: str | None) -> Grammar:
         self.blank()
-        rules = self.rules()
-        tree = finish_grammar(self.text, rules, start or next(iter(rules), ""), self.notation)
-        rules = self.exceptions.resolve(rules)
-        return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
+        return self.finished(self.rules(), start)
 
     def blank(self) -> None:
         """Skips whitespace and comments."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Literal, Repetition, Sequence
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import Fold, children, choice, names, sequence
-from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Name, Rule, Span, Text
+from guiderail.frontends.grammar.reading import Reader, finish_grammar
+from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span, Text
 from guiderail.frontends.regex import regex
 
-__all__ = ["Exceptions"]
+__all__ = ["ReaderWithExceptions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,20 @@ class _Pending:
     left: Expression
     right: Expression
     span: Span
+
+
+class ReaderWithExceptions(Reader):
+    """A reader of a notation in which ``A - B`` can be written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.exceptions = Exceptions(self.refuse)
+
+    def finished(self, rules: dict[str, Rule], start: str | None) -> Grammar:
+        """The grammar of some rules, which begins with ``start``, by default the first."""
+        tree = finish_grammar(self.text, rules, start or next(iter(rules), ""), self.notation)
+        rules = self.exceptions.resolve(rules)
+        return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
 
 
 class Exceptions:

@@ -50,13 +50,12 @@ _MOST = 2**32 - 2
 _ONE = 10  # steps that reading a character takes, alone
 
 
-def read(text: str, start: str | None = None, path: str | None = None) -> Grammar:
+def read(text: str, start: str | None = None) -> Grammar:
     """Reads a grammar.
 
     Args:
         text: the grammar.
         start: the rule to start from; ``root`` where None.
-        path: unused: this notation has no imports.
 
     Raises:
         PatternError: ``grammar-syntax`` or ``grammar-unsupported``, with the place.

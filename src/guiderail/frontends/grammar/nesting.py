@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint
-from guiderail.frontends.grammar.build import Fold
+from guiderail.frontends.grammar.build import replacing
 from guiderail.frontends.grammar.casing import in_one_case
 from guiderail.frontends.grammar.syntax import (
-    Choice,
     Embedded,
-    Expression,
     Grammar,
-    Repetition,
     Rule,
-    Sequence,
     Terminal,
 )
 
@@ -39,17 +35,10 @@ class Nesting:
 def as_written(tree: Grammar) -> Grammar:
     """The grammar with each constraint within as a model writes it, and keywords in one case."""
 
-    def step(e: Expression, kids: list[Expression]) -> Expression:
-        if isinstance(e, Embedded):
-            return Embedded(e.constraint.as_written())
-        if isinstance(e, Sequence | Choice):
-            return type(e)(tuple(kids))
-        return Repetition(kids[0], e.min, e.max) if isinstance(e, Repetition) else e
-
     def terminal(one: Terminal) -> Terminal:
         return one if one.constraint is None else replace(one, constraint=one.constraint.as_written())
 
-    fold: Fold[Expression] = Fold(step)
+    fold = replacing(lambda e: Embedded(e.constraint.as_written()) if isinstance(e, Embedded) else e)
     rules = {name: Rule(name, fold(rule.body), rule.span) for name, rule in tree.rules.items()}
     lexer = tree.lexer
     if lexer is not None:

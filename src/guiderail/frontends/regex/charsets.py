@@ -48,20 +48,16 @@ ECMA_NEWLINE = CharSet([(10, 10), (13, 13), (0x2028, 0x2029)])
 ASCII_DIGIT = CharSet([(48, 57)])
 ASCII_WORD = CharSet([(48, 57), (65, 90), (95, 95), (97, 122)])
 ASCII_SPACE = CharSet([(9, 13), (32, 32)])
-ECMA_SPACE = CharSet(
-    [
-        (9, 13),
-        (32, 32),
-        (0xA0, 0xA0),
-        (0x1680, 0x1680),
-        (0x2000, 0x200A),
-        (0x2028, 0x2029),
-        (0x202F, 0x202F),
-        (0x205F, 0x205F),
-        (0x3000, 0x3000),
-        (0xFEFF, 0xFEFF),
-    ]
-)
+_SPACES = [
+    (0xA0, 0xA0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200A),
+    (0x2028, 0x2029),
+    (0x202F, 0x202F),
+    (0x205F, 0x205F),
+    (0x3000, 0x3000),
+]  # beyond ASCII, in both dialects
+ECMA_SPACE = CharSet([(9, 13), (32, 32), *_SPACES, (0xFEFF, 0xFEFF)])
 
 _ASCII = CharSet([(0, 127)])
 
@@ -117,20 +113,7 @@ def digit() -> CharSet:
 @lru_cache(maxsize=1)
 def space() -> CharSet:
     """``\\s`` of Python's ``re``: ``str.isspace``."""
-    return CharSet(
-        [
-            (9, 13),
-            (28, 32),
-            (0x85, 0x85),
-            (0xA0, 0xA0),
-            (0x1680, 0x1680),
-            (0x2000, 0x200A),
-            (0x2028, 0x2029),
-            (0x202F, 0x202F),
-            (0x205F, 0x205F),
-            (0x3000, 0x3000),
-        ]
-    )
+    return CharSet([(9, 13), (28, 32), (0x85, 0x85), *_SPACES])
 
 
 # Sets such as \w have hundreds of ranges, and patterns use the same few operations on them repeatedly.
