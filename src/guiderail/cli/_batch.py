@@ -5,27 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.cli._options import (
-    ContextOption,
-    DeviceOption,
-    FrequencyOption,
-    Given,
-    GpuLayersOption,
-    ModelOption,
-    PresenceOption,
-    RepetitionOption,
-    SeedOption,
-    StopOption,
-    TemperatureOption,
-    TopKOption,
-    TopPOption,
-    takes_constraint,
-)
+from guiderail.cli._options import Given, ModelOptions, SamplingOptions, takes_options
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -37,7 +23,7 @@ _SPREAD = "Parallelism"
 _REASONS = 8  # maximum shown
 
 
-@takes_constraint(without=("xsd", "root", "tools", "tool_format", "tool_choice"))
+@takes_options(without=("xsd", "root", "tools", "tool_format", "tool_choice"))
 def batch_command(
     *,
     input: Annotated[
@@ -56,23 +42,13 @@ def batch_command(
         str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with columns of the row in braces.")
     ] = "{prompt}",
     given: Given,
-    model: ModelOption = None,
-    device: DeviceOption = None,
-    gpu_layers: GpuLayersOption = None,
-    context_length: ContextOption = None,
+    loading: ModelOptions,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum number of tokens of an answer.")] = 1024,
-    temperature: TemperatureOption = 0.0,
-    top_p: TopPOption = 1.0,
-    top_k: TopKOption = None,
-    seed: SeedOption = None,
-    stop: StopOption = None,
-    presence_penalty: PresenceOption = 0.0,
-    frequency_penalty: FrequencyOption = 0.0,
-    repetition_penalty: RepetitionOption = 1.0,
+    sampling: SamplingOptions,
     engine: Annotated[str, typer.Option(metavar="guiderail|vllm", help="Engine that runs the model.")] = "guiderail",
     engine_arg: Annotated[
         list[str] | None,
@@ -130,16 +106,9 @@ def batch_command(
         system=system,
         chat=chat,
         max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        seed=seed,
-        stop=stop,
-        presence_penalty=presence_penalty,
-        frequency_penalty=frequency_penalty,
-        repetition_penalty=repetition_penalty,
+        **asdict(sampling),
         engine=engine,
-        model=model,
+        model=loading.model,
         engine_args=_arguments(engine_arg),
     )
     show = _Progress()
@@ -153,9 +122,9 @@ def batch_command(
             shard_rows=shard_rows,
             rows_at_once=rows_at_once,
             threads=threads,
-            device=device,
-            gpu_layers=gpu_layers,
-            context_length=context_length,
+            device=loading.device,
+            gpu_layers=loading.gpu_layers,
+            context_length=loading.context_length,
             ray_address=ray_address,
             cpus=cpus,
             gpus=gpus,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from guiderail.cli._options import Given, VocabularyOption, load_vocabulary, takes_constraint
+from guiderail.cli._options import Given, VocabularyOption, load_vocabulary, takes_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-@takes_constraint()
+@takes_options()
 def bench_command(
     *,
     given: Given,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from guiderail.cli._options import Given, ModelOption, VocabularyOption, load_vocabulary, takes_constraint
+from guiderail.cli._options import Given, ModelOption, VocabularyOption, load_vocabulary, takes_options
 from guiderail.errors import CompileError
 from guiderail.support.files import reason
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOOK = "A whole text, token by token"
 
 
-@takes_constraint()
+@takes_options()
 def explain_command(
     *,
     given: Given,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli._options import Given, load_vocabulary, takes_constraint
+from guiderail.cli._options import Given, load_vocabulary, takes_options
 
 
-@takes_constraint()
+@takes_options()
 def export_command(
     *,
     given: Given,

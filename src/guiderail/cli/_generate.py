@@ -5,27 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import (
-    ContextOption,
-    DeviceOption,
-    FrequencyOption,
-    Given,
-    GpuLayersOption,
-    ModelOption,
-    PresenceOption,
-    RepetitionOption,
-    SeedOption,
-    StopOption,
-    TemperatureOption,
-    TopKOption,
-    TopPOption,
-    takes_constraint,
-)
+from guiderail.cli._options import Given, ModelOptions, SamplingOptions, takes_options
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -38,17 +23,14 @@ if TYPE_CHECKING:
     from guiderail.generation.result import Generation
 
 
-@takes_constraint()
+@takes_options()
 def generate_command(
     *,
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt; by default it is read from stdin.")
     ] = None,
     given: Given,
-    model: ModelOption = None,
-    device: DeviceOption = None,
-    gpu_layers: GpuLayersOption = None,
-    context_length: ContextOption = None,
+    loading: ModelOptions,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
@@ -83,14 +65,7 @@ def generate_command(
         int | None,
         typer.Option("-n", metavar="N", help="Generate N texts, one per line; needs a --temperature above 0."),
     ] = None,
-    temperature: TemperatureOption = 0.0,
-    top_p: TopPOption = 1.0,
-    top_k: TopKOption = None,
-    seed: SeedOption = None,
-    stop: StopOption = None,
-    presence_penalty: PresenceOption = 0.0,
-    frequency_penalty: FrequencyOption = 0.0,
-    repetition_penalty: RepetitionOption = 1.0,
+    sampling: SamplingOptions,
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
@@ -120,19 +95,11 @@ def generate_command(
     several = n is not None and n > 1
     constraint = given.constraint("spaced" if several else "indented")
     long = given.is_value or given.xsd is not None or given.tools is not None
-    from guiderail.generation.models import load_model
     from guiderail.generation.options import Options
 
     options = Options(
         max_tokens=(1024 if long else 256) if max_tokens is None else max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        seed=seed,
-        stop=stop,
-        presence_penalty=presence_penalty,
-        frequency_penalty=frequency_penalty,
-        repetition_penalty=repetition_penalty,
+        **asdict(sampling),
         n=n,
         system=system,
         chat=chat,
@@ -148,7 +115,7 @@ def generate_command(
 
     show = _Display(json=given.is_value)
     show.note("loading the model …")
-    runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
+    runner = loading.load(threads)
     results, status = (_several if several else _streamed)(runner, prompt, constraint, options, show)
     verdicts = {_validate(constraint, result) for result in results if long and result.matched}
     reasons = ", ".join(dict.fromkeys(result.finish_reason for result in results))
@@ -304,7 +271,7 @@ class _Display:
 
     def add(self, piece: str, status: Callable[[], str]) -> None:
         self._text += piece
-        if self._line and time.monotonic() < self._next:  # drawing takes longer than many tokens
+        if self._line and time.monotonic() < self._next:  # sampling takes longer than many tokens
             if self._live is None:
                 sys.stdout.write(piece)
                 sys.stdout.flush()

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli._options import Given, takes_constraint
+from guiderail.cli._options import Given, takes_options
 
 _WINDOW = 60  # characters of a long text shown around the fault
 
 
-@takes_constraint()
+@takes_options()
 def match_command(
     *,
     texts: Annotated[

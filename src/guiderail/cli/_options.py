@@ -21,18 +21,18 @@ from guiderail.support.files import reason
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
+    from guiderail.generation.models import Model
     from guiderail.vocabulary import Vocabulary
 
 __all__ = [
-    "ContextOption",
-    "DeviceOption",
     "Given",
-    "GpuLayersOption",
     "ModelOption",
+    "ModelOptions",
+    "SamplingOptions",
     "VocabularyOption",
     "load_vocabulary",
     "schema_source",
-    "takes_constraint",
+    "takes_options",
 ]
 
 _WHAT = "The constraint (exactly one kind)"
@@ -126,39 +126,6 @@ ModelOption = Annotated[
     typer.Option("--model", "-m", metavar="PATH",
                  help="A GGUF file, or the folder or hub name of a transformers model; by default the embedded one."),
 ]  # fmt: skip
-DeviceOption = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="Where a transformers model runs: cuda, cuda:1, mps, cpu or auto."),
-]
-GpuLayersOption = Annotated[
-    int | None,
-    typer.Option("--gpu-layers", metavar="N", help="Layers of a GGUF model to run on a GPU; -1: all."),
-]
-ContextOption = Annotated[
-    int | None,
-    typer.Option("--context-length", metavar="N", help="Maximum number of tokens of prompt and output together."),
-]
-TemperatureOption = Annotated[
-    float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
-]
-TopPOption = Annotated[
-    float, typer.Option(metavar="P", help="Sample among the most likely tokens with total probability P.")
-]
-TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K most likely tokens.")]
-SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")]
-StopOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TEXT", help="Stop string: ends the output, and is not part of it; may be repeated."),
-]
-PresenceOption = Annotated[
-    float, typer.Option(metavar="X", help="Penalty for tokens that the text already contains, -2 to 2.")
-]
-FrequencyOption = Annotated[
-    float, typer.Option(metavar="X", help="Penalty for each time that the text contains the token, -2 to 2.")
-]
-RepetitionOption = Annotated[
-    float, typer.Option(metavar="X", help="Factor against tokens of the prompt and the text; 1 changes nothing.")
-]
 VocabularyOption = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
@@ -167,8 +134,59 @@ VocabularyOption = Annotated[
 
 
 @dataclass(frozen=True)
+class ModelOptions:
+    """Which model a command runs, and how it is loaded. A group of options: see :func:`takes_options`."""
+
+    model: ModelOption = None
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where a transformers model runs: cuda, cuda:1, mps, cpu or auto."),
+    ] = None
+    gpu_layers: Annotated[
+        int | None, typer.Option(metavar="N", help="Layers of a GGUF model to run on a GPU; -1: all.")
+    ] = None
+    context_length: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of tokens of prompt and output together.")
+    ] = None
+
+    def load(self, threads: int | None) -> Model:
+        """The model."""
+        from guiderail.generation.models import load_model
+
+        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "model"}
+        return load_model(self.model, threads=threads, **options)
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How tokens are drawn. A group of options: see :func:`takes_options`."""
+
+    temperature: Annotated[
+        float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
+    ] = 0.0
+    top_p: Annotated[
+        float, typer.Option(metavar="P", help="Sample among the most likely tokens with total probability P.")
+    ] = 1.0
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K most likely tokens.")] = None
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")] = None
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Stop string: ends the output, and is not part of it; may be repeated."),
+    ] = None
+    presence_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Penalty for tokens that the text already contains, -2 to 2.")
+    ] = 0.0
+    frequency_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Penalty for each time that the text contains the token, -2 to 2.")
+    ] = 0.0
+    repetition_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Factor against tokens of the prompt and the text; 1 changes nothing.")
+    ] = 1.0
+
+
+@dataclass(frozen=True)
 class Given:
-    """The values of the options of a constraint. Commands take it as one parameter: see :func:`takes_constraint`."""
+    """The constraint of a command. A group of options: see :func:`takes_options`."""
 
     regex: RegexOption = None
     choice: ChoiceOption = None
@@ -290,31 +308,40 @@ class Given:
         return constraint if self.max_length is None else constraint.limited_to(self.max_length)
 
 
-def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replaces a command's parameter ``given: Given`` by the options of a constraint.
+_GROUPS = (Given, ModelOptions, SamplingOptions)
+
+
+def takes_options(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replaces each parameter of a command that is a group of options by these options.
 
     Args:
-        without: fields of :class:`Given` that the command does not offer.
+        without: fields of groups that the command does not offer.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        offered = [one for one in fields(Given) if one.name not in without]
-        kinds, hints = get_annotations(Given, eval_str=True), get_annotations(command, eval_str=True)
+        hints = get_annotations(command, eval_str=True)
+        groups = {name: [one for one in fields(kind) if one.name not in without]
+                  for name, kind in hints.items() if kind in _GROUPS}  # fmt: skip
 
         @wraps(command)
         def call(**options: Any) -> None:
-            given = Given(**{one.name: options.pop(one.name) for one in offered})
-            command(given=given, **options)
+            made = {
+                name: hints[name](**{one.name: options.pop(one.name) for one in offered})
+                for name, offered in groups.items()
+            }
+            command(**made, **options)
 
         parameters: list[Parameter] = []
         for parameter in signature(command).parameters.values():
-            if parameter.name == "given":
+            hint = hints[parameter.name]
+            if parameter.name in groups:
+                kinds = get_annotations(hint, eval_str=True)
                 parameters += [
                     Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=kinds[one.name])
-                    for one in offered
+                    for one in groups[parameter.name]
                 ]
             else:
-                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hint))
         call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {one.name: one.annotation for one in parameters}
         return call

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import ContextOption, DeviceOption, GpuLayersOption, ModelOption
+from guiderail.cli._options import ModelOptions, takes_options
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
 from guiderail.support.files import reason
@@ -24,11 +24,10 @@ _LIMITS = "Limits"
 _DEFAULT = ServerOptions()
 
 
+@takes_options()
 def serve_command(
-    model: ModelOption = None,
-    device: DeviceOption = None,
-    gpu_layers: GpuLayersOption = None,
-    context_length: ContextOption = None,
+    *,
+    loading: ModelOptions,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0: every interface.")
     ] = "127.0.0.1",
@@ -148,7 +147,6 @@ def serve_command(
         import uvicorn
     except ImportError as error:
         raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
-    from guiderail.generation.models import load_model
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol
@@ -190,7 +188,7 @@ def serve_command(
         mask_seconds=mask_seconds,
     )
     with _bound(host, port) as listener:
-        runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
+        runner = loading.load(threads)
         try:
             app = create_app(runner, options)
             calm_collector()
