@@ -271,7 +271,7 @@ class _Display:
 
     def add(self, piece: str, status: Callable[[], str]) -> None:
         self._text += piece
-        if self._line and time.monotonic() < self._next:  # sampling takes longer than many tokens
+        if self._line and time.monotonic() < self._next:  # drawing takes longer than many tokens
             if self._live is None:
                 sys.stdout.write(piece)
                 sys.stdout.flush()
