@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+import toy_models
 from guiderail.server import ServerOptions, create_app
 
 httpx = pytest.importorskip("httpx")
@@ -35,42 +36,32 @@ TEMPLATE = (
 )
 
 
-class ToySession:
+class ToySession(toy_models.ToySession):
     def __init__(self, model: ToyModel, batch: int, length: int) -> None:
-        self.model, self.batch, self.length, self.closed = model, batch, length, False
-        self.rows: list[list[int]] = [[] for _ in range(batch)]
-        self.logits = np.zeros((batch, model.logits_size), np.float32)
+        super().__init__(model, batch, length)
         if model.can_clear:
             self.clear_row = self._clear_row
 
     def feed(self, rows):
-        assert not self.closed and len(rows) == self.batch and any(rows)
         time.sleep(self.model.delay)
         if self.model.broken:
             raise gr.ModelError("the toy is broken", code="decode")
-        self.model.feeds.append([len(row) for row in rows])
-        for i, row in enumerate(rows):
-            self.rows[i] += row
-            assert len(self.rows[i]) <= self.length
-            if row:
-                self.logits[i] = self.model.score(self.rows[i])
-        return self.logits
+        return super().feed(rows)
 
     def _clear_row(self, row: int) -> None:
         self.rows[row] = []
 
     def close(self) -> None:
         if not self.closed:
-            self.model.open -= 1
             self.model.reserved -= self.batch * self.length
-        self.closed = True
+        super().close()
 
 
-class ToyModel:
+class ToyModel(toy_models.ToyModel):
     """Writes ``script`` for the last prompt while the mask allows it; otherwise a hash of the row decides."""
 
-    name, vocabulary, context_length = "toy", VOCABULARY, 4096
-    logits_size = VOCABULARY.size + 3
+    vocabulary, context_length, logits_size = VOCABULARY, 4096, VOCABULARY.size + 3
+    session = ToySession
     chat_template: str | None = TEMPLATE
 
     def __init__(
@@ -81,10 +72,10 @@ class ToyModel:
         max_batch: int | None = None,
         can_clear: bool = False,
     ) -> None:
+        super().__init__()
         self.script, self.delay, self.max_batch, self.can_clear = script, delay, max_batch, can_clear
         self.broken = False
-        self.feeds: list[list[int]] = []
-        self.open = self.reserved = self.most_reserved = 0
+        self.reserved = self.most_reserved = 0
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         ids: list[int] = []
@@ -114,13 +105,9 @@ class ToyModel:
         return scores
 
     def new_session(self, batch: int, length: int) -> ToySession:
-        self.open += 1
         self.reserved += batch * length
         self.most_reserved = max(self.most_reserved, self.reserved)
-        return ToySession(self, batch, length)
-
-    def close(self) -> None:
-        raise AssertionError("a model that the caller owns is not closed")
+        return super().new_session(batch, length)
 
 
 class Client:

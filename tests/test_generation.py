@@ -14,60 +14,7 @@ from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.frontends.regex import regex
 from guiderail.generation.generate import IncompleteError, generate, generations, stream
 from guiderail.generation.sampling import Sampler, Sampling, probabilities
-
-EURO = "€".encode()
-TOKENS = [b"a", b"b", b"ab", b"aba", *(EURO[i : i + 1] for i in range(3)), b" ", b"hello", b"hel", b"lo", b""]
-STOP = len(TOKENS) - 1
-VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS))
-
-
-class ToySession:
-    def __init__(self, model, batch, length):
-        self.model, self.batch, self.length, self.closed = model, batch, length, False
-        self.rows = [[] for _ in range(batch)]
-        self.logits = np.zeros((batch, model.logits_size), np.float32)
-
-    def feed(self, rows):
-        self.model.feeds.append([list(row) for row in rows])
-        assert len(rows) == self.batch and any(rows)
-        for i, row in enumerate(rows):
-            self.rows[i] += row
-            assert len(self.rows[i]) <= self.length
-            if row:
-                self.logits[i] = self.model.score(self.rows[i])
-        return self.logits
-
-    def close(self):
-        self.model.open -= not self.closed
-        self.closed = True
-
-
-class Toy:
-    """Scores depend on the whole row only: reproducible, and different after every token."""
-
-    name, vocabulary, context_length, max_batch = "toy", VOCABULARY, 64, None
-
-    def __init__(self, favourite=None, max_batch=None, padding=5):
-        self.favourite, self.max_batch = favourite, max_batch
-        self.logits_size = VOCABULARY.size + padding
-        self.feeds, self.open = [], 0
-
-    def score(self, row):
-        scores = np.random.default_rng(row).normal(size=self.logits_size).astype(np.float32)
-        scores[VOCABULARY.size :] = 50  # padding columns: must never be drawn
-        if self.favourite is not None:
-            scores[self.favourite] = 20
-        return scores
-
-    def encode(self, prompt, *, chat, system=None):
-        return [ord(c) % 8 for c in (system or "") + prompt] + ([1] if chat else [])
-
-    def new_session(self, batch, length):
-        self.open += 1
-        return ToySession(self, batch, length)
-
-    def close(self):
-        raise AssertionError("a model that the caller owns is not closed")
+from toy_models import STOP, TOKENS, VOCABULARY, Toy, ToySession
 
 
 def reference(model, prompt, constraint, count):
@@ -152,10 +99,7 @@ def test_forced_text_is_fed_in_portions_that_fit(room, some):
 
     class Portioned(Toy):
         pass_tokens = room
-
-        def new_session(self, batch, length):
-            self.open += 1
-            return (Some if some else ToySession)(self, batch, length)
+        session = Some if some else ToySession
 
     prompts = ["x", "yes", "zebra"]
     constraint = regex("(€€€€(a|b)){2}|ab(hello){3} *")

@@ -10,8 +10,8 @@ import pytest
 
 import guiderail as gr
 from guiderail.generation.penalties import Penalties, Tally
-from test_generation import STOP, TOKENS, VOCABULARY, Toy
 from test_generation_values import ADA, PERSON, Scribe
+from toy_models import STOP, TOKENS, VOCABULARY, Toy
 
 
 # -- stop strings ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import guiderail as gr
 from guiderail.errors import CompileError, ModelError, ReadError
 from guiderail.frontends.python_types import python_type
 from guiderail.generation.generate import IncompleteError, Snapshot, Stream, ValueStream
+from toy_models import ToyModel
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
 TOKENS = [bytes([i]) for i in range(256)] + [word.encode() for word in WORDS] + [b""]
@@ -27,23 +28,20 @@ STOP = len(TOKENS) - 1
 VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS))
 
 
-class Session:
-    def __init__(self, model, batch):
-        self.model, self.written, self.scripts, self.closed = model, [b""] * batch, [None] * batch, False
-        self.logits = np.zeros((batch, len(TOKENS)), np.float32)
+class Scribe(ToyModel):
+    """A model that writes a script for each prompt ("0", "1" …), wherever its mask allows."""
 
-    def feed(self, rows):
-        for i, row in enumerate(rows):
-            if not row:
-                continue
-            if self.scripts[i] is None:  # the first token is the prompt: the number of a script
-                self.scripts[i], row = self.model.scripts[row[0]].encode(), row[1:]
-            self.written[i] += b"".join(TOKENS[token] for token in row)
-            self.logits[i] = self.score(self.written[i], self.scripts[i])
-        return self.logits
+    name, vocabulary, logits_size, context_length = "scribe", VOCABULARY, len(TOKENS), 10_000
 
-    @staticmethod
-    def score(written, script):
+    def __init__(self, *scripts):
+        super().__init__()
+        self.scripts = scripts
+
+    def encode(self, prompt, *, chat, system=None):
+        return [int(prompt)]
+
+    def score(self, row):
+        script, written = self.scripts[row[0]].encode(), b"".join(TOKENS[token] for token in row[1:])
         scores = np.zeros(len(TOKENS), np.float32)
         if script.startswith(written):
             rest = script[len(written) :]
@@ -52,29 +50,6 @@ class Session:
                 if data and rest.startswith(data):
                     scores[token] = len(data)
         return scores
-
-    def close(self):
-        self.model.open -= not self.closed
-        self.closed = True
-
-
-class Scribe:
-    """A model that writes a script for each prompt ("0", "1" …), wherever its mask allows."""
-
-    name, vocabulary, context_length, max_batch = "scribe", VOCABULARY, 10_000, None
-
-    def __init__(self, *scripts):
-        self.scripts, self.open = scripts, 0
-
-    def encode(self, prompt, *, chat, system=None):
-        return [int(prompt)]
-
-    def new_session(self, batch, length):
-        self.open += 1
-        return Session(self, batch)
-
-    def close(self):
-        raise AssertionError("a model that the caller owns is not closed")
 
 
 class Slow(Scribe):

@@ -7,7 +7,7 @@ import pytest
 import guiderail as gr
 from guiderail.errors import ModelError
 from guiderail.generation.healing import take_back
-from test_generation import TOKENS, VOCABULARY, Toy
+from toy_models import TOKENS, VOCABULARY, Toy
 
 ID = {text: i for i, text in enumerate(TOKENS)}
 

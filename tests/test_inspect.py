@@ -17,6 +17,7 @@ import pytest
 import guiderail as gr
 from guiderail.generation.sampling import probabilities
 from guiderail.inspect import Recorder, Where, page_headers
+from toy_models import ToyModel
 
 TOKENS = [bytes([i]) for i in range(256)] + [b"<stop>", b"yes", b"no", b"ye", b'{"', b'":', b"12", b"\xe2\x82", b"\xac"]
 STOP = 256
@@ -34,32 +35,16 @@ def encode(text: str) -> list[int]:
 VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<stop>": STOP}, stop_token_ids=[STOP], encode=encode, size=270)
 
 
-class Toy:
+class Toy(ToyModel):
     """Logits depend only on the tokens read; there are three columns of padding."""
 
-    name, vocabulary, context_length, max_batch, logits_size = "toy", VOCABULARY, 8192, None, 273
+    vocabulary, context_length, logits_size = VOCABULARY, 8192, 273
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         return list(prompt.encode())
 
-    def new_session(self, batch: int, length: int) -> Any:
-        return ToySession(batch)
-
-    def close(self) -> None:
-        return
-
-
-class ToySession:
-    def __init__(self, batch: int) -> None:
-        self.batch, self.rows = batch, [[] for _ in range(batch)]
-
-    def feed(self, rows: Any) -> Any:
-        for row, new in zip(self.rows, rows, strict=True):
-            row += new
-        return np.stack([logits_after(row) for row in self.rows])
-
-    def close(self) -> None:
-        return
+    def score(self, row: list[int]) -> Any:
+        return logits_after(row)
 
 
 def logits_after(tokens: list[int]) -> Any:

@@ -18,7 +18,7 @@ from guiderail.generation import overlap as module
 from guiderail.generation.decoding import Batch
 from guiderail.generation.generate import generations, stream
 from guiderail.generation.options import Options
-from test_generation import STOP, TOKENS, VOCABULARY, Toy, ToySession
+from toy_models import STOP, TOKENS, VOCABULARY, Toy, ToySession
 
 PATTERNS = ["(a|b){3,9}", "a*b", "(hello ?)+", "€{2}a?", "[ab€]*hello", "(aba|hel)(lo|b)( €|a{2,7})"]
 
@@ -131,15 +131,11 @@ def test_masks_are_made_while_the_model_computes(watched, monkeypatch):
     vocabulary = gr.Vocabulary(tokens, stop_token_ids=[len(tokens) - 1], size=len(tokens))
 
     class Slow(Toy):
-        fillings, met = watched, []
+        fillings, met, session = watched, [], SlowSession
 
         def score(self, row):
             scores = np.random.default_rng(row).normal(size=self.logits_size).astype(np.float32)
             return scores
-
-        def new_session(self, batch, length):
-            self.open += 1
-            return SlowSession(self, batch, length)
 
     model = Slow()
     model.vocabulary, model.logits_size = vocabulary, len(tokens)

@@ -16,8 +16,8 @@ from guiderail.generation.models.branches import SessionBranches, Tree, chains_o
 from guiderail.generation.models.transformers_model import TransformersModel
 from guiderail.generation.prefixes import log_softmax
 from guiderail.generation.probabilities import Counting, probabilities_of
-from test_generation import ToySession
 from test_models import Letters, embedded, needs_demo, tiny  # noqa: F401 - a fixture
+from toy_models import ToyModel
 
 EURO = "€".encode()
 TOKENS = [b"a", b"b", b"ab", b"aba", *(EURO[i : i + 1] for i in range(3)), EURO, b" ", b"a", b"bb", b"ba", b"", b""]
@@ -42,29 +42,19 @@ VOCABULARY = gr.Vocabulary(
 )
 
 
-class Toy:
+class Toy(ToyModel):
     """Scores depend on the whole row."""
 
-    name, vocabulary, context_length, max_batch = "toy", VOCABULARY, 64, None
-    logits_size = VOCABULARY.size + 3
+    vocabulary, logits_size = VOCABULARY, VOCABULARY.size + 3
 
     def __init__(self, max_batch=None, salt=0):
-        self.feeds, self.open, self.max_batch, self.salt = [], 0, max_batch, salt
+        super().__init__()
+        self.max_batch, self.salt = max_batch, salt
 
     def score(self, row):
         scores = 2 * np.random.default_rng([self.salt, *row]).normal(size=self.logits_size).astype(np.float32)
         scores[VOCABULARY.size :] = 50  # padding columns without tokens
         return scores
-
-    def encode(self, prompt, *, chat, system=None):
-        return [ord(c) % 8 for c in (system or "") + prompt] + ([1] if chat else [])
-
-    def new_session(self, batch, length):
-        self.open += 1
-        return ToySession(self, batch, length)
-
-    def close(self):
-        raise AssertionError("a model that the caller owns is not closed")
 
 
 def chances(model: Toy, row: list[int]) -> np.ndarray:

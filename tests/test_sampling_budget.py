@@ -8,6 +8,7 @@ import pytest
 import guiderail as gr
 from guiderail.generation.sampling import Sampler, Sampling
 from guiderail.server.rows import Job, Row
+from toy_models import ToyModel
 
 TOKENS = [b"a", b"b", b"c", b"d", b"e", b"</s>"]
 VOCABULARY = gr.Vocabulary(TOKENS, stop_token_ids=[5])
@@ -60,28 +61,16 @@ def agrees(counts: np.ndarray, chances: np.ndarray) -> None:
         assert ((counts[some] - wanted) ** 2 / wanted).sum() < P_VALUE[int(some.sum()) - 1], (counts, chances)
 
 
-class Session:
-    def __init__(self, batch):
-        self.batch = batch
+class Fixed(ToyModel):
+    """A model with the same logits everywhere."""
 
-    def feed(self, rows):
-        return np.tile(LOGITS, (self.batch, 1))
-
-    def close(self):
-        pass
-
-
-class Model:
-    name, vocabulary, logits_size, context_length, max_batch = "fixed", VOCABULARY, 6, 100, None
+    vocabulary, logits_size, context_length = VOCABULARY, 6, 100
 
     def encode(self, prompt, *, chat, system=None):
         return [0]
 
-    def new_session(self, batch, length):
-        return Session(batch)
-
-    def close(self):
-        pass
+    def score(self, row):
+        return LOGITS
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: f"t{s.temperature}-k{s.top_k}-p{s.top_p}")
@@ -100,7 +89,7 @@ def test_first_tokens(pattern, budget, sampling):
         counts[0, row.sample(LOGITS.copy())[0]] += 1
     agrees(counts[0], chances)
     written = gr.generations(
-        Model(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=sampling.temperature,
+        Fixed(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=sampling.temperature,
         top_p=sampling.top_p, top_k=sampling.top_k, seed=3, on_incomplete="finish",
     )  # fmt: skip
     assert all(one.matched for one in written)
@@ -131,7 +120,7 @@ def test_whole_texts():
             open_.append(((*tokens, token), chance * CHANCES[token] / total, twin))
     assert sum(chances.values()) == pytest.approx(1) and len(chances) > 3
     written = gr.generations(
-        Model(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=1.0, top_k=2, seed=11,
+        Fixed(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=1.0, top_k=2, seed=11,
         jump_forward=False, on_incomplete="finish",
     )  # fmt: skip
     wanted = {tokens: chance * DRAWS for tokens, chance in chances.items()}

@@ -135,7 +135,7 @@ def test_draws_of_chats(client, how):
 class CutSession(ToySession):
     """Rows can be cut and copied; logits are valid only for requested rows, and only until the next pass."""
 
-    answers_some = True
+    answers_some, told = True, np.zeros(0, np.float32)
 
     def feed(self, rows, asked):
         assert asked <= {i for i, row in enumerate(rows) if row} if isinstance(asked, set) else True
@@ -158,13 +158,7 @@ class CutSession(ToySession):
 
 
 class Cuts(Warm):
-    longest = 0
-
-    def new_session(self, batch, length):
-        self.open += 1
-        session = CutSession(self, batch, length)
-        session.told = np.zeros(0, np.float32)
-        return session
+    longest, session = 0, CutSession
 
 
 def test_a_long_prompt_is_read_in_portions():

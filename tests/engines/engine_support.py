@@ -46,6 +46,29 @@ fresh.to(torch.bfloat16).save_pretrained(out)
 AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
 """
 
+ASK = [{"role": "user", "content": "Describe a person."}]
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+CITY = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag", "begin": "<call>", "content": {"type": "json_schema", "json_schema": CITY}, "end": "</call>",
+    },
+}  # fmt: skip
+
 
 def own_dependencies() -> list[str]:
     """Returns the dependencies of guiderail, as declared in its package."""

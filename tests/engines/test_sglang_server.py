@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import STUBS, environment, free_port, model_folder, post, server
+from engine_support import ASK, CITY, PERSON, STUBS, TAG, environment, free_port, model_folder, post, server
 
 import guiderail as gr
 
@@ -30,29 +30,7 @@ INSTALLS = (
     ["install", "--quiet", "--no-deps", "sglang==0.5.23"],  # its dependencies include CUDA's torch
     ["install", "--quiet", "orjson", "ipython", "soundfile"],
 )
-ASK = [{"role": "user", "content": "Describe a person."}]
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
-CITY = {
-    "type": "object",
-    "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
 WEATHER = {"type": "function", "function": {"name": "weather", "strict": True, "parameters": CITY}}
-TAG = {
-    "type": "structural_tag",
-    "format": {
-        "type": "tag", "begin": "<call>", "content": {"type": "json_schema", "json_schema": CITY}, "end": "</call>",
-    },
-}  # fmt: skip
 DATE = r"\d{4}-\d\d-\d\d"
 GBNF = 'root ::= item ("," item){1,2}\nitem ::= [a-c] [0-9]'
 LARK = 'start: WORD (" " WORD)~1..2\nWORD: /[a-z]{2,5}/'

