@@ -7,7 +7,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
@@ -308,11 +308,8 @@ class Given:
         return constraint if self.max_length is None else constraint.limited_to(self.max_length)
 
 
-_GROUPS = (Given, ModelOptions, SamplingOptions)
-
-
 def takes_options(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replaces each parameter of a command that is a group of options by these options.
+    """Replaces each parameter of a command that is a group of options, a dataclass, by its fields.
 
     Args:
         without: fields of groups that the command does not offer.
@@ -321,7 +318,7 @@ def takes_options(*, without: Sequence[str] = ()) -> Callable[[Callable[..., Non
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_annotations(command, eval_str=True)
         groups = {name: [one for one in fields(kind) if one.name not in without]
-                  for name, kind in hints.items() if kind in _GROUPS}  # fmt: skip
+                  for name, kind in hints.items() if is_dataclass(kind)}  # fmt: skip
 
         @wraps(command)
         def call(**options: Any) -> None:

@@ -6,8 +6,9 @@ import errno
 import logging
 import os
 import socket
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +21,47 @@ from guiderail.support.packages import install
 if TYPE_CHECKING:
     import uvicorn
 
-_LIMITS = "Limits"
 _DEFAULT = ServerOptions()
+
+
+def _limit(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help, rich_help_panel="Limits")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a server that have an option. A group of options: see :func:`takes_options`."""
+
+    max_rows: Annotated[int, _limit("N", "Maximum number of texts generated at once.")] = _DEFAULT.max_rows
+    max_queue: Annotated[int, _limit("N", "Maximum number of texts that wait for their turn.")] = _DEFAULT.max_queue
+    max_cached_tokens: Annotated[int, _limit("N", "Tokens of key-value cache that all texts share.")] = (
+        _DEFAULT.max_cached_tokens
+    )
+    max_draws: Annotated[int, _limit("N", "Maximum number of exact or weighted draws at once; 0: none.")] = (
+        _DEFAULT.max_draws
+    )
+    max_passes: Annotated[int, _limit("N", "Maximum number of forward passes of an exact draw.")] = _DEFAULT.max_passes
+    max_particles: Annotated[int, _limit("N", "Maximum number of texts in a weighted population.")] = (
+        _DEFAULT.max_particles
+    )
+    max_body_bytes: Annotated[int, _limit("N", "Maximum size of a request, in bytes.")] = _DEFAULT.max_body_bytes
+    max_json_values: Annotated[int, _limit("N", "Maximum number of values in the JSON of a request.")] = (
+        _DEFAULT.max_json_values
+    )
+    body_seconds: Annotated[float, _limit("S", "Seconds for the body of a request to arrive.")] = _DEFAULT.body_seconds
+    max_connections: Annotated[int, _limit("N", "Maximum number of connections at once.")] = _DEFAULT.max_connections
+    compile_seconds: Annotated[float, _limit("S", "Seconds to compile one constraint.")] = _DEFAULT.compile_seconds
+    max_nodes: Annotated[int, _limit("N", "Maximum number of expressions of one constraint.")] = _DEFAULT.max_nodes
+    max_work: Annotated[int, _limit("N", "Maximum number of steps to read one constraint, about 0.1 µs each.")] = (
+        _DEFAULT.max_work
+    )
+    max_step_work: Annotated[int, _limit("N", "Maximum number of such steps for one mask or one token.")] = (
+        _DEFAULT.max_step_work
+    )
+    request_seconds: Annotated[float, _limit("S", "Seconds to answer one request.")] = _DEFAULT.request_seconds
+    mask_seconds: Annotated[float, _limit("S", "Seconds for all masks of one text, without the model.")] = (
+        _DEFAULT.mask_seconds
+    )
 
 
 @takes_options()
@@ -62,73 +102,7 @@ def serve_command(
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="Threads; by default 1 for the embedded model, else the idle cores.")
     ] = None,
-    max_rows: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of texts generated at once.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.max_rows,
-    max_queue: Annotated[
-        int,
-        typer.Option(metavar="N", help="Maximum number of texts that wait for their turn.", rich_help_panel=_LIMITS),
-    ] = _DEFAULT.max_queue,
-    max_cached_tokens: Annotated[
-        int,
-        typer.Option(metavar="N", help="Tokens of key-value cache that all texts share.", rich_help_panel=_LIMITS),
-    ] = _DEFAULT.max_cached_tokens,
-    max_draws: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Maximum number of exact or weighted draws at once; 0: none.", rich_help_panel=_LIMITS
-        ),
-    ] = _DEFAULT.max_draws,
-    max_passes: Annotated[
-        int,
-        typer.Option(metavar="N", help="Maximum number of forward passes of an exact draw.", rich_help_panel=_LIMITS),
-    ] = _DEFAULT.max_passes,
-    max_particles: Annotated[
-        int,
-        typer.Option(metavar="N", help="Maximum number of texts in a weighted population.", rich_help_panel=_LIMITS),
-    ] = _DEFAULT.max_particles,
-    max_body_bytes: Annotated[
-        int, typer.Option(metavar="N", help="Maximum size of a request, in bytes.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.max_body_bytes,
-    max_json_values: Annotated[
-        int,
-        typer.Option(metavar="N", help="Maximum number of values in the JSON of a request.", rich_help_panel=_LIMITS),
-    ] = _DEFAULT.max_json_values,
-    body_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for the body of a request to arrive.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.body_seconds,
-    max_connections: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of connections at once.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.max_connections,
-    compile_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Seconds to compile one constraint.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.compile_seconds,
-    max_nodes: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of expressions of one constraint.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.max_nodes,
-    max_work: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="Maximum number of steps to read one constraint, about 0.1 µs each.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = _DEFAULT.max_work,
-    max_step_work: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Maximum number of such steps for one mask or one token.", rich_help_panel=_LIMITS
-        ),
-    ] = _DEFAULT.max_step_work,
-    request_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Seconds to answer one request.", rich_help_panel=_LIMITS)
-    ] = _DEFAULT.request_seconds,
-    mask_seconds: Annotated[
-        float,
-        typer.Option(
-            metavar="S", help="Seconds for all masks of one text, without the model.", rich_help_panel=_LIMITS
-        ),
-    ] = _DEFAULT.mask_seconds,
+    limits: Limits,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
 ) -> None:
     r"""Serve a model over OpenAI's API: chat completions, completions, responses.
@@ -170,22 +144,7 @@ def serve_command(
         chat_template=template,
         tool_format=tool_format,
         inspect=inspect,
-        max_rows=max_rows,
-        max_queue=max_queue,
-        max_cached_tokens=max_cached_tokens,
-        max_draws=max_draws,
-        max_passes=max_passes,
-        max_particles=max_particles,
-        max_body_bytes=max_body_bytes,
-        max_json_values=max_json_values,
-        body_seconds=body_seconds,
-        max_connections=max_connections,
-        compile_seconds=compile_seconds,
-        max_nodes=max_nodes,
-        max_work=max_work,
-        max_step_work=max_step_work,
-        request_seconds=request_seconds,
-        mask_seconds=mask_seconds,
+        **asdict(limits),
     )
     with _bound(host, port) as listener:
         runner = loading.load(threads)
