@@ -144,13 +144,8 @@ def test_a_long_prompt_does_not_delay_a_short_one():
     model = ToyModel("x" * 400)
     with Runner(model, prefill_tokens=32) as runner:
         with runner.engine._wake:  # both arrive while the engine is busy
-            rows = [runner.job("long", ANY, 2, [97] * 999 + [257]), runner.job("short", ANY, 2, [97] * 9 + [257])]
-            submits = [threading.Thread(target=runner.engine.submit, args=(job,)) for job in rows]
-            for thread in submits:
-                thread.start()
-                time.sleep(0.01)  # in this order
-        for thread in submits:
-            thread.join()
+            runner.submit("long", ANY, 2, [97] * 999 + [257])
+            runner.submit("short", ANY, 2, [97] * 9 + [257])
         runner.wait("long", "short")
     together = [feed for feed in model.feeds if len(feed) == 2]
     assert [len(feed[1]) for feed in together[:2]] == [10, 1]  # its prompt and its first token
