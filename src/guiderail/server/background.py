@@ -23,8 +23,8 @@ MOST = 64
 class Background:
     """For use from one event loop."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most, self._running = most, 0
+    def __init__(self) -> None:
+        self._running = 0
 
     async def run(self, function: Callable[[], T], seconds: float) -> T:
         """Returns what a function returns.
@@ -33,7 +33,7 @@ class Background:
             Overloaded: too many functions are running.
             TimeoutError: it takes longer; its thread continues until it ends by itself.
         """
-        if self._running >= self._most:
+        if self._running >= MOST:
             raise Overloaded("too many requests are being prepared already; try again later")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

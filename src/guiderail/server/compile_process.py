@@ -57,7 +57,7 @@ class CompileProcess:
 
     available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
 
-    def __init__(self, vocabulary: Vocabulary, options: ServerOptions, manner: Manner | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary, options: ServerOptions, manner: Manner | None) -> None:
         self._vocabulary, self._options, self._manner = vocabulary, options, manner
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None

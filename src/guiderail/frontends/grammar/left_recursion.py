@@ -88,7 +88,7 @@ def without_left_recursion(
     start: str,
     facts: ConstraintFacts,
     max_rules: int,
-    order: list[str] | None = None,
+    order: list[str] | None,
 ) -> tuple[dict[str, Expression], list[Recursion]]:
     """An equivalent grammar in which no rule begins with itself, and what was rewritten for it.
 
@@ -129,9 +129,9 @@ class _Removal:
                 continue
             component = _Component(group)
             self.component_of.update(dict.fromkeys(group, component))
-            self.recursions.append(Recursion(tuple(sorted(group)), self._kind(group, left)))
+            self.recursions.append(Recursion(tuple(sorted(group)), self._kind(group)))
 
-    def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
+    def _kind(self, group: list[str]) -> str:
         """The kind of a recursion: hidden only if parts that may be empty must be skipped to see it."""
         if len(group) == 1:
             return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"

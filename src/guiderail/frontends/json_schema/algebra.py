@@ -74,9 +74,7 @@ class Algebra:
         same: one term for all terms of equal schemas.
     """
 
-    def __init__(
-        self, max_branches: int, where: Callable[[], str | None], same: Callable[[Term], Term] = lambda term: term
-    ) -> None:
+    def __init__(self, max_branches: int, where: Callable[[], str | None], same: Callable[[Term], Term]) -> None:
         self.max_branches = max_branches
         self.where = where
         self.same = same

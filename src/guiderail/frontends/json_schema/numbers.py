@@ -519,17 +519,6 @@ class Numbers:
             total += inside
         return total
 
-    def finite_values(self, limit: int = 1000) -> tuple[Fraction, ...] | None:
-        """All members in rising order, or None if they are more than ``limit``."""
-        count = self.count()
-        if count is None or count > limit:
-            return None
-        found = {cut for cut, at in zip(self._cuts, self._at, strict=True) if at}
-        for i in range(1, len(self._cuts)):
-            for part in self._open[i]:
-                found.update(_walk_between(part, self._cuts[i - 1], self._cuts[i]))
-        return tuple(sorted(found))
-
     def is_integral(self) -> bool:
         """Whether every member is an integer."""
         return all(map(integral, self._open)) and all(

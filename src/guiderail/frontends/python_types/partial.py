@@ -59,7 +59,7 @@ class TypedPartial:
         growing_strings: show ``str`` values that are not finished.
     """
 
-    def __init__(self, node: Node, class_of: ClassOf, *, growing_strings: bool = True) -> None:
+    def __init__(self, node: Node, class_of: ClassOf, *, growing_strings: bool) -> None:
         self._json = PartialJson(growing_strings=growing_strings, parse_int=Number, parse_float=Number)
         self._plan = _Plan.of(node, {}, class_of)
 

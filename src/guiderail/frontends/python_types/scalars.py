@@ -186,15 +186,10 @@ def _leading_bits(bits: int) -> str:
 _HEX = "[0-9a-f]"
 
 
-def _uuid_pattern(version: int | None = None) -> str:
-    if version is None:
-        return f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$"
-    return f"^{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}$"
-
-
 def uuid_node(version: int | None = None) -> Text:
-    """A UUID in lower case; ``version`` 1 to 8 or any."""
-    return Text("UUID", _uuid_pattern(version), uuid.UUID)
+    """A UUID in lower case, of a version from 1 to 8 or of any."""
+    middle = f"{_HEX}{{4}}-{_HEX}{{4}}" if version is None else f"{version}{_HEX}{{3}}-[89ab]{_HEX}{{3}}"
+    return Text("UUID", f"^{_HEX}{{8}}-{_HEX}{{4}}-{middle}-{_HEX}{{12}}$", uuid.UUID)
 
 
 # -- time, with bounds of order and of zones

@@ -35,7 +35,7 @@ class TypeSchema(JsonSchema):
 
     __slots__ = ("texts",)
 
-    def __init__(self, text: bytes, options: SchemaOptions, texts: tuple[Constraint, ...] = ()) -> None:
+    def __init__(self, text: bytes, options: SchemaOptions, texts: tuple[Constraint, ...]) -> None:
         super().__init__(text, options)
         self.texts = texts
 

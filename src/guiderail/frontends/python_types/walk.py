@@ -125,7 +125,7 @@ class Walker:
         names: further names for forward references.
     """
 
-    def __init__(self, names: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, names: Mapping[str, Any] | None) -> None:
         self.names = dict(names or {})
         self._named: dict[Any, Named] = {}
         self._sizes = Sizes()

@@ -46,7 +46,7 @@ class GraphqlQuery(Constraint):
         return f"grammars.graphql(schema=<{len(Service(self.introspection).types)} types>)"
 
 
-def graphql_query(schema: object, operations: object = None) -> GraphqlQuery:
+def graphql_query(schema: object, operations: object) -> GraphqlQuery:
     """Makes a constraint for operations of the service that a user describes.
 
     Raises:

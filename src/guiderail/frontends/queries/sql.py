@@ -126,7 +126,7 @@ class SqlQuery(Constraint):
         return f"grammars.sql(schema=<{len(names)} tables: {shown}>)"
 
 
-def sql_query(schema: Any, functions: Any = None, max_joined: int = 3) -> SqlQuery:
+def sql_query(schema: Any, functions: Any, max_joined: int) -> SqlQuery:
     """Makes a constraint for queries of the database that a user describes.
 
     Raises:

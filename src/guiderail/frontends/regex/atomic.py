@@ -123,7 +123,7 @@ class _Expander:
                 for branch in head.items:
                     tail = yield self.first([branch, *rest])
                     branches.append(Cat([*guards, tail], start, end))
-                    guards.append(self.ahead([branch, *rest]))
+                    guards.append(self.not_ahead([branch, *rest]))
                 out.append(Alt(branches, start, end))
                 work = []
             elif isinstance(head, Rep):
@@ -134,8 +134,8 @@ class _Expander:
                 raise self.refuse("how an extension matches first is not defined")
         return Cat(out, start, end)
 
-    def ahead(self, nodes: list[Node], negative: bool = True) -> Node:
-        return Look(Cat(nodes, *self.span), False, negative, *self.span)
+    def not_ahead(self, nodes: list[Node]) -> Node:
+        return Look(Cat(nodes, *self.span), False, True, *self.span)
 
     def repetition(self, node: Rep, rest: list[Node]) -> Steps:
         done: Node
@@ -161,16 +161,16 @@ class _Expander:
             if not rest:
                 return rep(item, low, low) if low else Lit("", start, end)
             more = -1 if high < 0 else high - low
-            step = Cat([self.ahead(rest), item], start, end)
+            step = Cat([self.not_ahead(rest), item], start, end)
             return Cat([rep(item, low, low), rep(step, 0, more), tail], start, end)
         if not rest:
             if high < 0:
-                return Cat([rep(item, low, -1), self.ahead([item])], start, end)
-            short = Cat([rep(item, low, high - 1), self.ahead([item])], start, end)
+                return Cat([rep(item, low, -1), self.not_ahead([item])], start, end)
+            short = Cat([rep(item, low, high - 1), self.not_ahead([item])], start, end)
             return Alt([rep(item, high, high), short], start, end) if low < high else rep(item, high, high)
         tail = yield self.first(rest)
         if high < 0:
-            return Cat([rep(item, low, -1), self.ahead([rep(item, 1, -1), *rest]), tail], start, end)
+            return Cat([rep(item, low, -1), self.not_ahead([rep(item, 1, -1), *rest]), tail], start, end)
         if high - low > _UNROLL:
             raise self.refuse(
                 f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text"
@@ -181,7 +181,7 @@ class _Expander:
             result = Alt(
                 [
                     Cat([item, result], start, end),
-                    Cat([self.ahead([rep(item, 1, more), *rest]), tail], start, end),
+                    Cat([self.not_ahead([rep(item, 1, more), *rest]), tail], start, end),
                 ],
                 start,
                 end,

@@ -106,19 +106,17 @@ class Tree:
         prompt: Sequence[int],
         limit: int,
         options: Options,
-        memory: int = MEMORY,
         *,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         """Reads nothing yet.
 
         Args:
-            memory: maximum number of bytes for the tokens of nodes, apart from those of the current nodes.
             stop: returns whether the result is no longer wanted.
         """
         self.reader, self.guide, self.limit = reader, guide, limit
         self._stop = stop
-        self._prompt, self._options, self._memory = tuple(prompt), options, memory
+        self._prompt, self._options = tuple(prompt), options
         self._temperature = options.temperature
         self._penalties = options.penalties
         self._mask = allocate_token_bitmask(1, guide.vocabulary.size)
@@ -222,12 +220,12 @@ class Tree:
 
     def _forget(self, needed: set[Node]) -> None:
         """Drops the tokens of nodes that have not been used for long. What is alive in them stays."""
-        if self._bytes <= self._memory:
+        if self._bytes <= MEMORY:
             return
         for node in [one for one in self._held if one not in needed]:
             self._bytes -= self._held.pop(node)
             node.ids, node.chances, node.weights = None, _NOTHING, _NOTHING
-            if self._bytes <= self._memory:
+            if self._bytes <= MEMORY:
                 return
 
     def _allowed(self, node: Node) -> NDArray[np.int64]:

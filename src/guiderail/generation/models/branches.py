@@ -210,7 +210,7 @@ def cells_of(model: Model, prompt: int, longest: int, chains: int = MOST_CHAINS)
     return min(chains, model.max_batch or chains) * (prompt + longest)
 
 
-def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int = MOST_CHAINS) -> Branches:
+def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int) -> Branches:
     """Opens the branches of a prompt.
 
     Args:
