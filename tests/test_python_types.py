@@ -127,6 +127,20 @@ class PairBox(Box[list[T]], Generic[T]):
     second: Optional[T] = None  # noqa: UP045
 
 
+class Stack(Generic[T]):
+    def __init__(self, top: T, *below: T) -> None:
+        self.items = (top, *below)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stack) and self.items == other.items
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Words(Stack[str]):
+    pass
+
+
 @dataclass
 class Odd:
     seed: InitVar[int]
@@ -298,6 +312,8 @@ CASES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (Point, {'{"x":1}': Point(1), '{"x":1,"y":2}': Point(1, 2)}, ['{"y":1}', '{"y":2,"x":1}']),
     (Box[int], {'{"item":1,"spare":2}': Box(1, 2)}, ['{"item":"a"}']),
     (Box, {'{"item":"a"}': Box("a")}, []),
+    (Stack[int], {'{"top":1,"below":[2]}': Stack(1, 2)}, ['{"top":"a"}', '{"top":1,"below":["a"]}']),
+    (Words, {'{"top":"a"}': Words("a")}, ['{"top":1}']),
     (PairBox[int], {'{"item":[1],"second":2}': PairBox([1], None, 2)}, ['{"item":1}']),
     (Row, {'{"number":1}': Row(1)}, ["[1]"]),
     (Made, {'{"size":1}': Made(1)}, ['{"size":"a"}', "{}"]),

@@ -25,6 +25,7 @@ __all__ = [
     "is_typed_dict",
     "origin_of",
     "resolved",
+    "variables_of",
 ]
 
 
@@ -61,7 +62,7 @@ def _is_no_default(value: Any) -> bool:
     return type(value).__name__ in ("NoDefaultType", "NoDefault")
 
 
-def _variables(kind: type[Any], args: tuple[Any, ...]) -> dict[type[Any], dict[Any, Any]]:
+def variables_of(kind: type[Any], args: tuple[Any, ...]) -> dict[type[Any], dict[Any, Any]]:
     """For a class and its bases: what the type variables of each stand for."""
     parameters: tuple[Any, ...] = getattr(kind, "__parameters__", ())
     known: dict[type[Any], dict[Any, Any]] = {kind: dict(zip(parameters, args, strict=False))}
@@ -79,7 +80,7 @@ def _variables(kind: type[Any], args: tuple[Any, ...]) -> dict[type[Any], dict[A
 
 def hints_of(kind: type[Any], args: tuple[Any, ...], names: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of a class and its bases, forward references resolved, type variables filled in."""
-    known = _variables(kind, args)
+    known = variables_of(kind, args)
     hints: dict[str, Any] = {}
     if is_typed_dict(kind):  # its bases are gone from the MRO
         everything = {variable: type_ for one in known.values() for variable, type_ in one.items()}

@@ -6,7 +6,8 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.python_types import nodes
@@ -16,12 +17,14 @@ from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import (
     annotation_of,
     docstring,
+    filled,
     hints_of,
     is_pydantic,
     is_struct,
     is_typed_dict,
     origin_of,
     resolved,
+    variables_of,
 )
 
 if TYPE_CHECKING:
@@ -128,12 +131,17 @@ def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_mode
 
 
 def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
-    """A class by the parameters of its ``__init__`` (or ``__new__``)."""
+    """A class by the parameters of its ``__init__`` (or ``__new__``), with its type variables filled in."""
     if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
         raise unsupported(kind.__name__, "cannot be instantiated; name a class that can")
     # As `inspect.signature` chooses. Functions of C have no annotations: those of subclasses of list, dict …
-    makers = [vars(one)[name] for one in kind.__mro__ for name in ("__new__", "__init__") if name in vars(one)]
-    maker = next((m for m in map(_function, makers) if hasattr(m, "__annotations__")), None)
+    makers = [
+        (one, _function(vars(one)[name]))
+        for one in kind.__mro__
+        for name in ("__new__", "__init__")
+        if name in vars(one)
+    ]
+    owner, maker = next(((one, m) for one, m in makers if hasattr(m, "__annotations__")), (kind, None))
     if maker is None:
         raise unsupported(
             kind.__name__,
@@ -141,7 +149,8 @@ def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Obje
         )
     # Generated methods (attrs) have globals of their own.
     known = {**vars(sys.modules.get(kind.__module__, typing)), kind.__name__: kind}
-    made = parameters_of(walker, kind, kind.__name__, hints_from=maker, known=known)
+    variables = variables_of(kind, args).get(owner, {})
+    made = parameters_of(walker, kind, kind.__name__, hints_from=maker, known=known, variables=variables)
 
     def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
         bound = made.make(given, others)
@@ -168,17 +177,27 @@ def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
 
 
 def parameters_of(
-    walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any, known: dict[str, Any] | None = None
+    walker: Walker,
+    function: Callable[..., Any],
+    name: str,
+    *,
+    hints_from: Any,
+    known: Mapping[str, Any] = MappingProxyType({}),
+    variables: Mapping[Any, Any] = MappingProxyType({}),
 ) -> Object:
     """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are additional members.
 
-    ``known``: further names for annotations.
+    Args:
+        hints_from: what has the annotations.
+        known: further names for annotations.
+        variables: what type variables in them stand for.
     """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise unsupported(name, f"its parameters are not known ({error})", "type-signature") from error
-    hints = resolved(inspect.unwrap(hints_from), {**(known or {}), **walker.names})
+    hints = resolved(inspect.unwrap(hints_from), {**known, **walker.names})
+    hints = {name: filled(hint, variables) for name, hint in hints.items()}
     members: list[Field] = []
     others: nodes.Node | None = None
     rest = ""
