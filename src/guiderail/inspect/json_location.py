@@ -135,8 +135,8 @@ class JsonWhere:
         spots = [_Spot(document.contents, document.root, "#", True)]
         for depth in range(len(steps) + 1):
             seen = self._seen(reader, depth, role)
-            spots = self._in_place(document, spots, seen)
-            spots = [s for s in spots if s.sure or not self._refuted(document, s.schema, s.scope, seen, 0)]
+            spots = self._in_place(spots, seen)
+            spots = [s for s in spots if s.sure or not self._refuted(s.schema, s.scope, seen, 0)]
             if len(spots) > _MOST:
                 return []
             if depth < len(steps):
@@ -169,7 +169,7 @@ class JsonWhere:
             return _whole(reader.value)
         return _NOTHING
 
-    def _in_place(self, document: Document, spots: list[_Spot], seen: _Seen) -> list[_Spot]:
+    def _in_place(self, spots: list[_Spot], seen: _Seen) -> list[_Spot]:
         """The schemas that apply to the same value, including references and alternatives."""
         found: list[_Spot] = []
         known: dict[tuple[str, bool], bool] = {}
@@ -181,13 +181,13 @@ class JsonWhere:
             known[spot.pointer, spot.sure] = True
             found.append(spot)
             if isinstance(spot.schema, dict):
-                stack += [(inner, depth + 1) for inner in reversed(list(self._applied(document, spot, seen)))]
+                stack += [(inner, depth + 1) for inner in reversed(list(self._applied(spot, seen)))]
         return found
 
-    def _applied(self, document: Document, spot: _Spot, seen: _Seen) -> Iterator[_Spot]:
+    def _applied(self, spot: _Spot, seen: _Seen) -> Iterator[_Spot]:
         schema, scope = spot.schema, spot.scope
         known = keywords_of(scope.dialect)
-        target = self._referred(document, spot)
+        target = self._referred(spot)
         if target is not None:
             yield target
         if scope.old and "$ref" in schema:
@@ -196,11 +196,11 @@ class JsonWhere:
             yield _Spot(part, scope, f"{spot.pointer}/allOf/{i}", spot.sure)
         for name in ("anyOf", "oneOf"):
             parts = _list(schema, name, known)
-            left = [i for i, part in enumerate(parts) if not self._refuted(document, part, scope, seen, 0)]
+            left = [i for i, part in enumerate(parts) if not self._refuted(part, scope, seen, 0)]
             for i in left:
                 yield _Spot(parts[i], scope, f"{spot.pointer}/{name}/{i}", spot.sure and len(left) == 1)
         if "if" in schema and "if" in known:
-            no = self._refuted(document, schema["if"], scope, seen, 0)
+            no = self._refuted(schema["if"], scope, seen, 0)
             if "else" in schema:
                 yield _Spot(schema["else"], scope, f"{spot.pointer}/else", spot.sure and no)
             if "then" in schema and not no:
@@ -212,7 +212,7 @@ class JsonWhere:
                     if (key in seen.members or key == seen.begun) and isinstance(part, dict | bool):
                         yield _Spot(part, scope, f"{spot.pointer}/{name}/{escape(key)}", spot.sure)
 
-    def _referred(self, document: Document, spot: _Spot) -> _Spot | None:
+    def _referred(self, spot: _Spot) -> _Spot | None:
         """The target of a schema's reference."""
         schema, scope = spot.schema, spot.scope
         for name in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -221,21 +221,22 @@ class JsonWhere:
                 continue
             if name == "$ref" and scope.uri is None and (ref == "#" or ref.startswith("#/")):
                 target = scope._local(ref, schema)
-                return _Spot(target, scope, self._pointer(document, target, ref), spot.sure)
+                return _Spot(target, scope, self._pointer(target, ref), spot.sure)
             term = scope.reference(ref, schema) if name == "$ref" else scope.dynamic(ref, schema)
             if isinstance(term, Node):
-                return _Spot(term.schema, term.scope, self._pointer(document, term.schema, ref), spot.sure)
+                return _Spot(term.schema, term.scope, self._pointer(term.schema, ref), spot.sure)
             if name == "$ref":  # a type alone, or a schema that allows or forbids everything
                 target, scope = scope.find(ref, schema)
-                return _Spot(target, scope, self._pointer(document, target, ref), spot.sure)
+                return _Spot(target, scope, self._pointer(target, ref), spot.sure)
         return None
 
-    def _pointer(self, document: Document, target: Any, otherwise: str) -> str:
+    def _pointer(self, target: Any, otherwise: str) -> str:
         if not isinstance(target, dict):
             return otherwise
         known = self._pointers.get(id(target))
         if known is None:
-            known = self._pointers[id(target)] = document.pointer(target)
+            assert self._document is not None
+            known = self._pointers[id(target)] = self._document.pointer(target)
         return known
 
     def _below(self, spot: _Spot, step: str | int) -> list[_Spot]:
@@ -262,7 +263,7 @@ class JsonWhere:
         return [_Spot(_at(schema, name), scope, f"{spot.pointer}/{name}", spot.sure)]
 
     # -- what the text rules out -------------------------------------------------------------------------------
-    def _refuted(self, document: Document, schema: Any, scope: Scope, seen: _Seen, depth: int) -> bool:
+    def _refuted(self, schema: Any, scope: Scope, seen: _Seen, depth: int) -> bool:
         """Whether no value that begins like this satisfies the schema; False if that is hard to decide."""
         if schema is False:
             return True
@@ -270,8 +271,8 @@ class JsonWhere:
             return False
         known = keywords_of(scope.dialect)
         spot = _Spot(schema, scope, "#", True)
-        target = self._referred(document, spot)
-        if target is not None and self._refuted(document, target.schema, target.scope, seen, depth + 1):
+        target = self._referred(spot)
+        if target is not None and self._refuted(target.schema, target.scope, seen, depth + 1):
             return True
         if scope.old and "$ref" in schema:
             return False
@@ -281,21 +282,21 @@ class JsonWhere:
         if isinstance(constants, list) and not any(_may_become(seen, value) for value in constants):
             return True
         for key, value in seen.members.items():
-            if self._wrong(document, spot, seen.members, key, value):
+            if self._wrong(spot, key, value):
                 return True
         if isinstance(seen.begun, str) and any(inner.schema is False for inner in self._below(spot, seen.begun)):
             return True
         for i, value in enumerate(seen.items):
-            if self._wrong(document, spot, seen.items, i, value):
+            if self._wrong(spot, i, value):
                 return True
-        if any(self._refuted(document, part, scope, seen, depth + 1) for part in _list(schema, "allOf", known)):
+        if any(self._refuted(part, scope, seen, depth + 1) for part in _list(schema, "allOf", known)):
             return True
         return any(
-            parts and all(self._refuted(document, part, scope, seen, depth + 1) for part in parts)
+            parts and all(self._refuted(part, scope, seen, depth + 1) for part in parts)
             for parts in (_list(schema, "anyOf", known), _list(schema, "oneOf", known))
         )
 
-    def _wrong(self, document: Document, spot: _Spot, holder: Any, key: str | int, value: Any) -> bool:
+    def _wrong(self, spot: _Spot, key: str | int, value: Any) -> bool:
         """Whether a finished member violates the schema."""
         for inner in self._below(spot, key):
             if inner.schema is True:
