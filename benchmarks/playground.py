@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures the playground in a headless browser: loading, and a key in the text and in the constraint.
 
     make playground-files && python benchmarks/playground.py

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Compares guiderail on random descriptions with judges that share no code with it.
 
     python fuzz/differential.py --seconds 60              # all targets in turn until the time is up
@@ -16,10 +15,8 @@ A failing case is shrunk (fewer texts, then smaller parts of the description whi
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -37,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "fuzz"), str(ROOT / "tests")]
 
 from judges import TARGETS, Case, Unjudged  # noqa: E402
+from ledger import note  # noqa: E402
 
 PIECES = [
     '"a',
@@ -392,7 +390,9 @@ def main() -> int:
     seconds = time.monotonic() - began
     print(f"{dict(by_target)}\n{dict(player.counts)}\n{seconds:.0f} s, {failures} failures")
     if options.ledger:
-        note(targets, seconds, player.counts, failures)
+        counts = player.counts
+        what = f"differential: {', '.join(targets)}"
+        note(what, seconds, counts["descriptions"], failures, texts=counts["texts"], masks=counts["masks"])
     return 1 if failures else 0
 
 
@@ -410,17 +410,6 @@ def keep(name: str, seed: int, error: BaseException, shrunk: bool) -> None:
     file = folder / f"{name}-{seed}.json"
     file.write_text(json.dumps(found, indent=1, default=str, ensure_ascii=False) + "\n")
     print(f"  kept in {file}; shrunk: {json.dumps(found['shrunk'], default=str, ensure_ascii=False)}", flush=True)
-
-
-def note(targets: list[str], seconds: float, counts: Counter[str], failures: int) -> None:
-    commit = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, stdout=subprocess.PIPE, check=False
-    ).stdout.strip()
-    with (ROOT / "fuzz" / "ledger.md").open("a") as ledger:
-        ledger.write(
-            f"| {datetime.date.today()} | {commit} | differential: {', '.join(targets)} | {seconds:.0f} | "
-            f"{counts['descriptions']:,} | {counts['texts']:,} | {counts['masks']:,} | {failures} |\n"
-        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Builds a core whose allocations and limits can be made to fail, and makes them fail.
 
     python tools/faults.py --seconds 600

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Compiles the core with every compiler on this machine, without linking: GCC, Clang with both libraries, and for
 other systems.
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Builds the core with sanitizers and runs the tests that use it.
 
     python tools/sanitize.py address,undefined

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Decides with jsonschema which engine is right where guiderail and web-xgrammar judge a text differently.
 
     python benchmarks/js/judge.py build/js-bench

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Fuzzes readers with atheris, each in its own process.
 
     python fuzz/readers/run.py --seconds 60                  # every reader, in turn
@@ -12,7 +11,6 @@ input has a limit of ten seconds and each process one of two gigabytes.
 from __future__ import annotations
 
 import argparse
-import datetime
 import re
 import resource
 import subprocess
@@ -22,6 +20,10 @@ from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "fuzz"))
+
+from ledger import note  # noqa: E402
+
 MEMORY = 6 << 30  # address space; libraries reserve much that they never touch
 LONGEST = 4096
 SLOWEST = 10  # seconds
@@ -31,10 +33,9 @@ def child(name: str, arguments: list[str]) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["guiderail"]):
-        import guiderail as gr
-
-        sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
         from targets import TARGETS
+
+        import guiderail as gr
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     target = TARGETS[name]
@@ -48,7 +49,6 @@ def child(name: str, arguments: list[str]) -> None:
 
 
 def once(name: str, file: str) -> None:
-    sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
     from targets import TARGETS
 
     import guiderail as gr
@@ -62,7 +62,6 @@ def once(name: str, file: str) -> None:
 
 
 def names() -> list[str]:
-    sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
     from targets import TARGETS
 
     return list(TARGETS)
@@ -112,19 +111,9 @@ def main() -> int:
             failed.append(name)
             print("\n".join(done.stdout.splitlines()[-40:]), flush=True)
         if options.ledger:
-            note(name, each, max(runs), done.returncode != 0)
+            note(f"reader: {name}", each, max(runs), int(done.returncode != 0))
     print(f"{len(chosen)} readers, {len(failed)} failed {failed}")
     return 1 if failed else 0
-
-
-def note(name: str, seconds: int, runs: int, failed: bool) -> None:
-    commit = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, stdout=subprocess.PIPE, check=False
-    ).stdout.strip()
-    with (ROOT / "fuzz" / "ledger.md").open("a") as ledger:
-        ledger.write(
-            f"| {datetime.date.today()} | {commit} | reader: {name} | {seconds} | {runs:,} | – | – | {int(failed)} |\n"
-        )
 
 
 if __name__ == "__main__":

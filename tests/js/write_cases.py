@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes constraints, texts and their masks, for JavaScript to compare.
 
     python tests/js/write_cases.py FOLDER                                            # the constraints of the tests
