@@ -78,6 +78,9 @@ def test_ids_of_numpy_are_ids() -> None:
         ([b"a"], {"stop_token_ids": ["</s>"]}, "bad-token-id"),
         ([b"a"], {"stop_token_ids": [True]}, "bad-token-id"),
         ([b"a"], {"stop_token_ids": [2**40]}, "bad-token-id"),
+        ([b"a"], {"stop_token_ids": [2**30]}, "bad-token-id"),  # took an entry for each id
+        ([b"a"], {"stop_token_ids": [2**22], "size": 2**23}, "bad-token-id"),
+        ([b"a"], {"stop_token_ids": [], "bos_token_id": 2**30}, "bad-token-id"),
         ([b"a"], {"stop_token_ids": [], "special_tokens": {"<x>": -3}}, "bad-token-id"),
         ([b"a"], {"stop_token_ids": [], "bos_token_id": -3}, "bad-token-id"),
         ([b"a", b"b"], {"stop_token_ids": 5, "size": 4}, "bad-token-id"),

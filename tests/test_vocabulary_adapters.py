@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import struct
@@ -217,6 +218,27 @@ def test_files_of_another_kind(tmp_path: Path) -> None:
                 if not content:
                     continue  # the library reads an empty file as an empty model
             assert code_of(lambda a=adapter: getattr(Vocabulary, a)(path)) == "bad-tokenizer-file"
+
+
+def test_an_id_far_beyond_the_tokens(tmp_path: Path) -> None:
+    """Tables had an entry for each id up to it."""
+    far = 2**30
+    path = tmp_path / "tekken.json"
+    tokens = [{"rank": 0, "token_bytes": "YQ==", "token_str": "a"}]
+    config = {"pattern": ".", "default_vocab_size": far + 1, "default_num_special_tokens": far}
+    path.write_text(json.dumps({"config": config, "vocab": tokens, "special_tokens": []}))
+    assert code_of(lambda: Vocabulary.from_tekken(path, stop_token_ids=[])) == "bad-token-id"
+    if importlib.util.find_spec("tokenizers"):
+        from tokenizers import Tokenizer, decoders, models
+
+        sparse = Tokenizer(models.BPE({"a": 0, "b": far}, []))
+        sparse.decoder = decoders.ByteLevel()
+        assert code_of(lambda: Vocabulary.from_huggingface(sparse, stop_token_ids=[])) == "bad-token-id"
+    if importlib.util.find_spec("tiktoken"):
+        from tiktoken import Encoding
+
+        encoding = Encoding("x", pat_str=".", mergeable_ranks={b"a": 0, b"b": 1}, special_tokens={"<end>": far})
+        assert code_of(lambda: Vocabulary.from_tiktoken(encoding, stop_token_ids=[])) == "bad-token-id"
 
 
 # -- small GGUF files ----------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from guiderail.errors import VocabularyError
 from guiderail.support.texts import shown
 from guiderail.vocabulary._table import TokenTable
 
-__all__ = ["is_integer", "logits_width", "name_of", "stop_ids", "token_id"]
+__all__ = ["check_last", "is_integer", "logits_width", "name_of", "stop_ids", "token_id"]
+
+_MOST_IDS = 2**22  # four times as many as any tokenizer has: each id takes memory, whether it is a token or not
 
 
 def is_integer(value: object) -> bool:
@@ -32,6 +34,16 @@ def _integer(what: str, value: Any) -> int:
     if not is_integer(value):
         raise VocabularyError(f"{what}: a token id must be an integer, not {shown(value)}", code="bad-token-id")
     return operator.index(value)
+
+
+def check_last(last: int, tokens: int) -> None:
+    """Checks the greatest id of a vocabulary with a number of tokens.
+
+    Raises:
+        VocabularyError: ``bad-token-id``: most ids would be holes, too many to list.
+    """
+    if last >= max(tokens, _MOST_IDS):
+        raise VocabularyError(f"token id {last} is out of range: there are only {tokens} tokens", code="bad-token-id")
 
 
 def stop_ids(given: Any) -> tuple[int, ...]:

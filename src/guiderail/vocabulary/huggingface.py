@@ -18,6 +18,7 @@ import numpy as np
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._check import in_context
+from guiderail.vocabulary._ids import check_last
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import HOLE, TokenTable, byte_level_table
@@ -201,8 +202,13 @@ def _spellings(backend: Any) -> list[str | None]:
     spellings: list[str | None] = list(map(backend.id_to_token, range(count)))
     if None not in spellings:
         return spellings  # the count equals the size, so there are no holes
-    vocabulary = backend.get_vocab(with_added_tokens=True)
-    spellings = [None] * (max(vocabulary.values(), default=-1) + 1)
+    return _by_id(backend.get_vocab(with_added_tokens=True))
+
+
+def _by_id(vocabulary: Mapping[str, int]) -> list[str | None]:
+    last = max(vocabulary.values(), default=-1)
+    check_last(last, len(vocabulary))
+    spellings: list[str | None] = [None] * (last + 1)
     for text, token in vocabulary.items():
         spellings[token] = text
     return spellings
@@ -367,10 +373,7 @@ def _from_slow(
             "tokenizers.Tokenizer or a path, or the bytes of the tokens: Vocabulary(tokens, ...)",
             code="unsupported-tokenizer",
         )
-    vocabulary = tokenizer.get_vocab()
-    spellings: list[str | None] = [None] * (max(vocabulary.values(), default=-1) + 1)
-    for text, token in vocabulary.items():
-        spellings[token] = text
+    spellings = _by_id(tokenizer.get_vocab())
     if hasattr(tokenizer, "sp_model"):
         steps = [{"type": "Metaspace", "replacement": "▁"}, {"type": "ByteFallback"}]
     elif hasattr(tokenizer, "byte_decoder"):

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from guiderail.errors import VocabularyError
+from guiderail.vocabulary._ids import check_last
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
@@ -98,6 +99,7 @@ def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | i
             f"{path}: a special token lies outside of the {special_count} reserved ids",
             code="bad-tokenizer-file",
         )
+    check_last(special_count - 1, len(spelled))
     taken = set(special.values())
     special |= {f"<SPECIAL_{rank}>": rank for rank in range(special_count) if rank not in taken}
     return ReadTokenizer(

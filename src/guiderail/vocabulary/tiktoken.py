@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import VocabularyError
+from guiderail.vocabulary._ids import check_last
 from guiderail.vocabulary._library import choose_stops, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
@@ -30,6 +31,7 @@ def from_tiktoken(
             code="unsupported-tokenizer",
         )
     special = {text: int(encoding.encode_single_token(text)) for text in encoding.special_tokens_set}
+    check_last(encoding.n_vocab - 1, len(encoding.token_byte_values()) + len(special))
     spell = encoding.decode_single_token_bytes
     tokens: list[bytes | None] = []
     for token in range(encoding.n_vocab):

@@ -28,7 +28,7 @@ import numpy as np
 from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
-from guiderail.vocabulary._ids import logits_width, name_of, stop_ids, token_id
+from guiderail.vocabulary._ids import check_last, logits_width, name_of, stop_ids, token_id
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import TokenTable
 
@@ -66,7 +66,8 @@ class Vocabulary:
 
     Raises:
         VocabularyError: ``empty-vocabulary`` (no token is text), ``bad-token`` (not bytes), ``bad-token-id`` (negative,
-            not an integer, or not below ``size``), ``bad-size`` (less than the number of tokens).
+            not an integer, not below ``size``, or beyond the tokens and 2²² ids), ``bad-size`` (less than the
+            number of tokens).
 
     >>> v = Vocabulary([b"a", b"b", b"ab", b"</s>"], stop_token_ids=3)
     >>> v.size, v.token_bytes(2), v.stop_token_ids, v.special_tokens
@@ -174,6 +175,7 @@ class Vocabulary:
             raise VocabularyError(
                 f"token id {needed - 1} is out of range: the vocabulary has size {width}", code="bad-token-id"
             )
+        check_last(needed - 1, table.count)
         table = table.extend(needed)
         table.close(named.values())
         if table.special.all():
