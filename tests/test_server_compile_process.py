@@ -32,6 +32,7 @@ CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello"}]
 ANSWER = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": ANSWER}}]
+PATIENT = ServerOptions(compile_seconds=60)  # a loaded machine takes seconds to start the process
 RECIPES = {
     "schema": (Recipe(Ask("json", '{"type": "array", "items": {"enum": ["x", "y\\n"]}, "uniqueItems": true}', "p")), 0),
     "pattern": (Recipe(Ask("json", '{"type": "string", "pattern": "^a(?=b)", "maxLength": 9}', "p")), 0),
@@ -102,7 +103,7 @@ def test_errors_come_back_with_their_code_and_place():
             await guide_of(compiler, Recipe(Ask("json", schema, "guided_json")), "guided_json")
         return caught.value
 
-    error = running(ServerOptions(), work)
+    error = running(PATIENT, work)
     assert (error.status, error.code, error.param) == (400, "invalid-schema", "guided_json")
     assert error.place["pointer"] == "#/properties/a/type"
 
@@ -166,7 +167,7 @@ def test_a_fault_of_ours_is_no_answer():
         with pytest.raises(RuntimeError, match="KeyError"):
             await guide_of(compiler, Recipe(Hard("fault")))
 
-    running(ServerOptions(), work)
+    running(PATIENT, work)
 
 
 def test_who_gives_up_waiting_ends_the_process():
@@ -256,7 +257,7 @@ def test_a_grammar_is_not_read_again_by_the_thread_that_serves(monkeypatch):
     async def work(compiler):
         return await guide_of(compiler, recipe)
 
-    _, guide = running(ServerOptions(), work)
+    _, guide = running(PATIENT, work)
     assert guide.matcher().accept_string(b"ab") and not readers
     _, guide = running(ServerOptions(inspect="all"), work)
     assert guide.constraint == recipe.build(VOCABULARY)[1]

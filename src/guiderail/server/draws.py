@@ -25,6 +25,10 @@ __all__ = ["Drawing", "drawing_of", "loan_for"]
 
 _EXACT_ROWS = 4
 _SHARE = 2  # one draw may reserve 1/_SHARE of the cache's tokens
+_ALONE = "one text has all the probability at temperature 0; use 1 for the model's own probabilities"
+_CUTS = "it cuts tokens off relative to the other allowed ones; leave it out"
+_STOP = "a text ends where the constraint lets it; make the stop string part of the constraint"
+_FINISH = 'only texts that end within max_tokens are drawn; leave it out or say "finish"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +73,25 @@ def drawing_of(
         return None
     if not options.max_draws:
         raise _wrong("guiderail.distribution", "this server draws under masks only; it was started with --max-draws 0")
-    for param, reason in _refused(request, calls, reasons, watched).items():
-        if reason:
+    for param, given, reason in (
+        ("temperature", request.temperature == 0, _ALONE),
+        ("top_p", request.top_p not in (None, 1), _CUTS),
+        ("top_k", (request.top_k or 0) > 0, _CUTS),
+        ("stop", request.stops, _STOP),
+        ("logit_bias", request.logit_bias, "the distribution is the model's own; leave it out"),
+        ("logprobs", request.logprobs not in (None, False), "single tokens have none; use guiderail.log_weight"),
+        ("tools", calls, "tools cannot be called; describe the call as a response_format"),
+        ("reasoning_effort", reasons, "a text has no reasoning; leave the effort and max_reasoning_tokens out"),
+        ("guiderail.on_incomplete", asked.on_incomplete == "return", _FINISH),
+        ("X-Guiderail-Inspect", watched, "texts are not recorded; send the header with 0"),
+    ):
+        if given:
             raise _wrong(param, f'with "distribution": "{kind}", {reason}')
     return Drawing(
         kind,
         asked.max_passes or min(DEFAULT_MAX_PASSES, options.max_passes),
         asked.particles or min(DEFAULT_PARTICLES, options.max_particles),
     )
-
-
-def _refused(request: Any, calls: bool, reasons: bool, watched: bool) -> dict[str, Any]:
-    cuts = "it cuts tokens off relative to the other allowed ones; leave it out"
-    return {
-        "temperature": request.temperature == 0
-        and "one text has all the probability at temperature 0; use 1 for the model's own probabilities",
-        "top_p": request.top_p not in (None, 1) and cuts,
-        "top_k": (request.top_k or 0) > 0 and cuts,
-        "stop": request.stops
-        and "a text ends where the constraint lets it; make the stop string part of the constraint",
-        "logit_bias": request.logit_bias and "the distribution is the model's own; leave it out",
-        "logprobs": request.logprobs not in (None, False) and "single tokens have none; use guiderail.log_weight",
-        "tools": calls and "tools cannot be called; describe the call as a response_format",
-        "reasoning_effort": reasons and "a text has no reasoning; leave the effort and max_reasoning_tokens out",
-        "guiderail.on_incomplete": request.guiderail.on_incomplete == "return"
-        and 'only texts that end within max_tokens are drawn; leave it out or say "finish"',
-        "X-Guiderail-Inspect": watched and "texts are not recorded; send the header with 0",
-    }
 
 
 def _wrong(param: str, message: str) -> ApiError:
