@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         with open(target, "rb") as file:
             start = file.read(len(MAGIC) + 4)
             if start[: len(MAGIC)] != MAGIC or start[_KIND] == _VOCABULARY:
-                vocabulary = start[_KIND] == _VOCABULARY or start[:2] == b"PK"  # older versions wrote zip archives
+                vocabulary = start[: len(MAGIC)] == MAGIC
                 contents = None
             else:
                 vocabulary, contents = False, start + file.read()

@@ -6,7 +6,7 @@ import re
 
 from guiderail.errors import GuiderailError, PatternError
 
-__all__ = ["has_surrogate", "shown", "utf8"]
+__all__ = ["clipped", "has_surrogate", "shown", "utf8"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -33,6 +33,11 @@ def utf8(text: str) -> bytes:
         ) from None
 
 
+def clipped(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis: at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def shown(value: object, most: int = 60) -> str:
     """A value for a message: short, whatever it is."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 512:
@@ -41,4 +46,4 @@ def shown(value: object, most: int = 60) -> str:
         text = repr(value)
     except (RecursionError, ValueError, GuiderailError):
         return f"this {type(value).__name__}"
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return clipped(text, most)

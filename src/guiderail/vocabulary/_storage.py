@@ -1,15 +1,12 @@
 """Saved vocabularies: one binary file that C reads, too (``docs/program_format.md``).
 
-The fingerprint in the file is compared with that of the result, so a damaged file is never used. Files of earlier
-versions, ``.npz`` archives, can still be read.
+The fingerprint in the file is compared with that of the result, so a damaged file is never used.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import struct
-import zipfile
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +24,6 @@ KIND = 2
 VERSION = 1
 _HEADER = struct.Struct("<8sIIQ")  # magic, kind, version, bytes of the contents
 _WIDTHS = {1: "u1", 2: "<u2", 4: "<u4"}
-
-OLD_FORMAT = "guiderail-vocabulary"
-OLD_VERSION = 1
 
 
 def contents_of(vocabulary: Vocabulary) -> bytes:
@@ -78,9 +72,7 @@ def load(
 ) -> Vocabulary:
     target = os.fspath(path)
     try:
-        with open(target, "rb") as file:
-            old = file.read(2) == b"PK"
-        table, header = _read_archive(target) if old else _read(target)
+        table, header = _read(target)
         vocabulary = cls.__new__(cls)
         vocabulary._setup(
             table,
@@ -100,20 +92,7 @@ def load(
         if error.code == "vocabulary-file":
             raise
         raise _damaged(target, error.message) from error
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        EOFError,
-        NotImplementedError,
-        MemoryError,
-        OverflowError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         raise _damaged(target, str(error)) from error
     return vocabulary
 
@@ -151,6 +130,8 @@ def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
     data = reader.raw(reader.count())
     if int(lengths.sum()) != len(data) or reader.at != reader.end:
         raise ValueError("lengths and data do not agree")
+    if max([bos - 1, *header["stop_token_ids"], *header["special_tokens"].values(), *unplaced]) >= count:
+        raise ValueError("it has no such token")
     table = TokenTable.from_lengths(data, lengths)
     table.special[:] = special
     table.unplaced = unplaced
@@ -202,27 +183,6 @@ def _put_text(out: bytearray, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     _put(out, len(data))
     out += data
-
-
-def _read_archive(target: str) -> tuple[TokenTable, dict[str, Any]]:
-    """Reads a file in the earlier archive format: a JSON header, bytes, lengths, packed bits."""
-    with np.load(target, allow_pickle=False) as archive:
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("not an archive")
-        header: dict[str, Any] = json.loads(archive["header"].tobytes())
-        if header["format"] != OLD_FORMAT:
-            raise ValueError("another kind of file")
-        if header["version"] != OLD_VERSION:
-            raise _of_version(target, header["version"])
-        data = archive["data"].tobytes()
-        lengths = archive["lengths"].astype(np.int64)
-        special = np.unpackbits(archive["special"], count=len(lengths), bitorder="little")
-    if int(lengths.sum()) != len(data):
-        raise ValueError("lengths and data do not agree")
-    table = TokenTable.from_lengths(data, lengths)
-    table.special[:] = special
-    table.unplaced = {int(token): str(reason) for token, reason in header["unplaced"].items()}
-    return table, header
 
 
 def _of_version(target: str, version: object) -> VocabularyError:

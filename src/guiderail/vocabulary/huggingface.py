@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,11 @@ from guiderail.vocabulary._ids import check_last
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._read import ReadTokenizer
 from guiderail.vocabulary._table import HOLE, TokenTable, byte_level_table
-from guiderail.vocabulary.spelling import SpellingRules, hugging_face_rules
+from guiderail.vocabulary.spelling import SpellingRules, flat_steps, hugging_face_rules
 
 __all__ = ["from_huggingface"]
 
+_BYTE = re.compile("<0x([0-9a-fA-F]{2})>")
 UNKNOWABLE = "its bytes cannot be told from the tokenizer's decode"
 
 
@@ -226,16 +228,7 @@ def _steps(decoder: Any) -> list[dict[str, Any]]:
     """The decoder as a flat list of its steps; without a decoder, tokens are joined by spaces."""
     if decoder is None:
         return [{"type": "Join"}]
-    description = json.loads(decoder.__getstate__())
-    if description["type"] == "Sequence":
-        return [step for part in description["decoders"] for step in _flatten(part)]
-    return [description]
-
-
-def _flatten(step: dict[str, Any]) -> list[dict[str, Any]]:
-    if step["type"] == "Sequence":
-        return [inner for part in step["decoders"] for inner in _flatten(part)]
-    return [step]
+    return flat_steps(json.loads(decoder.__getstate__()), "decoders")
 
 
 def _interpret(steps: list[dict[str, Any]], spellings: list[str | None]) -> TokenTable | None:
@@ -257,8 +250,8 @@ def _interpret(steps: list[dict[str, Any]], spellings: list[str | None]) -> Toke
             texts = [text.replace(step["replacement"], " ") for text in texts]
         elif kind == "ByteFallback":
             for i, text in enumerate(texts):
-                if len(text) == 6 and text.startswith("<0x") and text.endswith(">") and _is_hex(text[3:5]):
-                    raw[i] = bytes([int(text[3:5], 16)])
+                if byte := _BYTE.fullmatch(text):
+                    raw[i] = bytes.fromhex(byte[1])
         elif kind == "Fuse":
             fused = True
         elif kind == "Strip":
@@ -304,10 +297,6 @@ def _ask(spellings: list[str | None], oracle: FastDecoder) -> TokenTable:
     table = TokenTable.from_tokens(tokens)
     table.unplaced |= dict.fromkeys(unknown, UNKNOWABLE)
     return table
-
-
-def _is_hex(text: str) -> bool:
-    return all(c in "0123456789abcdefABCDEF" for c in text)
 
 
 def _strip(text: str, step: dict[str, Any]) -> str:

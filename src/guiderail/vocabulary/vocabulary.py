@@ -27,6 +27,7 @@ import numpy as np
 
 from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import clipped
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
 from guiderail.vocabulary._ids import check_last, logits_width, name_of, stop_ids, token_id
 from guiderail.vocabulary._read import ReadTokenizer
@@ -329,9 +330,9 @@ class Vocabulary:
                     if missing == 0 and spells(ids[start:], target):
                         return ids[start:]
                     break
-        shown = text if len(text) <= 40 else text[:39] + "…"
         raise VocabularyError(
-            f"the tokenizer does not spell {shown!r} exactly: it changes the text or reads a special token in it",
+            f"the tokenizer does not spell {clipped(text, 40)!r} exactly: it changes the text or reads a special token "
+            "in it",
             code="not-encodable",
         )
 

@@ -1,6 +1,6 @@
 """How a tokenizer spells: which sequences of tokens it would itself make of their text."""
 
-from guiderail.vocabulary.spelling.hugging_face import hugging_face_rules
+from guiderail.vocabulary.spelling.hugging_face import flat_steps, hugging_face_rules
 from guiderail.vocabulary.spelling.rules import (
     GPT2_PATTERN,
     SpellingRules,
@@ -15,6 +15,7 @@ __all__ = [
     "GPT2_PATTERN",
     "SpellingRules",
     "core_spelling",
+    "flat_steps",
     "hugging_face_rules",
     "merge_rules",
     "ranked_rules",

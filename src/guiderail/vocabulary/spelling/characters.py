@@ -16,12 +16,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from guiderail.vocabulary.spelling.patterns import COUNT, Instruction, PatternError, Program
+from guiderail.vocabulary.spelling.patterns import CHAR, COUNT, MATCH, SPLIT, Instruction, Program, UnreadablePattern
 
 __all__ = ["SPACE", "Characters", "read_characters"]
 
 SPACE = "▁"
-_CHAR, _SPLIT, _, _MATCH = range(4)  # operations, see patterns
 _MOST_KINDS = 58
 _FORBIDDEN = 0  # the atom of characters that no token spells
 _NO_BYTES = {0xC0, 0xC1, *range(0xF5, 0x100)}  # UTF-8 has none of them
@@ -66,11 +65,11 @@ def read_characters(
         split: no token contains a space that is not its first character.
 
     Raises:
-        PatternError: some bytes have a token, and others that UTF-8 needs do not.
+        UnreadablePattern: some bytes have a token, and others that UTF-8 needs do not.
     """
     missing = [byte for byte in range(256) if byte not in fallback and byte not in _NO_BYTES]
     if fallback and missing:
-        raise PatternError(f"no token for the byte 0x{missing[0]:02X}")
+        raise UnreadablePattern(f"no token for the byte 0x{missing[0]:02X}")
     known = {(" " if text == SPACE else text): token for text, token in ids.items() if len(text) == 1 and text != " "}
     singles = [
         known.get(chr(byte), fallback.get(byte, -1)) if byte < 0x80 else fallback.get(byte, -1) for byte in range(256)
@@ -148,7 +147,7 @@ def _program(follows: list[frozenset[int]]) -> Program:
     code: list[Instruction] = []
     for number, way in enumerate(ways):
         for then, atoms in way.items():
-            code.append((_SPLIT, 0, len(code) + 1, len(code) + 2))
-            code.append((_CHAR, atoms, entries[then], 0))
-        code.append((_MATCH, 0, 0, 0) if number else (_CHAR, 0, 0, 0))  # a piece has a character
+            code.append((SPLIT, 0, len(code) + 1, len(code) + 2))
+            code.append((CHAR, atoms, entries[then], 0))
+        code.append((MATCH, 0, 0, 0) if number else (CHAR, 0, 0, 0))  # a piece has a character
     return Program(code, 0)

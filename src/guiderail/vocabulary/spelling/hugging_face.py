@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from guiderail.vocabulary.spelling.characters import SPACE, read_characters
-from guiderail.vocabulary.spelling.patterns import PatternError
+from guiderail.vocabulary.spelling.patterns import UnreadablePattern
 from guiderail.vocabulary.spelling.rules import (
     EVERYTHING,
     GPT2_PATTERN,
@@ -16,7 +16,7 @@ from guiderail.vocabulary.spelling.rules import (
     unsupported,
 )
 
-__all__ = ["hugging_face_rules"]
+__all__ = ["flat_steps", "hugging_face_rules"]
 
 
 def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
@@ -47,27 +47,26 @@ def hugging_face_rules(description: Mapping[str, object]) -> SpellingRules:
     return SpellingRules(rules.merges, rules.singles, patterns, rules.whole, separate, composed, oniguruma=True)
 
 
-def _flat(step: object, parts: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or a pre-tokenizer, with nested sequences flattened."""
+def flat_steps(step: object, parts: str) -> list[dict[str, Any]]:
+    """The steps of a normalizer, a pre-tokenizer or a decoder, with nested sequences flattened.
+
+    Args:
+        parts: the key under which a sequence has its steps: ``"normalizers"``.
+    """
     if step is None:
         return []
     assert isinstance(step, dict)
-    return [one for part in step[parts] for one in _flat(part, parts)] if step["type"] == "Sequence" else [step]
+    return [one for part in step[parts] for one in flat_steps(part, parts)] if step["type"] == "Sequence" else [step]
 
 
 def _ends_in_bytes(step: object) -> bool:
-    return any(one["type"] == "ByteLevel" for one in _flat(step, "pretokenizers"))
+    return any(one["type"] == "ByteLevel" for one in flat_steps(step, "pretokenizers"))
 
 
 def _levels(step: object) -> list[tuple[str, bool]]:
     """What cuts a text, for a ``pre_tokenizer`` that ends in bytes."""
-    if not isinstance(step, dict):
-        raise unsupported("its tokens are not bytes")
-    steps = step["pretokenizers"] if step["type"] == "Sequence" else [step]
-    levels: list[tuple[str, bool]] = []
-    for one in steps[:-1]:
-        levels.append(_level(one))
-    last = steps[-1]
+    *cuts, last = flat_steps(step, "pretokenizers")
+    levels = [_level(one) for one in cuts]
     if last["type"] != "ByteLevel":
         raise unsupported("its tokens are not bytes")
     if last.get("add_prefix_space"):
@@ -91,13 +90,11 @@ def _level(step: Mapping[str, object]) -> tuple[str, bool]:
 
 
 def _is_composed(step: object) -> bool:
-    if not isinstance(step, dict):
-        return False
-    if step["type"] == "Sequence":
-        return any([_is_composed(one) for one in step["normalizers"]])
-    if step["type"] == "NFC":
-        return True
-    raise unsupported(f"its normalizer is not supported: {step['type']}")
+    steps = flat_steps(step, "normalizers")
+    for one in steps:
+        if one["type"] != "NFC":
+            raise unsupported(f"its normalizer is not supported: {one['type']}")
+    return bool(steps)
 
 
 # -- characters --------------------------------------------------------------------------------------------------------
@@ -123,7 +120,7 @@ def _by_character(description: Mapping[str, object], model: dict[str, Any]) -> S
         singles, characters = read_characters(
             {**ids, **apart}, fallback, made, split=split, added=apart.values(), closed=closed
         )
-    except PatternError as error:
+    except UnreadablePattern as error:
         raise unsupported(f"it has {error}") from error
     separate = tuple(text.encode("utf-8", "replace") for text in apart)
     return SpellingRules(table, singles, separate=separate, characters=characters)
@@ -135,14 +132,14 @@ def _spaces(description: Mapping[str, object]) -> tuple[bool, str, bool]:
     "first": only before the text; "always": also after each added token; "each": the same, even if a space is there.
     """
     spaced, prefixed, split = False, "", False
-    for step in _flat(description.get("normalizer"), "normalizers"):
+    for step in flat_steps(description.get("normalizer"), "normalizers"):
         if step["type"] == "Prepend" and step["prepend"] == SPACE:
             prefixed = "each"
         elif step["type"] == "Replace" and step["pattern"] == {"String": " "} and step["content"] == SPACE:
             spaced = True
         else:
             raise unsupported(f"its normalizer is not supported: {step['type']}")
-    for step in _flat(description.get("pre_tokenizer"), "pretokenizers"):
+    for step in flat_steps(description.get("pre_tokenizer"), "pretokenizers"):
         if step["type"] == "Metaspace" and step["replacement"] == SPACE:
             scheme = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
             spaced, split = True, split or step.get("split", True)

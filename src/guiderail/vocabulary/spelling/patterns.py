@@ -16,19 +16,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["END", "Instruction", "PatternError", "Program", "assemble", "parse"]
+__all__ = ["END", "Instruction", "Program", "UnreadablePattern", "assemble", "parse"]
 
 Set: TypeAlias = "NDArray[np.bool_]"  # of all code points
 Instruction: TypeAlias = tuple[int, int, int, int]  # operation, atoms, next instruction, other next instruction
 
 COUNT = sys.maxunicode + 1
 END = 1 << 63  # as an atom: nothing follows
-_CHAR, _SPLIT, _NEXT, _MATCH = range(4)
+CHAR, SPLIT, NEXT, MATCH = range(4)
 _MOST_ATOMS = 60
 _MOST_REPEATED = 64
 
 
-class PatternError(ValueError):
+class UnreadablePattern(ValueError):
     """Something that this reader does not know."""
 
 
@@ -85,7 +85,7 @@ def category(name: str) -> Set:
     categories = _categories()
     found: Set = (categories.astype("U1") if len(name) == 1 else categories) == name
     if not found.any():
-        raise PatternError(f"the category {name}")
+        raise UnreadablePattern(f"the category {name}")
     return found
 
 
@@ -119,7 +119,7 @@ class _Reader:
 
     def next(self) -> str:
         if self.at == len(self.text):
-            raise PatternError("the pattern ends too early")
+            raise UnreadablePattern("the pattern ends too early")
         self.at += 1
         return self.text[self.at - 1]
 
@@ -162,7 +162,7 @@ class _Reader:
         low = int(least)
         high = int(most) if most else (None if comma else low)
         if low > _MOST_REPEATED or (high is not None and high > _MOST_REPEATED):
-            raise PatternError(f"the repetition {{{inner}}}")
+            raise UnreadablePattern(f"the repetition {{{inner}}}")
         return low, high
 
     def atom(self) -> Node:
@@ -176,7 +176,7 @@ class _Reader:
             return Char(~of([10]))
         char = self.next()
         if char in "^*+?":
-            raise PatternError(f"{char!r} at {self.at - 1}")
+            raise UnreadablePattern(f"{char!r} at {self.at - 1}")
         if char == "\\":
             if self.take("z"):
                 return Ahead(of([]), end=True)
@@ -191,7 +191,7 @@ class _Reader:
             while isinstance(inner, Sequence) and len(inner.parts) == 1:
                 inner = inner.parts[0]
             if not isinstance(inner, Char):
-                raise PatternError("a look ahead at more than one character")
+                raise UnreadablePattern("a look ahead at more than one character")
             return Ahead(~inner.chars, end=True) if negative else Ahead(inner.chars, end=False)
         before = self.ignore_case
         possessive = False
@@ -201,7 +201,7 @@ class _Reader:
             elif self.take(">"):
                 possessive = True
             elif not self.take(":"):
-                raise PatternError(f"the group (?{self.text[self.at : self.at + 1]}")
+                raise UnreadablePattern(f"the group (?{self.text[self.at : self.at + 1]}")
         inner = self.choice()
         self.close()
         self.ignore_case = before
@@ -209,7 +209,7 @@ class _Reader:
 
     def close(self) -> None:
         if not self.take(")"):
-            raise PatternError("a group is not closed")
+            raise UnreadablePattern("a group is not closed")
 
     # -- classes
     def cased(self, chars: Set) -> Set:
@@ -218,7 +218,7 @@ class _Reader:
         found: Set = chars.copy()
         for i in np.flatnonzero(chars).tolist():
             if i > 127:
-                raise PatternError("a pattern without case beyond ASCII")
+                raise UnreadablePattern("a pattern without case beyond ASCII")
             for one in (chr(i).lower(), chr(i).upper()):
                 found[ord(one)] = True
         if chars[ord("s")] or chars[ord("S")]:
@@ -243,7 +243,7 @@ class _Reader:
         if char in "dD":
             return category("Nd") if char == "d" else ~category("Nd")
         if char in "hH":
-            raise PatternError(f"\\{char}")
+            raise UnreadablePattern(f"\\{char}")
         if char in "ux":
             if self.take("{"):
                 digits, _, _ = self.text[self.at :].partition("}")
@@ -255,7 +255,7 @@ class _Reader:
         if char in _ESCAPES:
             return of([ord(_ESCAPES[char])])
         if char.isalnum():
-            raise PatternError(f"\\{char}")
+            raise UnreadablePattern(f"\\{char}")
         return of([ord(char)])
 
     def bracket(self) -> Set:
@@ -265,7 +265,7 @@ class _Reader:
         while first or not self.peek("]"):
             first = False
             if self.peek("[") or self.peek("&&"):
-                raise PatternError("a class within a class")
+                raise UnreadablePattern("a class within a class")
             char = self.next()
             if char == "\\":
                 inner = self.escape()
@@ -292,12 +292,12 @@ def parse(pattern: str, *, oniguruma: bool = False) -> Node:
         oniguruma: read it like Oniguruma, not like fancy-regex.
 
     Raises:
-        PatternError: it has a construct that this reader does not know.
+        UnreadablePattern: it has a construct that this reader does not know.
     """
     reader = _Reader(pattern, oniguruma)
     node = reader.choice()
     if reader.at != len(pattern):
-        raise PatternError(f"{pattern[reader.at]!r} at {reader.at}")
+        raise UnreadablePattern(f"{pattern[reader.at]!r} at {reader.at}")
     return _plain(node, of([]))
 
 
@@ -310,7 +310,7 @@ def _plain(node: object, after: Set) -> Node:
     if isinstance(node, Possessive):
         inner = _plain(node.part, after)
         if after.any() and (not isinstance(inner, Repeat) or (_first(inner)[0] & after).any()):
-            raise PatternError("a possessive part before what it could have given back")
+            raise UnreadablePattern("a possessive part before what it could have given back")
         return inner
     if isinstance(node, Sequence):
         parts: list[Node] = []
@@ -372,7 +372,7 @@ def assemble(nodes: list[Node], forbidden: Set | None = None) -> tuple[list[Prog
         atoms = atoms * 2 + chars
         present = np.bincount(atoms) > 0
         if present.sum() > _MOST_ATOMS:
-            raise PatternError("too many kinds of characters")
+            raise UnreadablePattern("too many kinds of characters")
         atoms = (np.cumsum(present) - 1)[atoms]
     found = atoms.astype(np.uint8)
     refused = 0 if forbidden is None else _mask(found, forbidden)
@@ -400,7 +400,7 @@ class _Assembler:
         self.code: list[Instruction] = []
 
     def program(self, node: Node) -> Program:
-        start = self.emit(node, self.add(_MATCH, 0, 0, 0))
+        start = self.emit(node, self.add(MATCH, 0, 0, 0))
         return Program(self.code, start)
 
     def add(self, *instruction: int) -> int:
@@ -413,9 +413,9 @@ class _Assembler:
     def emit(self, node: Node, then: int) -> int:
         """Emits instructions for a part that is followed by ``then``; returns the first of them."""
         if isinstance(node, Char):
-            return self.add(_CHAR, self.mask(node.chars), then, 0)
+            return self.add(CHAR, self.mask(node.chars), then, 0)
         if isinstance(node, Ahead):
-            return self.add(_NEXT, self.mask(node.chars) | (END if node.end else 0), then, 0)
+            return self.add(NEXT, self.mask(node.chars) | (END if node.end else 0), then, 0)
         if isinstance(node, Sequence):
             for part in reversed(node.parts):
                 then = self.emit(part, then)
@@ -423,22 +423,22 @@ class _Assembler:
         if isinstance(node, Choice):
             first, *others = [self.emit(part, then) for part in node.parts][::-1]
             for other in others:
-                first = self.add(_SPLIT, 0, other, first)
+                first = self.add(SPLIT, 0, other, first)
             return first
         assert isinstance(node, Repeat), "possessive parts were made plain"
         return self.repeat(node, then)
 
     def repeat(self, node: Repeat, then: int) -> int:
         if node.most is None:
-            loop = self.add(_SPLIT, 0, 0, 0)
+            loop = self.add(SPLIT, 0, 0, 0)
             body = self.emit(node.part, loop)
-            self.code[loop] = (_SPLIT, 0, then, body) if node.lazy else (_SPLIT, 0, body, then)
+            self.code[loop] = (SPLIT, 0, then, body) if node.lazy else (SPLIT, 0, body, then)
             after = loop
         else:
             after = then
             for _ in range(node.most - node.least):
                 body = self.emit(node.part, after)
-                after = self.add(_SPLIT, 0, then, body) if node.lazy else self.add(_SPLIT, 0, body, then)
+                after = self.add(SPLIT, 0, then, body) if node.lazy else self.add(SPLIT, 0, body, then)
         for _ in range(node.least):
             after = self.emit(node.part, after)
         return after

@@ -14,7 +14,7 @@ from guiderail.errors import VocabularyError
 from guiderail.vocabulary._table import gpt2_characters
 from guiderail.vocabulary.spelling.characters import Characters
 from guiderail.vocabulary.spelling.composed import composed_texts
-from guiderail.vocabulary.spelling.patterns import Instruction, PatternError, assemble, parse
+from guiderail.vocabulary.spelling.patterns import Instruction, UnreadablePattern, assemble, parse
 
 if TYPE_CHECKING:
     from guiderail import _core
@@ -137,7 +137,7 @@ def core_spelling(rules: SpellingRules, core: _core.Vocabulary) -> _core.Spellin
             levels, atoms = _levels_of(tuple(rules.patterns), rules.composed, rules.oniguruma)
         else:
             levels, atoms = [(by.pieces.code, by.pieces.start, False)], by.atoms
-    except PatternError as error:
+    except UnreadablePattern as error:
         raise unsupported(f"its pattern has {error}") from error
     try:
         return _core.Spelling(

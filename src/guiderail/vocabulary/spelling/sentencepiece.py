@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from guiderail.vocabulary.spelling.characters import SPACE, read_characters
-from guiderail.vocabulary.spelling.patterns import PatternError
+from guiderail.vocabulary.spelling.patterns import UnreadablePattern
 from guiderail.vocabulary.spelling.rules import SpellingRules, unsupported
 
 __all__ = ["sentencepiece_rules"]
@@ -61,7 +61,7 @@ def _rules(pieces: list[tuple[str, float, int]]) -> SpellingRules:
             made.append(text)
     try:
         singles, characters = read_characters({**ids, **apart}, fallback, made, added=apart.values())
-    except PatternError as error:
+    except UnreadablePattern as error:
         raise unsupported(f"it has {error}") from error
     separate = tuple(text.replace(SPACE, " ").encode() for text in apart)
     return SpellingRules(np.array(merges, np.uint32).reshape(-1, 4), singles, separate=separate, characters=characters)
