@@ -73,14 +73,14 @@ bool Abstraction::hinges_on_text(Id e) {
 }
 
 // The text of the key or item in progress is in the head, or follows the whitespace before a key. It stays where other
-// conditions, or items that must follow, may leave no other text.
+// conditions, or items that follow, may leave no other text.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
       const Id tail = n.tail();
-      if (has(n.head(), kHasItem) && has(tail, kFiniteItem) && !nullable(tail)) return e;
+      if (has(n.head(), kHasItem) && has(tail, kFiniteItem)) return e;
       const Id head = without_texts(n.head());
       return concat(head, without_texts(tail));
     }

@@ -110,7 +110,7 @@ class JsonSchema(Constraint):
         return self if options is self.options else self._with_options(options)
 
     def _with_options(self, options: SchemaOptions) -> JsonSchema:
-        return JsonSchema(self._text, options)
+        return _made(self._text, options, id(options.registry))
 
     def _placed(self, error: LimitError) -> LimitError:
         return at_pointer(error, lambda: "#")
@@ -269,6 +269,11 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
 
 def _weight(_: JsonSchema, text: bytes, *options: Any) -> int:
     return _WEIGHT * len(text)
+
+
+@cached(32 << 20, _weight)
+def _made(text: bytes, options: SchemaOptions, registry: int) -> JsonSchema:
+    return JsonSchema(text, options)
 
 
 @cached(32 << 20, _weight)

@@ -50,9 +50,9 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
     item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
+    if unique and (cell.contains or low > 1) and lowering.emptiness.array(cell):
+        return b.EMPTY
     if cell.contains:
-        if unique and lowering.emptiness.array(cell):
-            return b.EMPTY
         inside = _counted(lowering, cell, frame, item, low, high)
     else:
         inside = _plain(lowering, cell, frame, item, low, high)
