@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.other_names import unknown_attributes
 from guiderail.vocabulary._ids import stop_ids
 
 if TYPE_CHECKING:
@@ -79,20 +78,6 @@ class Matcher(_core.Matcher):
     def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | int | None = None) -> None:
         super().__init__(guide.core, None if stop_token_ids is None else stop_ids(stop_token_ids))
         self.guide = guide
-
-    __getattr__ = unknown_attributes(
-        **dict.fromkeys(
-            ("mask", "get_mask", "compute_mask", "fill_next_token_mask", "fill_bitmask"),
-            "fill_next_token_bitmask(bitmask, row) writes the mask",
-        ),
-        **dict.fromkeys(
-            ("accept", "advance", "consume_token", "update", "next"), "accept_token(token_id) reads a token"
-        ),
-        **dict.fromkeys(
-            ("is_accepting", "is_finished", "is_stopped"), "is_terminated() tells whether the text has ended"
-        ),
-        **dict.fromkeys(("copy", "deep_copy", "clone"), "fork() makes a copy"),
-    )
 
     def fork(self) -> Matcher:
         """Returns an independent copy in the same state. Costs about a microsecond, however long the text is."""
