@@ -60,8 +60,6 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
         "regex has no argument 'ignore_case'; write flags=\"i\"",
     ),
     "several strings": (lambda: ANY.choice("a", "b"), "choice takes only options without a name; several values make"),
-    "llguidance: compute_mask": (lambda: MATCHER.compute_mask(), "; fill_next_token_bitmask(bitmask, row)"),
-    "outlines-core: advance": (lambda: MATCHER.advance(1), "; accept_token(token_id)"),
     "outlines: get_next_instruction": (lambda: MATCHER.guide.get_next_instruction(0), "; matcher() makes"),
     "an attribute like no other": (lambda: MATCHER.zzz, "'Matcher' object has no attribute 'zzz'"),
 }
