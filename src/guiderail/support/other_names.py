@@ -36,7 +36,7 @@ LIBRARY = _by_name(
     ("LogitsProcessor build_logits_processor", "guiderail.integrations has a logits processor for each engine"),
     ("TokenizerInfo Tokenizer", "gr.Vocabulary has a constructor for each kind of tokenizer"),
 )
-"""What the package is asked for."""
+"""What attributes of the package itself are answered with."""
 
 _CLASS = "gr.generate(model, prompt, Person) takes a class, a type or a constraint"
 _SCHEMA = "gr.generate(model, prompt, schema) takes a schema"
