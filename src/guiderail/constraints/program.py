@@ -58,7 +58,7 @@ def build_program(
         return builder.finish(constraint._lower(builder))
 
 
-_GROWTH = 256 << 10  # bytes that a program may come to take as it is used, beyond those it has at first
+_GROWTH = 256 << 10  # bytes that a program may gain in use
 _HEAVIEST = 12 << 20  # so that the last few are cached, whatever they weigh
 
 

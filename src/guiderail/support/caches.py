@@ -20,7 +20,7 @@ R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_STEP = 10  # bytes that a step of work leaves behind, in the mean
+_STEP = 10  # bytes that one step of work leaves in a cache, on average
 _ENTRY = 500  # approximate bytes of an entry, its key and its place in the order
 _all: list[BoundedCache[Any, Any]] = []
 
