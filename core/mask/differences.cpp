@@ -31,11 +31,38 @@ bool MaskBuilder::may_draw_apart(Id e) const {
   return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
 }
 
+// An intersection with all but some texts, split into the two.
+bool MaskBuilder::split_excluded(Id e, Id& others, ByteSet& begins) {
+  if (arena_.node(e).kind != Kind::And) return false;
+  Ids kept;
+  for (Id m : Ids(arena_.operands(e))) {
+    if (arena_.node(m).kind != Kind::Not)
+      kept.push_back(m);
+    else
+      begins |= arena_.first(arena_.node(m).body());
+  }
+  if (kept.empty() || kept.size() == arena_.operands(e).size()) return false;
+  others = arena_.intersect(std::move(kept), true);
+  return true;
+}
+
+// The bytes after which e and b may differ. If e is b without some texts: the bytes that these texts begin with.
+ByteSet MaskBuilder::telling_bytes(Id e, Id b) {
+  const auto [head, tail] = unstack(arena_, e);
+  Id others = kEmpty;
+  ByteSet begins;
+  const bool apart = split_excluded(head, others, begins) && arena_.nullable(head) == arena_.nullable(others) &&
+                     arena_.concat(others, tail) == b;
+  return apart ? begins : ByteSet::all();
+}
+
 // Finds where the tokens of e and b differ, below a node that both lead to. False: that takes too long.
 bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out) {
+  const ByteSet telling = telling_bytes(e, b);
   arena_.ensure_row(e);
   arena_.ensure_row(b);
   auto child = [&](u32 at, u8 byte) {
+    if (!telling.has(byte)) return true;
     if (budget == 0) return false;
     --budget;
     const Id mine = step(e, byte), other = step(b, byte);
@@ -55,9 +82,11 @@ bool MaskBuilder::differential(Id e, Id b, Id form) {
   std::vector<Difference> found;
   std::size_t anew = 0;
   u32 left = kMostPairsInAll;
+  const ByteSet telling = telling_bytes(e, b);
   arena_.ensure_row(e);
   arena_.ensure_row(b);
   const bool like = trie_.each_child(0, [&](u32 c, u8 byte) {
+    if (!telling.has(byte)) return true;
     const Id mine = step(e, byte), other = step(b, byte);
     if (mine == other) return true;
     const std::size_t before = found.size();
@@ -99,12 +128,10 @@ bool MaskBuilder::state_differences(Id e, u32) {
 // as the text can no longer become one of them.
 bool MaskBuilder::excluded_texts(Id e, u32) {
   const auto [head, tail] = unstack(arena_, e);
-  if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
-  Ids members(arena_.operands(head)), others;
-  for (Id m : members)
-    if (arena_.node(m).kind != Kind::Not) others.push_back(m);
-  if (others.empty() || others.size() == members.size()) return false;
-  const Id b = arena_.concat(arena_.intersect(others, true), tail);
+  Id others = kEmpty;
+  ByteSet begins;
+  if (!scratch_ || scratch_->touched() || !split_excluded(head, others, begins)) return false;
+  const Id b = arena_.concat(others, tail);
   return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
 

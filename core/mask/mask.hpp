@@ -164,6 +164,8 @@ class MaskBuilder {
     Id state;     // for the tokens below the node
     bool clears;  // removes the tokens of the other state
   };
+  bool split_excluded(Id e, Id& others, ByteSet& begins);
+  ByteSet telling_bytes(Id e, Id b);
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   void apply(const std::vector<Difference>& found);
   bool differential(Id e, Id b, Id form);

@@ -45,6 +45,36 @@ const CharSet::Ptr& odd_controls() {
   return set;
 }
 
+// The characters that an escape behind its u can still become, ascending.
+std::vector<CharSet::Range> ranges_at(EscapeAt at, Escapes mode) {
+  const u32 free_bits = 4 * (4 - digits_of(at));
+  const u32 lo = value_of(at) << free_bits, hi = lo + (1u << free_bits) - 1;
+  const u32 astral = 0x10000 + (high_of(at) << 10);
+  std::vector<CharSet::Range> ranges;
+  const auto add = [&](u32 from, u32 to) {
+    if (from <= to) ranges.push_back({from, to});
+  };
+  if (phase_of(at) == kLowHex) {
+    const u32 first = std::max(lo, 0xDC00u), last = std::min(hi, 0xDFFFu);
+    if (first <= last) add(astral + first - 0xDC00, astral + last - 0xDC00);
+  } else if (phase_of(at) != kHex) {
+    add(astral, astral + 0x3FF);
+  } else if (mode == Escapes::Canonical) {
+    for (const auto& [from, to] : odd_controls()->ranges()) add(std::max(lo, from), std::min(hi, to));
+  } else {
+    add(lo, std::min(hi, 0xD7FFu));
+    add(std::max(lo, 0xE000u), hi);
+    const u32 first = std::max(lo, 0xD800u), last = std::min(hi, 0xDBFFu);
+    if (first <= last) add(0x10000 + ((first - 0xD800) << 10), 0x10000 + ((last - 0xD800) << 10) + 0x3FF);
+  }
+  return ranges;
+}
+
+// The first byte of a character. It never decreases from a character to the next.
+constexpr u8 first_byte(u32 c) {
+  return static_cast<u8>(c < 0x80 ? c : c < 0x800 ? 0xC0 | c >> 6 : c < 0x10000 ? 0xE0 | c >> 12 : 0xF0 | c >> 18);
+}
+
 }  // namespace
 
 const CharSet::Ptr& raw_characters() {
@@ -53,32 +83,14 @@ const CharSet::Ptr& raw_characters() {
 }
 
 CharSet::Ptr escape_range(EscapeAt at, Escapes mode) {
-  const u32 free_bits = 4 * (4 - digits_of(at));
-  const u32 lo = value_of(at) << free_bits, hi = lo + (1u << free_bits) - 1;
-  const u32 astral = 0x10000 + (high_of(at) << 10);
   switch (phase_of(at)) {
     case kDone: return CharSet::any();
     case kLetter: {
       static const CharSet::Ptr canonical = CharSet::make({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
       return mode == Escapes::All ? CharSet::any() : canonical;
     }
-    case kHex: {
-      std::vector<CharSet::Range> ranges{{lo, hi}};
-      if (mode == Escapes::Canonical) return CharSet::intersect(*CharSet::make(ranges), *odd_controls());
-      const u32 first = std::max(lo, 0xD800u), last = std::min(hi, 0xDBFFu);
-      if (first <= last)
-        ranges.push_back({0x10000 + ((first - 0xD800) << 10), 0x10000 + ((last - 0xD800) << 10) + 0x3FF});
-      return CharSet::make(std::move(ranges));
-    }
-    case kSecondBackslash:
-    case kSecondU: return CharSet::make({{astral, astral + 0x3FF}});
-    case kLowHex: {
-      const u32 first = std::max(lo, 0xDC00u), last = std::min(hi, 0xDFFFu);
-      if (first > last) return CharSet::make({});
-      return CharSet::make({{astral + first - 0xDC00, astral + last - 0xDC00}});
-    }
+    default: return CharSet::make(ranges_at(at, mode));
   }
-  return CharSet::any();
 }
 
 u32 escape_left(EscapeAt at) {
@@ -117,7 +129,7 @@ Unescaped unescape(EscapeAt at, u8 byte, Escapes mode) {
   const u32 value = value_of(at) << 4 | static_cast<u32>(digit);
   if (digits_of(at) < 3) {
     const EscapeAt next = pack(phase_of(at), digits_of(at) + 1, value, high_of(at));
-    if (escape_range(next, mode)->ranges().empty()) return {Unescaped::Refused};
+    if (ranges_at(next, mode).empty()) return {Unescaped::Refused};
     return {Unescaped::Inside, next};
   }
   if (phase_of(at) == kLowHex) {
@@ -133,7 +145,19 @@ Unescaped unescape(EscapeAt at, u8 byte, Escapes mode) {
 ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode) {
   ByteSet out;
   if (at != kBetween) {
-    out.add_range(0x20, 0x7E);
+    const auto begins = [&](u32 from, u32 to) {
+      for (unsigned b = first_byte(from); b <= first_byte(to); ++b)
+        if (inner.has(static_cast<u8>(b))) return true;
+      return false;
+    };
+    for (u8 byte = 0x20; byte < 0x7F; ++byte) {
+      const Unescaped read = unescape(at, byte, mode);
+      if (read.what == Unescaped::Refused) continue;
+      const u32 c = read.character;
+      const auto ranges = read.what == Unescaped::Inside ? ranges_at(read.at, mode) : std::vector{CharSet::Range{c, c}};
+      if (std::any_of(ranges.begin(), ranges.end(), [&](const auto& r) { return begins(r.first, r.second); }))
+        out.add(byte);
+    }
     return out;
   }
   static const ByteSet raw = [] {
@@ -149,23 +173,9 @@ ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode) {
 }
 
 std::string utf8(u32 c) {
-  std::string out;
-  auto put = [&](u32 b) { out.push_back(static_cast<char>(b)); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0 | c >> 6);
-    put(0x80 | (c & 63));
-  } else if (c < 0x10000) {
-    put(0xE0 | c >> 12);
-    put(0x80 | (c >> 6 & 63));
-    put(0x80 | (c & 63));
-  } else {
-    put(0xF0 | c >> 18);
-    put(0x80 | (c >> 12 & 63));
-    put(0x80 | (c >> 6 & 63));
-    put(0x80 | (c & 63));
-  }
+  std::string out(1, static_cast<char>(first_byte(c)));
+  for (int shift = c < 0x80 ? 0 : c < 0x800 ? 6 : c < 0x10000 ? 12 : 18; (shift -= 6) >= 0;)
+    out.push_back(static_cast<char>(0x80 | (c >> shift & 63)));
   return out;
 }
 
