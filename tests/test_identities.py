@@ -165,6 +165,80 @@ def test_what_is_left_out_of_an_intersection_is_seen() -> None:
     assert len(found) == (1 << len(words)) - 1
 
 
+Step = tuple[str, int | None]  # a letter, and the rule that follows it (None: none does)
+
+
+def identities_of_rules(rules: list[list[Step]], order: list[int]) -> list[tuple[int, int] | None]:
+    """The identity of each rule, in a program that numbers the rules in this order."""
+    builder = _core.Builder()
+    references = {rule: builder.rule(f"r{rule}") for rule in order}
+    for rule in order:
+        steps = [
+            builder.concat([builder.literal(letter.encode()), builder.EPSILON if to is None else references[to]])
+            for letter, to in rules[rule]
+        ]
+        builder.define(references[rule], builder.union(steps))
+    # Each reference behind a letter of its own, so that all rules are needed.
+    marked = [builder.concat([builder.literal(f"{n}:".encode()), references[n]]) for n in order]
+    program = builder.finish(builder.union(marked))
+    starts = [program.derivative(program.root, f"{n}:".encode()) for n in range(len(rules))]
+    return [_core.identity(program, start) for start in starts]
+
+
+def same_shape(rules: list[list[Step]]) -> list[int]:
+    """The class of each rule: rules whose steps look alike, however far they are followed (partition refinement)."""
+    classes = [0] * len(rules)
+    for _ in rules:
+        looks = [
+            tuple(sorted({(letter, -1 if to is None else classes[to]) for letter, to in steps})) for steps in rules
+        ]
+        known: dict[Any, int] = {}
+        classes = [known.setdefault(look, len(known)) for look in looks]
+    return classes
+
+
+def random_rules(rng: random.Random) -> list[list[Step]]:
+    count = rng.randrange(1, 10)
+    rules: list[list[Step]] = []
+    for _ in range(count):
+        steps: list[Step] = [(rng.choice("ab"), rng.choice([None, *range(count)])) for _ in range(rng.randrange(1, 3))]
+        rules.append([*steps, (rng.choice("cd"), None)])
+    return rules
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_rules_that_unfold_differently_have_different_identities(seed: int) -> None:
+    rng = random.Random(seed)
+    rules, other_rules = random_rules(rng), random_rules(rng)
+    order = list(range(len(rules)))
+    found = identities_of_rules(rules, order)
+    rng.shuffle(order)
+    assert identities_of_rules(rules, order) == found
+    others = [[(letter, None if to is None else to + len(rules)) for letter, to in steps] for steps in other_rules]
+    found_others = identities_of_rules(other_rules, list(range(len(other_rules))))
+    by_identity: dict[tuple[int, int], int] = {}
+    for identity, shape in zip(found + found_others, same_shape(rules + others), strict=True):
+        if identity is not None:
+            assert by_identity.setdefault(identity, shape) == shape
+    changed = [list(steps) for steps in rules]
+    rule = rng.randrange(len(rules))
+    changed[rule][-1] = ("e", None)
+    for n, (before, after) in enumerate(zip(found, identities_of_rules(changed, order), strict=True)):
+        reached, open_ = {n}, [n]
+        while open_:
+            for _, to in rules[open_.pop()]:
+                if to is not None and to not in reached:
+                    reached.add(to)
+                    open_.append(to)
+        assert (before == after) == (rule not in reached) or before is None
+
+
+def test_most_rules_have_identities() -> None:
+    found = [x for seed in range(150) for rules in [random_rules(random.Random(seed))]
+             for x in identities_of_rules(rules, list(range(len(rules))))]  # fmt: skip
+    assert sum(x is not None for x in found) > len(found) // 2
+
+
 def test_rules_are_known_by_what_they_unfold_to() -> None:
     tree = {"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}}
     named = json.loads(json.dumps(tree).replace("/t", "/other").replace('"t"', '"other"'))

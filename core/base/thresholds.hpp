@@ -23,7 +23,7 @@ inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a grou
 inline constexpr int kCharacterParts = 256;  // limit: parts examined to decide whether whole characters can be read
 inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
 inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
-inline constexpr std::size_t kPortableRules = 6;  // limit: rules reachable from a rule that has an identity
+inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --
 inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for

@@ -78,8 +78,8 @@ void Identities::describe(Id e, To& to) const {
 // more.
 class Identities::Told final : public Description {
  public:
-  Told(const Identities& identities, Fold& with, Ids& unknown, const Identity& begun)
-      : identities_(identities), with_(with), unknown_(unknown), identity_(begun) {}
+  Told(Identities& identities, Ids& unknown, const Identity& begun)
+      : identities_(identities), unknown_(unknown), identity_(begun) {}
   void word(u64 w) override {
     if (!open_) identity_.add(w);
   }
@@ -96,107 +96,122 @@ class Identities::Told final : public Description {
     if (!open_) identity_.add_unordered({hashes.begin(), hashes.end()});
   }
   void shared(const Family& family, Kind kind, u32 which) override {
-    auto it = with_.shared.find(key_of(kind, which));
-    if (it == with_.shared.end()) {
-      Told inside(identities_, with_, unknown_, Identity(Of::Shared));
+    const u64 key = key_of(kind, which);
+    std::optional<Hash> found;
+    if (auto it = identities_.shared_.find(key); it != identities_.shared_.end()) {
+      found = it->second;
+    } else if (Round* round = identities_.round_; round && round->shared.contains(key)) {
+      found = round->shared.at(key);
+      final_ = false;
+    } else {
+      Told inside(identities_, unknown_, Identity(Of::Shared));
       family.describe_shared(which, inside);
       open_ = open_ || inside.open_;
+      final_ = final_ && inside.final_;
       if (inside.open_) return;
-      it = with_.shared.emplace(key_of(kind, which), inside.done()).first;
+      found = inside.done();
+      (inside.final_ ? identities_.shared_ : round->shared).emplace(key, found);
     }
-    all_ = all_ && it->second;
-    hash(it->second.value_or(Hash{}));
+    all_ = all_ && found;
+    hash(found.value_or(Hash{}));
   }
-  bool open() const { return open_; }  // some part is missing
+  bool open() const { return open_; }    // some part is missing
+  bool final() const { return final_; }  // no part depends on the round
   std::optional<Hash> done() const { return all_ ? std::optional(identity_.done()) : std::nullopt; }
   Hash alone() const { return identity_.done(); }
 
  private:
   Hash of(Id e) {
-    std::optional<Hash> known;
-    if (!identities_.known(e, with_, known)) {
+    std::optional<Hash> found;
+    const Known known = identities_.known(e, found);
+    if (known == Known::No) {
       unknown_.push_back(e);
       open_ = true;
     }
-    all_ = all_ && known;
-    return known.value_or(Hash{});
+    final_ = final_ && known != Known::InRound;
+    all_ = all_ && found;
+    return found.value_or(Hash{});
   }
-  const Identities& identities_;
-  Fold& with_;
+  Identities& identities_;
   Ids& unknown_;
   Identity identity_;
-  bool open_ = false, all_ = true;  // all_: every part has an identity
+  bool open_ = false, final_ = true, all_ = true;  // all_: every part has an identity
 };
 
-// False: not known yet. `out` stays empty if other arenas cannot know this identity.
-bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
+// `out` stays empty if other arenas cannot know this identity.
+Identities::Known Identities::known(Id e, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
+  const Hash found = kept(e);
   if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
       [[likely]] {
-    const Hash found = kept(e);
     out = found;
-    return found != Hash{};
-  } else if (own & (kHasToken | kExactKey)) {
-    out.reset();
-    return true;
+    return found != Hash{} ? Known::Finally : Known::No;
+  } else if (out.reset(); own & (kHasToken | kExactKey)) {
+    return Known::Finally;
   }
-  out.reset();
+  if (found != Hash{}) {
+    if (found != kNoIdentity) out = found;
+    return Known::Finally;
+  }
   switch (n.kind) {
     case Kind::Ref:
-      if (auto it = with.rules.find(n.a); it != with.rules.end()) out = it->second;
-      return true;
+      if (round_)
+        if (auto it = round_->rules.find(n.a); it != round_->rules.end()) {
+          out = it->second;
+          return Known::InRound;
+        }
+      out = rules_[n.a].identity;
+      return Known::Finally;
     case Kind::Repeat:
     case Kind::Concat:
     case Kind::Union:
     case Kind::And: break;
     default:
-      if (const Family* family = arena_.family_of(n.kind); !family || !family->portable_over_rules(e)) return true;
+      if (const Family* family = arena_.family_of(n.kind); !family || !family->portable_over_rules(e))
+        return Known::Finally;
       break;
   }
-  if (with.final) {
-    const Hash found = kept(e);
-    if (found == Hash{}) return false;
-    if (found != kNoIdentity) out = found;
-    return true;
-  }
-  auto it = with.nodes.find(e);
-  if (it != with.nodes.end()) out = it->second;
-  return it != with.nodes.end();
+  if (!round_) return Known::No;
+  auto it = round_->nodes.find(e);
+  if (it == round_->nodes.end()) return Known::No;
+  out = it->second;
+  return Known::InRound;
 }
 
 // Parts first, on an explicit stack: lists of parts may be long.
-std::optional<Hash> Identities::find(Id e, Fold& with) {
+std::optional<Hash> Identities::find(Id e) {
   std::optional<Hash> found;
-  if (known(e, with, found)) return found;
+  if (known(e, found) != Known::No) return found;
   Ids work{e};
   do {
     const Id at = work.back();
-    Told told(*this, with, work, begun(arena_.node(at).kind));
+    Told told(*this, work, begun(arena_.node(at).kind));
     describe(at, told);
     if (told.open()) continue;
-    if (!arena_.has(at, kHasRef))
-      keep(at, told.alone());
-    else if (with.final)
-      keep(at, told.done().value_or(kNoIdentity));
+    if (!told.final())
+      round_->nodes.emplace(at, told.done());
     else
-      with.nodes.emplace(at, told.done());
+      keep(at, arena_.has(at, kHasRef) ? told.done().value_or(kNoIdentity) : told.alone());
     do work.pop_back();
-    while (!work.empty() && known(work.back(), with, found));
+    while (!work.empty() && known(work.back(), found) != Known::No);
   } while (!work.empty());
-  known(e, with, found);
+  known(e, found);
   return found;
 }
 
+// Adds the rules in e whose identities are open.
 void Identities::rules_below(Id e, std::vector<u32>& rules) const {
   std::vector<Id> work{e};
   std::unordered_set<Id> done;
   while (!work.empty()) {
     const Id at = work.back();
     work.pop_back();
-    if (!arena_.has(at, kHasRef) || !done.insert(at).second) continue;
+    if (!arena_.has(at, kHasRef) || kept(at) != Hash{} || !done.insert(at).second) continue;
     const Node& n = arena_.node(at);
     switch (n.kind) {
-      case Kind::Ref: rules.push_back(n.a); break;
+      case Kind::Ref:
+        if (!rules_[n.a].decided) rules.push_back(n.a);
+        break;
       case Kind::Concat: work.push_back(n.tail()); [[fallthrough]];
       case Kind::Repeat: work.push_back(n.body()); break;
       case Kind::Union:
@@ -208,45 +223,97 @@ void Identities::rules_below(Id e, std::vector<u32>& rules) const {
   }
 }
 
-// Rules that look alike however often they are unfolded mean the same. Of two systems of n rules each, 2n unfoldings
-// tell apart all rules that can be told apart (as for states of automata: Moore 1956).
-std::optional<Hash> Identities::of_rule(u32 rule) {
-  std::vector<u32> reached{rule};
-  for (std::size_t i = 0; i < reached.size(); ++i) {
-    std::vector<u32> next;
-    rules_below(arena_.rule_body(reached[i]), next);
-    for (u32 r : next)
-      if (std::find(reached.begin(), reached.end(), r) == reached.end()) reached.push_back(r);
-    if (reached.size() > kPortableRules) return std::nullopt;
-  }
-  Fold now;
-  const Hash start = Identity(Of::Rule).add(u64{reached.size()}).done();
-  for (u32 r : reached) now.rules[r] = start;
-  for (std::size_t round = 0; round < 2 * reached.size(); ++round) {
-    Fold next;
-    for (u32 r : reached) {
-      const auto body = find(arena_.rule_body(r), now);
-      if (!body) return std::nullopt;
-      next.rules[r] = Identity(Of::Rule).add(start).add(*body).done();
+// Decides this rule and those that it needs: groups of rules that reach each other, the innermost first (Tarjan 1972).
+void Identities::decide(u32 rule) {
+  struct Visit {
+    u32 rule;
+    std::vector<u32> needs;
+    std::size_t at = 0;
+  };
+  struct Mark {
+    std::size_t place, lowest;  // among the open rules: of this one, and of any that it reaches
+  };
+  std::unordered_map<u32, Mark> marks;
+  std::vector<u32> open;
+  std::vector<Visit> visits;
+  const auto enter = [&](u32 r) {
+    marks[r] = {open.size(), open.size()};
+    open.push_back(r);
+    visits.push_back({r, {}});
+    rules_below(arena_.rule_body(r), visits.back().needs);
+  };
+  enter(rule);
+  while (!visits.empty()) {
+    Visit& visit = visits.back();
+    if (visit.at < visit.needs.size()) {
+      const u32 other = visit.needs[visit.at++];
+      if (rules_[other].decided) continue;
+      if (const auto it = marks.find(other); it != marks.end())
+        marks[visit.rule].lowest = std::min(marks[visit.rule].lowest, it->second.lowest);
+      else
+        enter(other);
+      continue;
     }
-    now = std::move(next);
+    const auto [place, lowest] = marks[visit.rule];
+    visits.pop_back();
+    if (lowest < place) {
+      std::size_t& above = marks[visits.back().rule].lowest;
+      above = std::min(above, lowest);
+    } else {
+      decide_together({open.begin() + static_cast<std::ptrdiff_t>(place), open.end()});
+      open.resize(place);
+    }
   }
-  return now.rules[rule];
 }
 
-Identities::Identities(Arena& arena) : arena_(arena) {
-  for (u32 r = 0; r < arena.rule_count(); ++r) fold_.rules[r] = of_rule(r);
-  fold_.final = true;
+// Rules that look alike however often they are unfolded mean the same. They are unfolded once more in each round, until
+// a round tells no more of them apart (Moore 1956). In another arena, rules that look the same in the same round mean
+// the same if what all rules look like is the same, too.
+void Identities::decide_together(const std::vector<u32>& rules) {
+  for (u32 r : rules) rules_[r].decided = true;
+  if (rules.size() > kPortableRules) return;
+  const Hash start = Identity(Of::Rule).add(u64{rules.size()}).done();
+  Round round;
+  for (u32 r : rules) round.rules[r] = start;
+  std::vector<Hash> apart{start};
+  for (std::size_t before = 0; apart.size() > before;) {
+    before = apart.size();
+    apart.clear();
+    Round next;
+    round_ = &round;
+    for (u32 r : rules) {
+      const auto body = find(arena_.rule_body(r));
+      if (!body) break;
+      const Hash looks = Identity(Of::Rule).add(start).add(*body).done();
+      next.rules[r] = looks;
+      if (std::find(apart.begin(), apart.end(), looks) == apart.end()) apart.push_back(looks);
+    }
+    round_ = nullptr;
+    if (next.rules.size() < rules.size()) return;  // they have no identities
+    round = std::move(next);
+  }
+  const Hash all = Identity(Of::Rule).add(start).add_unordered(apart).done();
+  for (u32 r : rules) rules_[r].identity = Identity(Of::Rule).add(all).add(round.rules[r]).done();
 }
 
-// Families number anew what they add to a copy, so nothing is kept of `shared`.
-Identities::Identities(Arena& copy, const Identities& of, u32 nodes) : arena_(copy) {
-  fold_.rules = of.fold_.rules;
-  fold_.final = true;
+Identities::Identities(Arena& arena) : arena_(arena), rules_(arena.rule_count()) {}
+
+// Families number anew what they add to a copy, so nothing is kept of what they share.
+Identities::Identities(Arena& copy, const Identities& of, u32 nodes) : arena_(copy), rules_(of.rules_) {
   for (u32 e = 0; e < nodes; ++e) {
     if (e % kNodesBetweenBreaks == 0) of.arena_.make_room();
     if (const Hash known = of.kept(Id{e}); known != Hash{}) keep(Id{e}, known);
   }
+}
+
+std::optional<Hash> Identities::of(Id e) {
+  if (arena_.has(e, kHasRef)) {
+    std::vector<u32> open;
+    rules_below(e, open);
+    for (u32 r : open)
+      if (!rules_[r].decided) decide(r);
+  }
+  return find(e);
 }
 
 void Identities::keep(Id e, const Hash& hash) {
@@ -259,7 +326,7 @@ void Identities::keep(Id e, const Hash& hash) {
 std::size_t Identities::memory() const {
   std::size_t chunks = bytes_of(kept_);
   for (const auto& chunk : kept_) chunks += bytes_of(chunk);
-  return sizeof *this + chunks + bytes_of(fold_.rules) + bytes_of(fold_.nodes) + bytes_of(fold_.shared);
+  return sizeof *this + chunks + bytes_of(rules_) + bytes_of(shared_);
 }
 
 std::optional<Hash> Arena::portable_hash(Id e) {
