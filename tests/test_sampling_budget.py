@@ -1,4 +1,4 @@
-"""Draws within a budget have exactly the distribution of the tokens that are kept and leave enough tokens."""
+"""Draws within a budget have exactly the distribution of the mask with the budget, whatever else filters tokens."""
 
 from __future__ import annotations
 
@@ -37,27 +37,19 @@ SAMPLINGS = [
 ]
 
 
-def kept_of(allowed: list[int], sampling: Sampling) -> dict[int, float]:
-    """Top-k by logit, then temperature, then top-p."""
-    kept = sorted(allowed, key=lambda t: -LOGITS[t])
+def expected(pattern: str, budget: int, sampling: Sampling) -> np.ndarray:
+    """The mask with the budget first, then top-k by logit, then temperature, then top-p."""
+    bitmask = gr.allocate_token_bitmask(1, VOCABULARY.size)
+    gr.compile(gr.regex(pattern), VOCABULARY).matcher().fill_next_token_bitmask(bitmask, 0, budget)
+    kept = sorted((t for t in range(6) if bitmask[0, 0] >> t & 1), key=lambda t: -LOGITS[t])
     if sampling.temperature == 0:
         kept = kept[:1]
     kept = kept[: sampling.top_k]
     weights = np.exp(LOGITS[kept].astype(float) / (sampling.temperature or 1.0))
     weights /= weights.sum()
     enough = 1 + int(np.searchsorted(np.cumsum(weights), sampling.top_p)) if sampling.top_p < 1 else len(kept)
-    return dict(zip(kept[:enough], weights[:enough], strict=True))
-
-
-def chances_of(matcher: gr.Matcher, budget: int, sampling: Sampling) -> np.ndarray:
-    """Of the tokens kept under the mask, those that leave enough; if none does, those kept under the budgeted mask."""
-    masks = gr.allocate_token_bitmask(2, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(masks, 0)
-    matcher.fill_next_token_bitmask(masks, 1, budget)
-    allowed, enough = ([t for t in range(6) if row[0] >> t & 1] for row in masks)
-    kept = {t: w for t, w in kept_of(allowed, sampling).items() if t in enough} or kept_of(enough, sampling)
     found = np.zeros(6)
-    found[list(kept)] = np.array(list(kept.values())) / sum(kept.values())
+    found[kept[:enough]] = weights[:enough] / weights[:enough].sum()
     return found
 
 
@@ -84,9 +76,9 @@ class Fixed(ToyModel):
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: f"t{s.temperature}-k{s.top_k}-p{s.top_p}")
 @pytest.mark.parametrize(("pattern", "budget"), CONSTRAINTS)
 def test_first_tokens(pattern, budget, sampling):
-    guide = gr.compile(gr.regex(pattern), VOCABULARY)
-    chances = chances_of(guide.matcher(), budget, sampling)
+    chances = expected(pattern, budget, sampling)
     counts = np.zeros((2, 6), int)
+    guide = gr.compile(gr.regex(pattern), VOCABULARY)
     row = Row(Job([0], guide, lambda _: None, budget, Sampling(0.0)), 0)
     row.start()
     row.job.sampling = sampling
@@ -109,24 +101,26 @@ def test_first_tokens(pattern, budget, sampling):
 def test_whole_texts():
     """Each step is drawn from its own mask: the probability of a text is the product of its tokens'."""
     pattern, budget = "(a|bb|ccc|dddd|eeeee){2}", 5
-    sampling = Sampling(1.0, top_k=3)
+    sampling = Sampling(1.0, top_k=2)
     guide = gr.compile(gr.regex(pattern), VOCABULARY)
     chances: dict[tuple[int, ...], float] = {}
     open_ = [((), 1.0, guide.matcher())]
+    bitmask = gr.allocate_token_bitmask(1, VOCABULARY.size)
     while open_:
         tokens, chance, matcher = open_.pop()
         if matcher.is_complete():
             chances[tokens] = chance
             continue
-        for token, share in enumerate(chances_of(matcher, budget - len(tokens), sampling)):
-            if share == 0:
-                continue
+        matcher.fill_next_token_bitmask(bitmask, 0, budget - len(tokens))
+        kept = sorted((t for t in range(6) if bitmask[0, 0] >> t & 1), key=lambda t: -LOGITS[t])[: sampling.top_k]
+        total = sum(CHANCES[t] for t in kept)
+        for token in kept:
             twin = matcher.fork()
             assert twin.accept_token(token)
-            open_.append(((*tokens, token), chance * share, twin))
+            open_.append(((*tokens, token), chance * CHANCES[token] / total, twin))
     assert sum(chances.values()) == pytest.approx(1) and len(chances) > 3
     written = gr.generations(
-        Fixed(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=1.0, top_k=3, seed=11,
+        Fixed(), ["x"] * DRAWS, gr.regex(pattern), max_tokens=budget, temperature=1.0, top_k=2, seed=11,
         jump_forward=False, on_incomplete="finish",
     )  # fmt: skip
     wanted = {tokens: chance * DRAWS for tokens, chance in chances.items()}

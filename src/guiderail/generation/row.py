@@ -258,7 +258,8 @@ class Row:
         """Samples the next token from those that leave enough tokens to finish.
 
         Sampling under the mask, and again under the budgeted mask if the token leaves too little, is the same as
-        sampling under the budgeted mask. So that mask is needed only if the budget forbids a sampled token.
+        sampling under the budgeted mask. So that mask is needed only if the budget forbids a sampled token. With top-k
+        or top-p this does not hold, and the first sample counts only if both masks are the same.
 
         Args:
             logits: masked, shape ``(logits_size,)``; changed.
@@ -271,7 +272,8 @@ class Row:
             return first
         started = self._timed()
         try:
-            if self.fits(first):
+            fits = self.fits(first)
+            if fits and not (self.finishing and self.sampler.sampling.cuts):
                 return first
             narrow = allocate_token_bitmask(1, self.guide.vocabulary.size)
             self.matcher.fill_next_token_bitmask(narrow, 0, self.remaining)
@@ -280,11 +282,13 @@ class Row:
             return first
         finally:
             self._spent(started)
-        self.refused = True
+        if fits and np.array_equal(narrow, self.mask):
+            return first
+        self.refused = not fits
         before = logits.copy()
         self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)
-        token = self.sampler.again(before, logits)
+        token = self.sampler.again(first, before, logits)
         if token != first and self.shortened_at is None and not self._rest_is_forced():
             self.shortened_at = len(self.tokens)
         return token

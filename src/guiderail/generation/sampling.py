@@ -53,6 +53,15 @@ class Sampling:
         """Whether the most likely token is taken."""
         return self.temperature == 0 or self.top_k == 1
 
+    @property
+    def cuts(self) -> bool:
+        """Whether the set of tokens kept depends on which others are allowed.
+
+        Sampling again after a rejection equals sampling without the rejected tokens, except here: a rejected token
+        takes up a place among the ``top_k``, or a part of ``top_p``.
+        """
+        return not self.is_greedy and (self.top_p < 1 or self.top_k is not None)
+
 
 def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:
     """Softmax of ``logits / temperature``, in double precision; ``-inf`` becomes exactly 0.
@@ -98,23 +107,32 @@ class Sampler:
         """
         return self._best(logits) if self.sampling.is_greedy else self._pick(*self._chances(logits))
 
-    def again(self, before: NDArray[np.float32], logits: NDArray[np.float32]) -> int:
-        """Samples in place of a token that turned out to be forbidden: another one of those that could have been drawn.
+    def again(self, first: int, before: NDArray[np.float32], logits: NDArray[np.float32]) -> int:
+        """The token in place of one that was drawn before more tokens were forbidden: the same, as often as it can be.
 
-        ``top_k`` and ``top_p`` keep the tokens that they kept before. Only if all of these are forbidden, they choose
-        anew.
+        The result is distributed as a fresh draw, and differs from ``first`` as seldom as any such draw may: with the
+        total variation of the two distributions (a maximal coupling; Lindvall 1992, "Lectures on the Coupling Method",
+        §I.5).
 
         Args:
-            before: shape ``(tokens,)``: the logits from which the forbidden token was drawn.
+            first: drawn from ``before``.
+            before: shape ``(tokens,)``.
             logits: the same with more tokens at ``-inf``.
 
         Raises:
             ModelError: ``bad-logits``, as for a first draw.
         """
-        kept, chances = self._chances(before)
-        left = logits[kept] != -np.inf
-        total = float(chances[left].sum())
-        return self._pick(kept[left], chances[left] / total) if total > 0 else self(logits)
+        kept, chances = self._chances(logits)
+        past = np.zeros(len(logits))
+        earlier, likely = self._chances(before)
+        past[earlier] = likely
+        (place,) = np.nonzero(kept == first)
+        share = float(chances[place[0]]) / past[first] if len(place) else 0.0
+        if share >= 1 or (share > 0 and self._random.random() < share):
+            return first
+        gained = np.maximum(chances - past[kept], 0)
+        total = float(gained.sum())
+        return self._pick(kept, gained / total) if total > 0 else self._pick(kept, chances)
 
     @staticmethod
     def _best(logits: NDArray[np.float32]) -> int:
