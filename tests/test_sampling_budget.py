@@ -128,3 +128,43 @@ def test_whole_texts():
     for one in written:
         counts[one.tokens] += 1
     assert sum((counts[t] - n) ** 2 / n for t, n in wanted.items()) < 3 * len(wanted) + 20
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_k": 3}, {"top_k": 700}, {"top_p": 0.2}, {"top_p": 0.97}, {"top_k": 2000, "top_p": 0.5}]
+)
+@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 8.0])
+def test_tokens_kept_of_many(options, spread):
+    """The same tokens are kept as by sorting the whole vocabulary; of equal ones, those with lower ids."""
+    rng = np.random.default_rng(4)
+    logits = np.round(rng.normal(0, spread, 6000), 1).astype(np.float32)
+    logits[rng.random(6000) < 0.1] = -np.inf
+    kept, chances = Sampler(Sampling(1.0, seed=1, **options))._chances(logits)
+    order = sorted(np.flatnonzero(logits != -np.inf).tolist(), key=lambda t: (-logits[t], t))[: options.get("top_k")]
+    weights = np.exp(logits[order].astype(float) - float(logits[order[0]]))
+    weights /= weights.sum()
+    enough = 1 + int(np.searchsorted(np.cumsum(weights), options["top_p"])) if "top_p" in options else len(order)
+    wanted = dict(zip(order[:enough], weights[:enough] / weights[:enough].sum(), strict=True))
+    assert set(kept.tolist()) == set(wanted)
+    np.testing.assert_allclose(chances, [wanted[t] for t in kept.tolist()])
+
+
+def test_a_budget_seldom_needs_a_mask(monkeypatch):
+    """With top-k, only a token that does not fit does; with top-p, also tokens that others may push out."""
+    guide = gr.compile(gr.regex("(a|b|c|d|e){1,40}"), VOCABULARY)
+    made = []
+    fill = gr.Matcher.fill_next_token_bitmask
+
+    def counted(self, bitmask, row=0, budget=None):
+        made.append(budget)
+        return fill(self, bitmask, row, budget)
+
+    monkeypatch.setattr(gr.Matcher, "fill_next_token_bitmask", counted)
+    for sampling in (Sampling(1.0, seed=3), Sampling(1.0, top_k=2, seed=3), Sampling(1.0, top_p=0.74, seed=3)):
+        row = Row(Job([0], guide, lambda _: None, 30, sampling), 0)
+        row.start()
+        while not row.done:
+            row.write_forced()
+            if not row.done:
+                row.take(row.sample(LOGITS.copy())[0])
+        assert len(row.tokens) > 5 and not [budget for budget in made if budget is not None]

@@ -258,8 +258,8 @@ class Row:
         """Samples the next token from those that leave enough tokens to finish.
 
         Sampling under the mask, and again under the budgeted mask if the token leaves too little, is the same as
-        sampling under the budgeted mask. So that mask is needed only if the budget forbids a sampled token. With top-k
-        or top-p this does not hold, and the first sample counts only if both masks are the same.
+        sampling under the budgeted mask. So that mask is needed only if the budget forbids a sampled token. With top-p,
+        the other tokens that it keeps must fit, too.
 
         Args:
             logits: masked, shape ``(logits_size,)``; changed.
@@ -273,7 +273,7 @@ class Row:
         started = self._timed()
         try:
             fits = self.fits(first)
-            if fits and not (self.finishing and self.sampler.sampling.cuts):
+            if fits and (only >= 0 or self._stands(first)):
                 return first
             narrow = allocate_token_bitmask(1, self.guide.vocabulary.size)
             self.matcher.fill_next_token_bitmask(narrow, 0, self.remaining)
@@ -292,6 +292,11 @@ class Row:
         if token != first and self.shortened_at is None and not self._rest_is_forced():
             self.shortened_at = len(self.tokens)
         return token
+
+    def _stands(self, first: int) -> bool:
+        """Whether the sampled token, which fits, would be at least as likely under the budgeted mask."""
+        witnesses = self.sampler.witnesses(first)
+        return witnesses is not None and all(token == first or self.fits(token) for token in witnesses)
 
     def _rest_is_forced(self) -> bool:
         """Whether only one text can follow, to the end. Then tokens differ only in how they cut it."""

@@ -13,6 +13,9 @@ from guiderail.support.texts import shown
 
 __all__ = ["Sampler", "Sampling", "probabilities", "random_of"]
 
+_LIKELY = 1024  # tokens among which top_p is usually reached
+_FEW = 16  # tokens on which a draw may rest
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -53,15 +56,6 @@ class Sampling:
         """Whether the most likely token is taken."""
         return self.temperature == 0 or self.top_k == 1
 
-    @property
-    def cuts(self) -> bool:
-        """Whether the set of tokens kept depends on which others are allowed.
-
-        Sampling again after a rejection equals sampling without the rejected tokens, except here: a rejected token
-        takes up a place among the ``top_k``, or a part of ``top_p``.
-        """
-        return not self.is_greedy and (self.top_p < 1 or self.top_k is not None)
-
 
 def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:
     """Softmax of ``logits / temperature``, in double precision; ``-inf`` becomes exactly 0.
@@ -84,6 +78,22 @@ def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDAr
     return weights
 
 
+def _in_order(values: NDArray[np.floating], count: int, share: float = 0.0) -> NDArray[np.int64]:
+    """The places of the greatest values, greatest first; of equal ones, the first place first.
+
+    Args:
+        count: how many are enough; others may be left out.
+        share: a sum that they must exceed to be enough.
+    """
+    some = np.arange(len(values))
+    if len(values) > 2 * count:  # sorting all takes long
+        border = np.partition(values, -count)[-count]
+        (great,) = np.nonzero(values >= border)
+        if float(values[great].sum()) > share or share == 0:
+            some = great
+    return some[np.argsort(-values[some], kind="stable")]
+
+
 def random_of(seed: int | None, row: int) -> np.random.Generator:
     """The random numbers of one row of a call: a row does not depend on the others."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(row,))))
@@ -95,6 +105,7 @@ class Sampler:
     def __init__(self, sampling: Sampling, row: int = 0) -> None:
         self.sampling = sampling
         self._random = random_of(sampling.seed, row)
+        self._kept: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None  # of the last draw
 
     def __call__(self, logits: NDArray[np.float32]) -> int:
         """Samples the next token.
@@ -105,7 +116,30 @@ class Sampler:
         Raises:
             ModelError: ``bad-logits``: there is NaN or +inf, or nothing is allowed.
         """
-        return self._best(logits) if self.sampling.is_greedy else self._pick(*self._chances(logits))
+        if self.sampling.is_greedy:
+            return self._best(logits)
+        self._kept = self._chances(logits)
+        return self._pick(*self._kept)
+
+    def witnesses(self, drawn: int) -> list[int] | None:
+        """Tokens on which the last draw rests: if they stay allowed, it stands, whichever others prove to be forbidden.
+
+        A draw stands if its token would be at least as likely without those others. ``top_k`` alone only makes room for
+        tokens that were not kept. ``top_p`` keeps the most likely tokens until they have that share of the whole. The
+        whole shrinks with others, at most to what the kept tokens have together.
+
+        Args:
+            drawn: the token of the last draw.
+
+        Returns:
+            None: this cannot be said, or they are too many to examine each.
+        """
+        if self._kept is None or self.sampling.top_p == 1:
+            return []
+        kept, chances = self._kept
+        if len(kept) > _FEW or float(chances[: kept.tolist().index(drawn)].sum()) >= self.sampling.top_p:
+            return None
+        return [int(token) for token in kept]
 
     def again(self, first: int, before: NDArray[np.float32], logits: NDArray[np.float32]) -> int:
         """The token in place of one that was drawn before more tokens were forbidden: the same, as often as it can be.
@@ -152,12 +186,10 @@ class Sampler:
             return np.array([self._best(logits)]), np.ones(1)
         kept = np.flatnonzero(logits != -np.inf)
         if options.top_k is not None and options.top_k < len(kept):
-            # ties at the border: the lower id is kept, whatever the order of the partition
-            order = np.lexsort((kept, -logits[kept]))[: options.top_k]
-            kept = kept[order]
+            kept = kept[_in_order(logits[kept], options.top_k)[: options.top_k]]
         chances = probabilities(logits[kept], options.temperature)
         if options.top_p < 1:
-            order = np.lexsort((kept, -chances))
+            order = _in_order(chances, _LIKELY, options.top_p)
             enough = int(np.searchsorted(np.cumsum(chances[order]), options.top_p)) + 1
             order = order[:enough]
             kept, chances = kept[order], chances[order] / chances[order].sum()
