@@ -16,9 +16,10 @@ from typing import Any
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.references import Document, Node, Scope, escape
+from guiderail.frontends.json_schema.references import Document, Node, Scope
 from guiderail.frontends.json_schema.vocabulary import keywords_of
 from guiderail.support.partial_json import PartialJson, Path, pointer
+from guiderail.support.pointers import extended, unescaped
 
 __all__ = ["JsonPlace", "JsonWhere"]
 
@@ -210,7 +211,7 @@ class JsonWhere:
             if isinstance(needed, dict):
                 for key, part in needed.items():
                     if (key in seen.members or key == seen.begun) and isinstance(part, dict | bool):
-                        yield _Spot(part, scope, f"{spot.pointer}/{name}/{escape(key)}", spot.sure)
+                        yield _Spot(part, scope, extended(spot.pointer, name, key), spot.sure)
 
     def _referred(self, spot: _Spot) -> _Spot | None:
         """The target of a schema's reference."""
@@ -251,10 +252,10 @@ class JsonWhere:
             found = []
             properties = schema.get("properties")
             if isinstance(properties, dict) and step in properties:
-                found.append(f"properties/{escape(step)}")
+                found.append(extended("properties", step))
             patterns = schema.get("patternProperties")
             if isinstance(patterns, dict) and "patternProperties" in known:
-                found += [f"patternProperties/{escape(p)}" for p in patterns if _searches(p, step)]
+                found += [extended("patternProperties", p) for p in patterns if _searches(p, step)]
             if found:
                 return [_Spot(_at(schema, name), scope, f"{spot.pointer}/{name}", spot.sure) for name in found]
             name = "additionalProperties" if "additionalProperties" in schema else None
@@ -385,7 +386,7 @@ def _at(schema: dict[str, Any], name: str) -> Any:
     value = schema[first]
     if isinstance(value, list) and rest:
         return value[int(rest)]
-    return value[rest.replace("~1", "/").replace("~0", "~")] if rest else value
+    return value[unescaped(rest)] if rest else value
 
 
 def _searches(pattern: str, name: str) -> bool:

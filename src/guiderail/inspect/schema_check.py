@@ -19,7 +19,7 @@ from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.json_schema.constraint import read_schema
 from guiderail.frontends.json_schema.faults import Fault, form_faults, misspelt, schemas_of
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -32,6 +32,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.support.pointers import extended
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -190,7 +191,7 @@ def check_schema(
 
 def _notes(report: Any) -> tuple[tuple[str, str, str], ...]:
     return tuple(
-        (f"{one.pointer}/{escape(one.keyword)}" if one.keyword else one.pointer, one.status, one.detail)
+        (extended(one.pointer, one.keyword) if one.keyword else one.pointer, one.status, one.detail)
         for one in report.entries
         if one.status in ("approximated", "ignored") or (one.status == "annotation" and one.detail)
     )
@@ -295,7 +296,7 @@ class _Unreachable:
             if all(name in cell.named and self.empty(cell.named[name]) for cell in shape.objects):
                 yield Finding(
                     "unreachable",
-                    f"{pointer}/properties/{escape(name)}",
+                    extended(pointer, "properties", name),
                     "this property can never be written: the rest of the schema excludes all its values",
                 )
 

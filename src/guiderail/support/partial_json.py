@@ -29,6 +29,7 @@ from enum import IntEnum
 from typing import Any
 
 from guiderail.errors import LimitError, PatternError
+from guiderail.support.pointers import extended
 
 __all__ = ["PartialJson", "pointer"]
 
@@ -475,9 +476,9 @@ class PartialJson:
 
 
 def pointer(path: Path) -> str:
-    """A path as a JSON pointer: ``/`` before each key or index, with ``~`` and ``/`` in keys as ``~0`` and ``~1``."""
-    keys = []
+    """A path as a JSON pointer."""
+    keys: list[str | int] = []
     while path is not None:
         path, key = path
-        keys.append("/" + str(key).replace("~", "~0").replace("/", "~1"))
-    return "".join(reversed(keys))
+        keys.append(key)
+    return extended("", *reversed(keys))

@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
@@ -28,6 +28,7 @@ from guiderail.support.files import reason
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
+from guiderail.support.pointers import extended
 from guiderail.support.texts import shown
 from guiderail.support.work import reading, spend
 
@@ -326,7 +327,7 @@ def _copied(value: Any, pointer: str) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise SchemaError(f"a key must be a string, not {shown(key)}", code="invalid-schema", pointer=pointer)
-        return {str.__str__(key): _copied(one, f"{pointer}/{escape(key)}") for key, one in value.items()}
+        return {str.__str__(key): _copied(one, extended(pointer, str.__str__(key))) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_copied(one, f"{pointer}/{i}") for i, one in enumerate(value)]
     for kind, convert in _CONVERSIONS:  # of members of an Enum, the values

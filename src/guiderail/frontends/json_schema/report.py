@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.json_schema.faults import nearest_format, nearest_keyword
-from guiderail.frontends.json_schema.references import Document, escape
+from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, companions_of, keywords_of, other_dialect
+from guiderail.support.pointers import extended
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.constraint import JsonSchema
@@ -75,7 +76,7 @@ class Report:
         lines = [f"{status}: {count}" for status, count in self.to_dict()["counts"].items()]
         for entry in self.entries:
             if entry.status not in ("enforced", "annotation") or entry.detail:
-                place = f"{entry.pointer}/{escape(entry.keyword)}" if entry.keyword else entry.pointer
+                place = extended(entry.pointer, entry.keyword) if entry.keyword else entry.pointer
                 lines.append(f"{place}: {entry.status}" + (f" ({entry.detail})" if entry.detail else ""))
         return "\n".join(lines)
 
@@ -133,10 +134,10 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
             hint = f", but of {other}" if other else f'; did you mean "{meant}"?' if meant else ""
             yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}{hint}")
     for keyword, value in schema.items():
-        place = f"{pointer}/{escape(keyword)}"
+        place = extended(pointer, keyword)
         if keyword in _NAMED and isinstance(value, dict):
             for name, inner in value.items():
-                yield from _walk(document, inner, f"{place}/{escape(name)}", dropped)
+                yield from _walk(document, inner, extended(place, name), dropped)
         elif keyword in _MANY and isinstance(value, list):
             for i, inner in enumerate(value):
                 yield from _walk(document, inner, f"{place}/{i}", dropped)

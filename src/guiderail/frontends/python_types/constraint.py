@@ -20,6 +20,7 @@ from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.places import in_text
+from guiderail.support.pointers import unescaped
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
 from guiderail.support.work import reading
@@ -221,7 +222,7 @@ def _references(part: Any) -> set[str]:
         return set()
     found: set[str] = set().union(*map(_references, part.values()))
     if isinstance(part.get("$ref"), str):
-        found.add(part["$ref"].removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~"))
+        found.add(unescaped(part["$ref"].removeprefix("#/$defs/")))
     return found
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from guiderail.errors import GuiderailError, LimitError, PatternError
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 
-__all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed", "step"]
+__all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed"]
 
 
 class ToolError(GuiderailError, ValueError):
@@ -64,8 +64,3 @@ def placed(pointer: str) -> Iterator[None]:
             pointer += inner[1:]
         kind = SchemaLimitError if isinstance(error, LimitError) else ToolError
         raise kind(error.reason, code=error.code, pointer=pointer) from error
-
-
-def step(pointer: str, key: str | int) -> str:
-    """The pointer to a member of the target of ``pointer``."""
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
