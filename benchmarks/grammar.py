@@ -382,7 +382,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         vocabulary = options.vocabulary
         if vocabulary is None:
-            vocabulary = Path(folder, "vocabulary.npz")
+            vocabulary = Path(folder, "vocabulary.rail")
             makers.guiderail.vocabulary.save(vocabulary)
         if "compile" in wanted:
             written["compile"], more = compilations(vocabulary, options.rounds)

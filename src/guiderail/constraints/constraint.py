@@ -26,7 +26,7 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.texts import shown, utf8
+from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
@@ -394,7 +394,7 @@ class SubstringOf(Constraint):
         return b.substring_of([text.encode() for text in self.texts])
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(t if len(t) <= 40 else t[:39] + "…") for t in self.texts)
+        shown = ", ".join(repr(clipped(text, 40)) for text in self.texts)
         return f"substring_of({shown})"
 
 

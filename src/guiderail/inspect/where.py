@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
+from guiderail.support.texts import clipped
 
 if TYPE_CHECKING:
     from guiderail.inspect.grammar_location import EarleyRules
@@ -182,5 +183,4 @@ _LONG_CLASS = re.compile(r"\[((?:[^\]\\]|\\u\{\w+\}|\\.){12})(?:[^\]\\]|\\.){3,}
 
 
 def _short(text: str) -> str:
-    text = _LONG_CLASS.sub(r"[\1…]", text)
-    return text if len(text) <= _LONGEST_REST else text[: _LONGEST_REST - 1] + "…"
+    return clipped(_LONG_CLASS.sub(r"[\1…]", text), _LONGEST_REST)

@@ -12,6 +12,7 @@ from typing import Any
 from guiderail.server.errors import ApiError
 from guiderail.support.pointers import extended
 from guiderail.support.suggestions import resembling
+from guiderail.support.texts import clipped
 
 __all__ = ["from_validation"]
 
@@ -125,4 +126,4 @@ def _told(value: Any) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return clipped(name, _LONGEST)

@@ -30,6 +30,7 @@ from typing import Any
 
 from guiderail.errors import LimitError, PatternError
 from guiderail.support.pointers import extended
+from guiderail.support.texts import clipped
 
 __all__ = ["PartialJson", "pointer"]
 
@@ -347,10 +348,9 @@ class PartialJson:
         self._digits = []
         match = _NUMBER.fullmatch(text)
         if match is None:
-            shown = text if len(text) <= 40 else text[:39] + "…"
             raise PatternError(
-                f"the number {shown!r}, before character {self._offset + at} of the JSON text, is malformed; feed "
-                "JSON only",
+                f"the number {clipped(text, 40)!r}, before character {self._offset + at} of the JSON text, is "
+                "malformed; feed JSON only",
                 code="json-syntax",
             )
         if match[1] is not None or match[2] is not None:

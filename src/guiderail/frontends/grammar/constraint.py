@@ -29,7 +29,7 @@ from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.files import reason
 from guiderail.support.nesting import nested
 from guiderail.support.places import in_text
-from guiderail.support.texts import shown
+from guiderail.support.texts import clipped, shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
@@ -307,7 +307,7 @@ class GrammarConstraint(HasRules):
     def __repr__(self) -> str:
         text: Any = self.text
         if isinstance(text, str):
-            shown = repr(text if len(text) <= 60 else text[:59] + "…")
+            shown = repr(clipped(text, 60))
         else:
             names = [repr(name) for name, _ in text[:6]]
             shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"

@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.options import DEFAULTS, SchemaOptions
 from guiderail.frontends.json_schema.references import OLD
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
 from guiderail.support.pointers import extended, inside, unescaped
-from guiderail.support.texts import shown
+from guiderail.support.texts import clipped, shown
 from guiderail.support.work import limited, out_of_work, spend
 
 __all__ = ["Conflict", "conflict_of", "option_at_fault", "sentence"]
@@ -135,7 +135,7 @@ def _json(value: Any) -> str:
         text = json.dumps(value)
     except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
         text = shown(value)
-    return text if len(text) <= 50 else text[:49] + "…"
+    return clipped(text, 50)
 
 
 def _path(pointer: str) -> Path | None:

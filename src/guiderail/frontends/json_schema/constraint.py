@@ -29,7 +29,7 @@ from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
-from guiderail.support.texts import shown
+from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class JsonSchema(Constraint):
             text = json.dumps(self.schema, ensure_ascii=False)
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             text = shown(self.schema)
-        return f"json_schema({text if len(text) <= 80 else text[:77] + '…'})"
+        return f"json_schema({clipped(text, 80)})"
 
 
 def _dialect(contents: Any, options: SchemaOptions) -> str:

@@ -22,6 +22,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     other_dialect,
 )
 from guiderail.support.pointers import extended
+from guiderail.support.texts import clipped
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
@@ -132,4 +133,4 @@ def _described(error: Any) -> Fault:
     if isinstance(value, str) and error.absolute_path and error.absolute_path[-1] == "type":
         return Fault(pointer, f'"{value}" is not a type', nearest_type(value))
     message = " ".join(error.message.split())
-    return Fault(pointer, message if len(message) <= 160 else message[:159] + "…")
+    return Fault(pointer, clipped(message, 160))
