@@ -18,10 +18,11 @@ from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.references import Document, Node, Scope
 from guiderail.frontends.json_schema.vocabulary import keywords_of
+from guiderail.inspect.where import Place
 from guiderail.support.partial_json import PartialJson, Path, pointer
 from guiderail.support.pointers import extended, unescaped
 
-__all__ = ["JsonPlace", "JsonWhere"]
+__all__ = ["JsonWhere"]
 
 _DEEPEST = 24  # references and alternatives within each other in place
 _MOST = 64  # locations in a schema for one location in a value
@@ -37,23 +38,6 @@ _WORDS = {
     "word": "inside true, false or null",
     "end": "the value is complete",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class JsonPlace:
-    """A location in a JSON text.
-
-    Attributes:
-        instance: JSON pointer (RFC 6901) of the current value, in the document that is being written.
-        role: what comes next there, in words.
-        schema: the parts of the schema that apply to it, as URI fragments with JSON pointers.
-        possible: the same, for alternatives that the text so far leaves open.
-    """
-
-    instance: str
-    role: str
-    schema: tuple[str, ...]
-    possible: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +90,7 @@ class JsonWhere:
             except GuiderailError:
                 self._reader = None
 
-    def place(self) -> JsonPlace | None:
+    def place(self) -> Place | None:
         """The location after what was read, or None if unknown."""
         reader = self._reader
         if reader is None:
@@ -122,7 +106,7 @@ class JsonWhere:
                 spots = []
             sure = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.sure))
             possible = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.pointer not in sure))
-        return JsonPlace(pointer(path), _WORDS[role], sure, possible)
+        return Place(pointer(path), _WORDS[role], sure, possible)
 
     # -- the walk ----------------------------------------------------------------------------------------------
     def _spots(self, document: Document, reader: PartialJson, path: Path, role: str) -> list[_Spot]:

@@ -163,7 +163,7 @@ class Where:
         if self._json is not None:
             found = self._json.place()
             if found is not None:
-                return Place(found.instance, found.role, found.schema, found.possible)
+                return found
         if self._regex is not None:
             spans = self._regex.spans() or ()
             return Place(spans=spans, rest=_short(dump)) if spans or dump else None
