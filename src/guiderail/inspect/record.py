@@ -25,9 +25,10 @@ from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
 from guiderail.generation.targets import as_constraint
 from guiderail.inspect.exact import add_exact
+from guiderail.inspect.place import Place
 from guiderail.inspect.sentences import why
 from guiderail.inspect.weighing import Weights, weigh
-from guiderail.inspect.where import Place, Source, Where, source_of
+from guiderail.inspect.where import Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher
