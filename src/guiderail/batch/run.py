@@ -21,6 +21,7 @@ from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.numbers import check_integer
 from guiderail.support.packages import install
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
@@ -135,8 +136,7 @@ def run_batch(
     options = options or BatchOptions()
     options.check()
     for name, value in {"replicas": replicas, "shard_rows": shard_rows, "rows_at_once": rows_at_once}.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(f"{name} must be an integer, 1 or more, not {value!r}", code="bad-option")
+        check_integer(name, value, 1, error=ModelError, code="bad-option")
     constraint, is_json = _constraint(target)
     constraint.program()
     if options.engine == "vllm":

@@ -25,7 +25,8 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.texts import clipped, shown, utf8
+from guiderail.support.numbers import check_integer
+from guiderail.support.texts import clipped, utf8
 
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
@@ -132,7 +133,8 @@ class Constraint:
         Raises:
             CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
         """
-        return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
+        check_integer("limited_to", characters, 0, _MOST_COUNT)
+        return self & Repetition(AnyText(characters=True), 0, characters)
 
     # -- use without a vocabulary --------------------------------------------------------------------------------
     def program(self) -> Program:
@@ -199,20 +201,15 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
     return tuple(flat)
 
 
-def _count(name: str, value: int | None) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        raise CompileError(f"{name} must be an integer from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound")
-    return value
-
-
 def _check_bounds(name: str, min: int, max: int | None) -> None:
-    low = _count("min", min)
-    if max is not None and _count("max", max) < low:
+    check_integer("min", min, 0, _MOST_COUNT)
+    check_integer("max", max, 0, _MOST_COUNT, optional=True)
+    if max is not None and max < min:
         raise CompileError(f"{name}: max ({max}) is below min ({min})", code="bad-bound")
 
 
 EVERY_CHARACTER = _core.CharSet([(0, 0x10FFFF)])
-_MOST = 2**32 - 1  # counts have 32 bits in the core; the last value means "without bound"
+_MOST_COUNT = 2**32 - 2  # counts have 32 bits in the core; the last value means "without bound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -383,8 +383,9 @@ def generate(
             - ``"weighted"``: approximately that, with estimates and their errors, from a population of outputs in
               ``Generation.draw``.
         max_passes: with ``"exact"``, maximum number of forward passes for one output.
-        particles: with ``"weighted"``, the number of outputs in the population.
-        n: the number of outputs to write for each prompt; the result is a list of them. Needs a temperature.
+        particles: with ``"weighted"``, the number of outputs in the population, at most 65,536.
+        n: the number of outputs to write for each prompt, at most 65,536; the result is a list of them. Needs a
+            temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: describe the schema or type in the prompt, in words (see :func:`prompt_of`). The model does not see it

@@ -21,11 +21,12 @@ from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.generation.conversation import Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt, generations
-from guiderail.generation.options import DEFAULT_MAX_TOKENS, options_of
+from guiderail.generation.options import DEFAULT_MAX_TOKENS, MOST_TEXTS, options_of
 from guiderail.generation.probabilities import MAX_PREFIXES, Counting, opened, probabilities_of
 from guiderail.generation.result import Generation
 from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide
+from guiderail.support.numbers import check_integer, is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Mass", "interval", "mass"]
@@ -85,7 +86,7 @@ def mass(
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`.
         constraint: any target that :func:`generate` takes.
-        samples: the number of outputs to draw, at least 2.
+        samples: the number of outputs to draw, from 2 to 65,536.
         confidence: the confidence of the interval, between 0 and 1.
         max_tokens: an output counts only if the model ends it within this many tokens.
         seed: makes the estimate repeatable.
@@ -99,9 +100,8 @@ def mass(
         CompileError: the constraint is not a target, or cannot be compiled.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
-        raise ModelError(f"samples must be an integer, 2 or more, not {shown(samples)}", code="bad-option")
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
+    check_integer("samples", samples, 2, MOST_TEXTS, error=ModelError, code="bad-option")
+    if not is_real(confidence) or not 0 < confidence < 1:
         raise ModelError(f"confidence must lie between 0 and 1, not {shown(confidence)}", code="bad-option")
     if exact not in (None, True, False):
         raise ModelError(f"exact must be True, False or None, not {shown(exact)}", code="bad-option")

@@ -12,6 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
+from guiderail.support.numbers import check_integer
 from guiderail.support.other_names import TARGETS, instead
 from guiderail.support.texts import has_surrogate, shown
 
@@ -57,7 +58,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_MAX_TOKENS = 256
 DEFAULT_MAX_PASSES = 4096
 DEFAULT_PARTICLES = 16
-_MOST_PARTICLES = 1 << 16
+MOST_TEXTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,7 @@ class Options:
                     "no text",
                     code="bad-option",
                 )
-        if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 1:
-            raise ModelError(
-                f"max_tokens must be an integer, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
-            )
+        check_integer("max_tokens", self.max_tokens, 1, error=ModelError, code="bad-option")
         for name in ("chat", "describe", "jump_forward", "canonical", "heal", "log_weight"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -118,19 +116,16 @@ class Options:
                 "pass chat=False",
                 code="bad-option",
             )
-        for name, least in (("logprobs", 0), ("n", 1), ("max_passes", 1), ("particles", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise ModelError(
-                    f"{name} must be an integer, {least} or more, or None, not {shown(value)}", code="bad-option"
-                )
+        check_integer("logprobs", self.logprobs, 0, optional=True, error=ModelError, code="bad-option")
+        check_integer("n", self.n, 1, MOST_TEXTS, optional=True, error=ModelError, code="bad-option")
+        check_integer("max_passes", self.max_passes, 1, error=ModelError, code="bad-option")
+        check_integer("particles", self.particles, 1, MOST_TEXTS, error=ModelError, code="bad-option")
         _ = self.sampling, self.stops, self.penalties
         if (self.n or 1) > 1 and self.sampling.is_greedy:
             raise ModelError(
                 f"n={self.n} texts would all be the same at temperature 0; give a temperature, such as 0.7",
                 code="bad-option",
             )
-
         self._check_distribution()
 
     def _check_distribution(self) -> None:
@@ -140,27 +135,24 @@ class Options:
             ("max_passes", DEFAULT_MAX_PASSES, "exact"),
             ("particles", DEFAULT_PARTICLES, "weighted"),
         ):
-            value = getattr(self, name)
-            if value is None:
-                raise ModelError(f"{name} must be an integer, 1 or more, not None", code="bad-option")
-            if value != default and self.distribution != of:
+            if getattr(self, name) != default and self.distribution != of:
                 raise ModelError(f'{name} needs distribution="{of}"', code="bad-option")
-        if self.particles > _MOST_PARTICLES:
-            raise ModelError(f"particles must be at most {_MOST_PARTICLES}, not {self.particles}", code="bad-option")
         if self.distribution == "masked":
             return
-        reasons = {
-            "temperature": self.temperature == 0
-            and "at temperature 0 one text has all the probability; give a "
-            "temperature, such as 1.0 for the model's own probabilities",
-            "top_p": self.top_p < 1 and "it cuts tokens off relative to the other allowed ones; leave it out",
-            "top_k": self.top_k is not None and "it cuts tokens off relative to the other allowed ones; leave it out",
-            "stop": bool(self.stops)
-            and "a text ends where the constraint lets it; make the stop string part of the constraint",
-            "logprobs": self.logprobs is not None and "they belong to masked tokens; use log_weight",
-        }
-        for name, reason in reasons.items():
-            if reason:
+        alone = (
+            "at temperature 0 one text has all the probability; give a temperature, such as 1.0 for the model's own "
+            "probabilities"
+        )
+        cut = "it cuts tokens off relative to the other allowed ones; leave it out"
+        stop = "a text ends where the constraint lets it; make the stop string part of the constraint"
+        for name, given, reason in (
+            ("temperature", self.temperature == 0, alone),
+            ("top_p", self.top_p < 1, cut),
+            ("top_k", self.top_k is not None, cut),
+            ("stop", bool(self.stops), stop),
+            ("logprobs", self.logprobs is not None, "they belong to masked tokens; use log_weight"),
+        ):
+            if given:
                 raise ModelError(f'{name} with distribution="{self.distribution}": {reason}', code="bad-option")
 
     @property

@@ -30,6 +30,7 @@ from guiderail.generation.options import options_of
 from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
 from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide
+from guiderail.support.numbers import check_integer, is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
 
@@ -143,15 +144,11 @@ class Counting:
                 raise ModelError(f'{name} must be "{one}" or "{other}", not {shown(value)}', code="bad-option")
         if not isinstance(self.normalize, bool):
             raise ModelError(f"normalize must be True or False, not {shown(self.normalize)}", code="bad-option")
-        if isinstance(self.tolerance, bool) or not (
-            isinstance(self.tolerance, int | float) and 0 <= self.tolerance < 1
-        ):
+        if not is_real(self.tolerance) or not 0 <= self.tolerance < 1:
             raise ModelError(
                 f"tolerance must be at least 0 and below 1, not {shown(self.tolerance)}", code="bad-option"
             )
-        least = self.max_prefixes
-        if not isinstance(least, int) or isinstance(least, bool) or least < 1:
-            raise ModelError(f"max_prefixes must be an integer, 1 or more, not {shown(least)}", code="bad-option")
+        check_integer("max_prefixes", self.max_prefixes, 1, error=ModelError, code="bad-option")
 
 
 @overload

@@ -32,7 +32,7 @@ from guiderail.inspect.where import Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher
-from guiderail.support.texts import shown
+from guiderail.support.numbers import check_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -248,8 +248,7 @@ class Recorder:
     """
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
-        if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top must be an integer, 0 or more, not {shown(top)}", code="bad-option")
+        check_integer("top", top, 0, error=ModelError, code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)

@@ -28,6 +28,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.files import reason
 from guiderail.support.nesting import nested
+from guiderail.support.numbers import check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import clipped, shown
 
@@ -412,8 +413,7 @@ def grammar(
         )
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
-    if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
-        raise CompileError(f"max_rules must be an integer, 1 or more, not {shown(max_rules)}", code="bad-bound")
+    check_integer("max_rules", max_rules, 1)
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")

@@ -38,6 +38,7 @@ from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Exp
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
 from guiderail.support.caches import cached
+from guiderail.support.numbers import check_integer
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
 
@@ -74,14 +75,9 @@ class NumberSpelling:
     def __post_init__(self) -> None:
         if self.integers not in ("plain", "any"):
             raise CompileError(f'integers must be "plain" or "any", not {shown(self.integers)}', code="bad-option")
-        for name, least in (("max_integer_digits", 1), ("max_fraction_digits", 0), ("max_states", 1)):
-            value = getattr(self, name)
-            if value is None and name != "max_states":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise CompileError(
-                    f"{name} must be an integer of at least {least}, not {shown(value)}", code="bad-option"
-                )
+        check_integer("max_integer_digits", self.max_integer_digits, 1, optional=True, code="bad-option")
+        check_integer("max_fraction_digits", self.max_fraction_digits, 0, optional=True, code="bad-option")
+        check_integer("max_states", self.max_states, 1, code="bad-option")
 
 
 DEFAULT: Final = NumberSpelling()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.support.numbers import check_integer
 from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
@@ -132,14 +133,8 @@ class SchemaOptions:
                     code="bad-schema-option",
                 )
         for name, least in _COUNTS.items():
-            value = getattr(self, name)
-            if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-                raise CompileError(
-                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
-                    code="bad-schema-option",
-                )
+            optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
+            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-schema-option")
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):

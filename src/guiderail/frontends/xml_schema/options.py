@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.support.numbers import check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
@@ -71,14 +72,8 @@ class XmlSchemaOptions:
                     f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option"
                 )
         for name, least in _COUNTS.items():
-            value = getattr(self, name)
-            if value is None and name in _NULLABLE:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-                raise CompileError(
-                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
-                    code="bad-xml-option",
-                )
+            optional = name in _NULLABLE
+            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
             if not isinstance(getattr(self, name), bool):
                 raise CompileError(

@@ -91,8 +91,7 @@ def load_model(
     if any(kind.__module__.startswith("transformers.") for kind in type(source).__mro__):
         return TransformersModel(source)
     raise ModelError(
-        f"cannot make a model from {type(source).__name__}; pass None (the embedded model), the path of a "
-        f"GGUF file, "
+        f"cannot make a model from {type(source).__name__}; pass None (the embedded model), the path of a GGUF file, "
         "a transformers model or (model, tokenizer), or a llama_cpp.Llama",
         code="bad-model",
     )
@@ -111,9 +110,8 @@ def _is_gguf(source: Any) -> bool:
 def _from_pretrained(place: str, device: str | None, context_length: int | None) -> Model:
     if "/" not in place and not Path(place).exists():
         raise ModelError(
-            f"there is no model {place!r}: pass the path of a GGUF file, or the folder or hub name "
-            f"(owner/name) of "
-            "a transformers model",
+            f"there is no model {place!r}: pass the path of a GGUF file, or the folder or hub name (owner/name) of a "
+            "transformers model",
             code="missing-file",
         )
     try:

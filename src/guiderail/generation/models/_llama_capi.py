@@ -28,6 +28,7 @@ VERSION = "2026.10.11549"
 """The release of xllamacpp whose structures are declared here."""
 
 LOAD_MODE_MMAP = 1
+MOST_THREADS = 512  # of ggml
 LEVEL_WARNING, LEVEL_ERROR, LEVEL_CONTINUE = 3, 4, 5  # of ggml_log_level
 
 _log = logging.getLogger("guiderail.llama_cpp")

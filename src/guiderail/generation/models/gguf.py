@@ -16,7 +16,8 @@ import numpy as np
 
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
-from guiderail.generation.models.base import Logits, context_full
+from guiderail.generation.models.base import Logits, check_context_length, context_full
+from guiderail.support.numbers import check_integer
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ class GGUFModel:
         self.path = Path(path)
         if not self.path.is_file():
             raise ModelError(f"there is no model file {str(self.path)!r}", code="missing-file")
-        if threads is not None and threads < 1:
-            raise ModelError(f"threads must be 1 or more, not {threads}", code="bad-option")
+        check_integer("threads", threads, 1, capi.MOST_THREADS, optional=True, error=ModelError, code="bad-option")
         self.threads = threads or capi.idle_cores()
         self._lib: Any = capi.load()
         params = self._lib.model_default_params()
@@ -85,17 +85,15 @@ class GGUFModel:
         self._vocab = self._lib.model_get_vocab(handle)
         self.logits_size: int = self._lib.vocab_n_tokens(self._vocab)
         trained: int = self._lib.model_n_ctx_train(handle)
-        if context_length is not None and not 1 <= context_length <= trained:
+        try:
+            check_context_length(context_length, trained)
+        except ModelError:
             self.close()
-            raise ModelError(
-                f"context_length must be between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
-                code="bad-option",
-            )
+            raise
         self.context_length: int = context_length or trained
 
     def _checked_layers(self, count: int) -> int:
-        if isinstance(count, bool) or not isinstance(count, int) or count < -1:
-            raise ModelError(f"gpu_layers must be -1 (all) or a number of layers, not {count!r}", code="bad-option")
+        check_integer("gpu_layers", count, -1, 2**31 - 1, meaning="-1: all", error=ModelError, code="bad-option")
         if count != 0 and not self._lib.supports_gpu_offload():
             raise ModelError(
                 "the llama.cpp inside the installed xllamacpp computes on the CPU alone: leave gpu_layers out, install "

@@ -1,0 +1,58 @@
+"""Checks numbers that users pass as options. A boolean is not a number."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeGuard
+
+from guiderail.errors import CompileError, GuiderailError
+from guiderail.support.texts import shown
+
+__all__ = ["check_integer", "is_real"]
+
+
+def check_integer(
+    name: str,
+    value: object,
+    least: int,
+    most: int | None = None,
+    *,
+    optional: bool = False,
+    meaning: str = "",
+    error: type[GuiderailError] = CompileError,
+    code: str = "bad-bound",
+) -> None:
+    """Checks that a value is an integer, and no boolean, within bounds.
+
+    Args:
+        name: the name of the option, for the message.
+        value: its value.
+        least: the smallest integer allowed.
+        most: the largest; None: there is no largest.
+        optional: whether None is allowed.
+        meaning: what the bounds mean, for the message.
+        error: the class of the error.
+        code: its code.
+
+    >>> check_integer("n", 0, 1, optional=True)
+    Traceback (most recent call last):
+    guiderail.errors.CompileError: n must be an integer, 1 or more, or None, not 0 [bad-bound]
+    """
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        bounds = f", {least:,} or more" if most is None else f" from {least:,} to {most:,}"
+        meant = f" ({meaning})" if meaning else ""
+        raise error(f"{name} must be an integer{bounds}{meant}{', or None' * optional}, not {shown(value)}", code=code)
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number that a float can hold, and no boolean.
+
+    >>> is_real(1), is_real(True), is_real(float("nan")), is_real(10**400)
+    (True, False, False, False)
+    """
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
