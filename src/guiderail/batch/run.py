@@ -252,11 +252,10 @@ def _inputs(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
-    from guiderail.generation.targets import as_constraint
-    from guiderail.matching.guide import Guide
+    from guiderail.generation.targets import as_constraint, uncompiled
 
     made = as_constraint(target)
-    constraint = made.constraint if isinstance(made, Guide) else made
+    constraint = uncompiled(made)
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
 

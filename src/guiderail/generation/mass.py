@@ -21,11 +21,11 @@ from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.generation.conversation import Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt, generations
+from guiderail.generation.models import opened
 from guiderail.generation.options import DEFAULT_MAX_TOKENS, MOST_TEXTS, options_of
-from guiderail.generation.probabilities import MAX_PREFIXES, Counting, opened, probabilities_of
+from guiderail.generation.probabilities import MAX_PREFIXES, Counting, probabilities_of
 from guiderail.generation.result import Generation
-from guiderail.generation.targets import as_constraint
-from guiderail.matching.guide import Guide
+from guiderail.generation.targets import as_constraint, uncompiled
 from guiderail.support.numbers import check_integer, is_real
 from guiderail.support.texts import shown
 
@@ -137,11 +137,10 @@ def mass(
 
 def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool, most: int) -> Mass | None:
     """The result from the probabilities of all outputs; None if they are too many and need not be computed."""
-    wanted = as_constraint(constraint)
     limits: dict[str, Any] = {} if must else {"limit": _FEW_TEXTS}
     counting = Counting("all", "stop", max_prefixes=MAX_PREFIXES if must else _FEW_PREFIXES)
     try:
-        texts = texts_of(wanted.constraint if isinstance(wanted, Guide) else wanted, **limits)
+        texts = texts_of(uncompiled(as_constraint(constraint)), **limits)
         if not must and max((len(text.encode()) for text in texts), default=0) > most:
             return None  # some spellings have more tokens than may be written
         found = probabilities_of(runner, prompt, texts, texts, counting)

@@ -13,6 +13,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,25 @@ def load_model(
 def default_model() -> Model:
     """The embedded model, loaded once per process."""
     return EmbeddedModel()
+
+
+def model_of(source: Any) -> tuple[Model, bool]:
+    """The model of a call, by default the embedded one, and whether it was loaded for this call only."""
+    if source is None:
+        return default_model(), False
+    model = load_model(source)
+    return model, model is not source
+
+
+@contextmanager
+def opened(source: Any) -> Iterator[Model]:
+    """The model of a call; closed afterwards if it was loaded for this call only."""
+    model, owned = model_of(source)
+    try:
+        yield model
+    finally:
+        if owned:
+            model.close()
 
 
 def _is_gguf(source: Any) -> bool:
