@@ -28,10 +28,7 @@ __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
 _CHUNK = 512  # maximum tokens per decode call
 _SCORED = 16  # maximum rows of logits per decode call, besides one for each row
-_MARKS = (
-    "\x02guiderail-system\x03",
-    "\x02guiderail-user\x03",
-)  # stand-ins for texts while a template is rendered
+_MARKS = ("\x02guiderail-system\x03", "\x02guiderail-user\x03")  # stand-ins for texts while a template is rendered
 
 
 class GGUFModel:
@@ -68,7 +65,7 @@ class GGUFModel:
         handle = self._lib.model_load_from_file(os.fsencode(self.path), params)
         if not handle:
             raise ModelError(
-                f"llama.cpp cannot load {str(self.path)!r}: {capi.recent_log() or 'no reason given'}",
+                f"llama.cpp cannot load {str(self.path)!r}: {capi.recent_log()}",
                 code="bad-model",
             )
         self._handle = handle
@@ -79,8 +76,7 @@ class GGUFModel:
         if self._lib.model_has_encoder(handle) or not self._lib.model_has_decoder(handle):
             self.close()
             raise ModelError(
-                f"{self.path.name} is not a decoder-only model; guiderail runs no other kind",
-                code="bad-model",
+                f"{self.path.name} is not a decoder-only model; guiderail runs no other kind", code="bad-model"
             )
         self._vocab = self._lib.model_get_vocab(handle)
         self.logits_size: int = self._lib.vocab_n_tokens(self._vocab)
@@ -146,8 +142,7 @@ class GGUFModel:
         texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
         if all(self.tokenize(text, special=True) == self.tokenize(text) for text in texts.values()):
             return self.tokenize(self._render(texts), special=True, start=True)
-        # Some text spells a special token: it must stay text, so only what the template adds is read as
-        # special.
+        # Some text spells a special token: it must stay text, so only what the template adds is read as special.
         marks = dict(zip(texts, _MARKS, strict=False))
         rest = self._render(marks)
         ids: list[int] = []
@@ -242,18 +237,10 @@ class GGUFSession:
         params.n_threads = params.n_threads_batch = model.threads
         params.no_perf = True
         params.kv_unified = False
-        capi.recent_log()
-        context = self._lib.init_from_model(model._handle, params)
-        if not context:
-            raise ModelError(
-                f"llama.cpp cannot make room for {batch} rows of {length} tokens: "
-                f"{capi.recent_log() or 'no reason given'}",
-                code="no-room",
-            )
-        self._context = context
+        self._context = capi.open_context(self._lib, model._handle, params, f"{batch} rows of {length} tokens")
         self._capacity: int = params.n_batch
         self._tokens = self._lib.batch_init(self._capacity, 0, 1)
-        self._finalizer = weakref.finalize(self, _free, self._lib, context, self._tokens)
+        self._finalizer = weakref.finalize(self, capi.free_context, self._lib, self._context, self._tokens)
         self._used = [0] * batch
         self._rows: Logits | None = None if batch == 1 else np.zeros((batch, model.logits_size), np.float32)
 
@@ -311,12 +298,7 @@ class GGUFSession:
             batch.token[i], batch.pos[i] = token, position
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, row
             batch.logits[i] = wanted
-        code = self._lib.decode(self._context, batch)
-        if code != 0:
-            raise ModelError(
-                f"llama.cpp failed to compute ({code}): {capi.recent_log() or 'no reason given'}",
-                code="decode",
-            )
+        capi.decode(self._lib, self._context, batch)
         for i, (_, _, row, wanted) in enumerate(items):
             if wanted:
                 pointer = self._lib.get_logits_ith(self._context, i)
@@ -394,11 +376,6 @@ class _Tokenizer:
                 "the model whose tokenizer this vocabulary uses was closed; load it again", code="no-encoder"
             )
         return model.tokenize(text.decode(), special=special, start=add_bos)
-
-
-def _free(library: Any, context: int, tokens: capi.Batch) -> None:
-    library.batch_free(tokens)
-    library.free(context)
 
 
 def embedded_model_path() -> Path:
