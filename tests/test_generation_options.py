@@ -172,6 +172,8 @@ def test_the_budget_does_not_change_logprobs():
         ({"jump_forward": None}, "jump_forward must be"),
         ({"canonical": None}, "canonical must be"),
         ({"heal": 0}, "heal must be"),
+        ({"on_incomplete": np.array(["finish", "return"])}, "on_incomplete must be 'finish', 'error' or 'return', not"),
+        ({"distribution": ["masked"]}, "distribution must be 'masked', 'exact' or 'weighted', not"),
         ({"system": 5}, "system must be a string"),
         ({"system": "\ud800"}, "surrogates"),
     ],

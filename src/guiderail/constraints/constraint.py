@@ -25,7 +25,7 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 from guiderail.support.texts import clipped, utf8
 
 if TYPE_CHECKING:

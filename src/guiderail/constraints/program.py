@@ -11,7 +11,7 @@ from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_o
 from guiderail.errors import CompileError
 from guiderail.support.caches import cached
 from guiderail.support.nesting import nested
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 from guiderail.support.texts import utf8
 from guiderail.support.work import MAX_STEP_WORK, check_steps, limited, reading
 

@@ -26,7 +26,7 @@ from guiderail.generation.options import DEFAULT_MAX_TOKENS, MOST_TEXTS, options
 from guiderail.generation.probabilities import MAX_PREFIXES, Counting, probabilities_of
 from guiderail.generation.result import Generation
 from guiderail.generation.targets import as_constraint, uncompiled
-from guiderail.support.numbers import check_integer, is_real
+from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Mass", "interval", "mass"]
@@ -103,7 +103,7 @@ def mass(
     check_integer("samples", samples, 2, MOST_TEXTS, error=ModelError, code="bad-option")
     if not is_real(confidence) or not 0 < confidence < 1:
         raise ModelError(f"confidence must lie between 0 and 1, not {shown(confidence)}", code="bad-option")
-    if exact not in (None, True, False):
+    if exact is not None and not isinstance(exact, bool):
         raise ModelError(f"exact must be True, False or None, not {shown(exact)}", code="bad-option")
     asked: dict[str, Any] = {"system": system, "chat": chat, "describe": describe, "max_tokens": max_tokens}
     options = options_of("mass", {**asked, "seed": seed})

@@ -12,7 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.other_names import TARGETS, instead
 from guiderail.support.texts import has_surrogate, shown
 
@@ -90,20 +90,19 @@ class Options:
     on_shortened: OnShortened | None = None
 
     def __post_init__(self) -> None:
-        _one_of("on_incomplete", self.on_incomplete, OnIncomplete)
-        if self.on_shortened is not None:
-            _one_of("on_shortened", self.on_shortened, OnShortened)
-            if self.on_incomplete != "finish":
-                raise ModelError(
-                    f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} guiderail shortens '
-                    "no text",
-                    code="bad-option",
-                )
+        check_choice("on_incomplete", self.on_incomplete, get_args(OnIncomplete), error=ModelError, code="bad-option")
+        check_choice(
+            "on_shortened", self.on_shortened, get_args(OnShortened), optional=True, error=ModelError, code="bad-option"
+        )
+        if self.on_shortened is not None and self.on_incomplete != "finish":
+            raise ModelError(
+                f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} guiderail shortens no '
+                "text",
+                code="bad-option",
+            )
         check_integer("max_tokens", self.max_tokens, 1, error=ModelError, code="bad-option")
         for name in ("chat", "describe", "jump_forward", "canonical", "heal", "log_weight"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise ModelError(f"{name} must be True or False, not {shown(value)}", code="bad-option")
+            check_flag(name, getattr(self, name), error=ModelError, code="bad-option")
         if self.system is not None and (not isinstance(self.system, str) or has_surrogate(self.system)):
             raise ModelError(
                 f"system must be a string without lone surrogates, or None, not {shown(self.system)}", code="bad-option"
@@ -130,7 +129,7 @@ class Options:
 
     def _check_distribution(self) -> None:
         """Rejects options that have no meaning for draws from the model's own distribution."""
-        _one_of("distribution", self.distribution, Distribution)
+        check_choice("distribution", self.distribution, get_args(Distribution), error=ModelError, code="bad-option")
         for name, default, of in (
             ("max_passes", DEFAULT_MAX_PASSES, "exact"),
             ("particles", DEFAULT_PARTICLES, "weighted"),
@@ -174,13 +173,6 @@ class Options:
                 f"stop must be a non-empty string or a list of such strings, not {shown(self.stop)}", code="bad-option"
             )
         return tuple(given)
-
-
-def _one_of(name: str, value: object, kind: Any) -> None:
-    allowed = get_args(kind)
-    if value not in allowed:
-        *some, last = (f'"{one}"' for one in allowed)
-        raise ModelError(f"{name} must be {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
 
 
 class _Missing:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.support.numbers import is_real
+from guiderail.support.options import is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Penalties", "Tally"]

@@ -28,7 +28,7 @@ from guiderail.generation.models.branches import MOST_CHAINS, Branches, Tokens, 
 from guiderail.generation.options import options_of
 from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
 from guiderail.generation.targets import as_constraint, uncompiled
-from guiderail.support.numbers import check_integer, is_real
+from guiderail.support.options import check_choice, check_flag, check_integer, is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
 
@@ -137,11 +137,8 @@ class Counting:
 
     def __post_init__(self) -> None:
         for name, value, kind in (("spellings", self.spellings, Spellings), ("ending", self.ending, Ending)):
-            if value not in get_args(kind):
-                one, other = get_args(kind)
-                raise ModelError(f'{name} must be "{one}" or "{other}", not {shown(value)}', code="bad-option")
-        if not isinstance(self.normalize, bool):
-            raise ModelError(f"normalize must be True or False, not {shown(self.normalize)}", code="bad-option")
+            check_choice(name, value, get_args(kind), error=ModelError, code="bad-option")
+        check_flag("normalize", self.normalize, error=ModelError, code="bad-option")
         if not is_real(self.tolerance) or not 0 <= self.tolerance < 1:
             raise ModelError(
                 f"tolerance must be at least 0 and below 1, not {shown(self.tolerance)}", code="bad-option"

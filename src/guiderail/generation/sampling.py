@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.support.numbers import check_integer, is_real
+from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Sampler", "Sampling", "probabilities", "random_of"]

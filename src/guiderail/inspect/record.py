@@ -34,7 +34,7 @@ from guiderail.inspect.where import Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

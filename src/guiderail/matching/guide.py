@@ -18,7 +18,7 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 from guiderail.support.other_names import unknown_attributes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guiderail.errors import ModelError
-from guiderail.support.numbers import check_integer, is_real
+from guiderail.support.options import check_choice, check_integer, is_real
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 
@@ -145,8 +145,7 @@ class ServerOptions:
             value = getattr(self, name)
             if not is_real(value) or value <= 0:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {shown(value)}", code="bad-option")
-        if self.inspect not in ("off", "asked", "all"):
-            raise ModelError(f"inspect must be off, asked or all, not {self.inspect!r}", code="bad-option")
+        check_choice("inspect", self.inspect, ("off", "asked", "all"), error=ModelError, code="bad-option")
         if self.tool_format is not None:
             from guiderail.frontends.tools.errors import ToolError
             from guiderail.frontends.tools.format import read_format

@@ -18,7 +18,7 @@ from guiderail.compat.xgrammar.bitmasks import (
 from guiderail.compat.xgrammar.compiler import CompiledGrammar
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.support.arguments import checked_methods
-from guiderail.support.numbers import is_real
+from guiderail.support.options import is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary._ids import stop_ids
 

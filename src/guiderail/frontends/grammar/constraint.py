@@ -28,7 +28,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
 from guiderail.support.files import reason
 from guiderail.support.nesting import nested
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import clipped, shown
 
@@ -407,10 +407,7 @@ def grammar(
         CompileError: no text matches the grammar, or an argument is wrong.
         LimitError: ``max_rules`` was reached.
     """
-    if syntax is not None and syntax not in _SYNTAXES:
-        raise CompileError(
-            f"syntax must be one of {', '.join(map(repr, _SYNTAXES))}, not {shown(syntax)}", code="grammar-notation"
-        )
+    check_choice("syntax", syntax, _SYNTAXES, optional=True, code="grammar-notation")
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
     check_integer("max_rules", max_rules, 1)

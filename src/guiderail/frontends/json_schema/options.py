@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
@@ -120,18 +120,9 @@ class SchemaOptions:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
-                )
+            check_choice(name, getattr(self, name), allowed, code="bad-schema-option")
         for name, allowed in _OPEN_CHOICES.items():
-            if getattr(self, name) not in (*allowed, None):
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, or None, not {shown(getattr(self, name))}",
-                    code="bad-schema-option",
-                )
+            check_choice(name, getattr(self, name), allowed, optional=True, code="bad-schema-option")
         for name, least in _COUNTS.items():
             optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
             check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-schema-option")
@@ -156,10 +147,7 @@ class SchemaOptions:
                 code="bad-schema-option",
             )
         for name in ("closed", "outer_whitespace"):
-            if not isinstance(getattr(self, name), bool):
-                raise CompileError(
-                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-schema-option"
-                )
+            check_flag(name, getattr(self, name), code="bad-schema-option")
         if self.outer_whitespace and self.notation != "json":
             raise CompileError("outer_whitespace applies to JSON only; leave it out", code="bad-schema-option")
         if self.excludes and self.notation != "json":

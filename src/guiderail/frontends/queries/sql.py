@@ -24,7 +24,7 @@ from guiderail.errors import LimitError
 from guiderail.frontends.queries.database import AGGREGATES, FUNCTIONS, Database
 from guiderail.frontends.queries.symbols import WORD, Symbols
 from guiderail.frontends.regex import regex
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 
 __all__ = ["SqlQuery", "sql_query"]
 

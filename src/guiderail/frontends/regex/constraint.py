@@ -15,7 +15,7 @@ from guiderail.frontends.regex.lower import lower
 from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, UNICODE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.work import reading
@@ -175,10 +175,8 @@ def regex(
         if isinstance(pattern, bytes):
             raise PatternError("bytes patterns are not supported; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
-    if dialect not in ("python", "ecma"):
-        raise CompileError(f"dialect must be 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")
-    if mode not in ("match", "search"):
-        raise CompileError(f"mode must be 'match' or 'search', not {shown(mode)}", code="regex-mode")
+    check_choice("dialect", dialect, ("python", "ecma"), code="regex-dialect")
+    check_choice("mode", mode, ("match", "search"), code="regex-mode")
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
         check_integer(name, value, 0, 2**32 - 2, optional=True)
     made = Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)

@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.suggestions import suggestion
-from guiderail.support.texts import shown
 
 __all__ = ["XmlSchemaOptions"]
 
@@ -66,19 +65,12 @@ class XmlSchemaOptions:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option"
-                )
+            check_choice(name, getattr(self, name), allowed, code="bad-xml-option")
         for name, least in _COUNTS.items():
             optional = name in _NULLABLE
             check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
-            if not isinstance(getattr(self, name), bool):
-                raise CompileError(
-                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-xml-option"
-                )
+            check_flag(name, getattr(self, name), code="bad-xml-option")
         names = self.wildcard_names
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary

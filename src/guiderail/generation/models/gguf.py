@@ -17,7 +17,7 @@ import numpy as np
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
 from guiderail.generation.models.base import Logits, check_context_length, context_full
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.syntax import Indentation
-from guiderail.support.numbers import check_integer
+from guiderail.support.options import check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 

@@ -1,14 +1,15 @@
-"""Checks numbers that users pass as options. A boolean is not a number."""
+"""Checks options that users pass. A boolean is not a number."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TypeGuard
 
 from guiderail.errors import CompileError, GuiderailError
 from guiderail.support.texts import shown
 
-__all__ = ["check_integer", "is_real"]
+__all__ = ["check_choice", "check_flag", "check_integer", "is_real"]
 
 
 def check_integer(
@@ -22,7 +23,7 @@ def check_integer(
     error: type[GuiderailError] = CompileError,
     code: str = "bad-bound",
 ) -> None:
-    """Checks that a value is an integer, and no boolean, within bounds.
+    """Checks that a value is an integer within bounds.
 
     Args:
         name: the name of the option, for the message.
@@ -46,8 +47,37 @@ def check_integer(
         raise error(f"{name} must be an integer{bounds}{meant}{', or None' * optional}, not {shown(value)}", code=code)
 
 
+def check_flag(name: str, value: object, *, error: type[GuiderailError] = CompileError, code: str) -> None:
+    """Checks that a value is True or False."""
+    if not isinstance(value, bool):
+        raise error(f"{name} must be True or False, not {shown(value)}", code=code)
+
+
+def check_choice(
+    name: str,
+    value: object,
+    choices: Iterable[str],
+    *,
+    optional: bool = False,
+    error: type[GuiderailError] = CompileError,
+    code: str,
+) -> None:
+    """Checks that a value is one of some strings, or None if that is allowed.
+
+    >>> check_choice("layout", "wide", ["compact", "spaced", "free"], code="bad-option")
+    Traceback (most recent call last):
+    guiderail.errors.CompileError: layout must be 'compact', 'spaced' or 'free', not 'wide' [bad-option]
+    """
+    known = [*choices]
+    if (value is None and optional) or (isinstance(value, str) and value in known):
+        return
+    *some, last = map(repr, known)
+    listed = f"{', '.join(some)} or {last}" if some else last
+    raise error(f"{name} must be {listed}{', or None' * optional}, not {shown(value)}", code=code)
+
+
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number that a float can hold, and no boolean.
+    """Whether a value is a finite number that a float can hold.
 
     >>> is_real(1), is_real(True), is_real(float("nan")), is_real(10**400)
     (True, False, False, False)
