@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of
+from core_support import EVERY_BYTE, mask_of
 from guiderail.matching import guide as guide_module
 
 EOS = 256
-BYTES = gr.Vocabulary([bytes([b]) for b in range(256)] + [None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
+BYTES = gr.Vocabulary([*EVERY_BYTE, None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
 KEYED = gr.json_schema({"type": "object", "additionalProperties": {"type": "integer"}})
 # Texts that add different kinds of states, and constraints of which a fresh program must copy different parts.
 LEAVING = {
