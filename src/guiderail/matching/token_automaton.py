@@ -264,7 +264,7 @@ def _arrays(archive: ZipFile, path: str | Path, max_bytes: int) -> dict[str, NDA
 class TorchTokenAutomaton:
     """The automaton as pure tensor operations: nothing is copied to the host, so a loop can be compiled or captured."""
 
-    def __init__(self, automaton: TokenAutomaton, device: Any = "cpu") -> None:
+    def __init__(self, automaton: TokenAutomaton, device: Any) -> None:
         import torch
 
         size = automaton.vocabulary_size

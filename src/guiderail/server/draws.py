@@ -46,7 +46,7 @@ class Drawing:
 
 
 def drawing_of(
-    request: Any, options: ServerOptions, *, calls: bool = False, reasons: bool = False, watched: bool = False
+    request: Any, options: ServerOptions, *, calls: bool = False, reasons: bool = False, watched: bool
 ) -> Drawing | None:
     """Returns how a request wants its texts drawn; None: under masks.
 
