@@ -193,7 +193,7 @@ def check_schema(
 
 def _notes(report: Report) -> tuple[tuple[str, str, str], ...]:
     return tuple(
-        (extended(one.pointer, one.keyword) if one.keyword else one.pointer, one.status, one.detail)
+        (one.place, one.status, one.detail)
         for one in report.entries
         if one.status in ("approximated", "ignored") or (one.status == "annotation" and one.detail)
     )
