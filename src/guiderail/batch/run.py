@@ -22,7 +22,7 @@ from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, inp
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 from guiderail.support.options import check_integer
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
 
@@ -397,11 +397,8 @@ def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
 def _with_ray(
     job: Job, shards: Sequence[Shard], replicas: int, address: str | None, cpus: float, gpus: float
 ) -> Iterator[tuple[int, Totals]]:
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ModelError(f"several replicas need Ray ({error}): {install('ray')}", code="missing-package") from error
+    ray = package("ray", "several replicas need Ray", extra="ray", error=ModelError)
+    package("ray.data", "several replicas need Ray", extra="ray", error=ModelError)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     started = not ray.is_initialized()
     if started and address is not None:

@@ -16,7 +16,7 @@ from guiderail.cli._options import ModelOptions, takes_options
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
 from guiderail.support.files import reason
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 
 if TYPE_CHECKING:
     import uvicorn
@@ -117,10 +117,7 @@ def serve_command(
     - `guiderail serve --inspect all`, and then open http://localhost:8000/inspect
     - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
+    uvicorn = package("uvicorn", "a server needs more packages", extra="server", error=ModelError)
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol

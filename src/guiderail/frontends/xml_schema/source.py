@@ -13,7 +13,7 @@ from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimit
 from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
 from guiderail.support.files import reason
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 from guiderail.support.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
@@ -28,13 +28,7 @@ def library() -> Any:
     Raises:
         CompileError: ``missing-package``: it is not installed.
     """
-    try:
-        import xmlschema
-    except ImportError:
-        raise CompileError(
-            f"XML Schemas need the package xmlschema: {install('xml')}", code="missing-package"
-        ) from None
-    return xmlschema
+    return package("xmlschema", "XML Schemas need the package xmlschema", extra="xml")
 
 
 @dataclass(frozen=True, slots=True)
