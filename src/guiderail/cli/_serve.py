@@ -15,7 +15,7 @@ import typer
 from guiderail.cli._options import ModelOptions, takes_options
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.packages import package
 
 if TYPE_CHECKING:
@@ -128,12 +128,8 @@ def serve_command(
         )
     template = None
     if chat_template is not None:
-        try:
+        with file_errors(f"the chat template {chat_template} cannot be read", ModelError, "missing-file"):
             template = chat_template.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(
-                f"the chat template {chat_template} cannot be read: {reason(error)}", code="missing-file"
-            ) from None
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

@@ -14,7 +14,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.nesting import nested
 from guiderail.support.work import reading
 from guiderail.vocabulary import Vocabulary
@@ -51,14 +51,11 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         VocabularyError: ``vocabulary-file``: the same, for a vocabulary.
     """
     target = os.fspath(path)
-    try:
-        with open(target, "rb") as file:
-            start = file.read(len(MAGIC) + 4)
-            known = start.startswith(MAGIC)
-            vocabulary = known and start.endswith(_VOCABULARY)
-            rest = file.read() if known and not vocabulary else b""
-    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
-        raise CompileError(f"{target} cannot be read: {reason(error)}", code="saved-file") from error
+    with file_errors(f"{target} cannot be read", CompileError, "saved-file"), open(target, "rb") as file:
+        start = file.read(len(MAGIC) + 4)
+        known = start.startswith(MAGIC)
+        vocabulary = known and start.endswith(_VOCABULARY)
+        rest = file.read() if known and not vocabulary else b""
     if not known:
         raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     if vocabulary:

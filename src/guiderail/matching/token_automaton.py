@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from guiderail.errors import BitmaskError, GuiderailError, LimitError, MatcherError, VocabularyError
 from guiderail.support.arguments import checked_methods
-from guiderail.support.files import reason, replace_file
+from guiderail.support.files import file_errors, reason, replace_file
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -163,12 +163,8 @@ class TokenAutomaton:
             accepting=self.accepting,
             stop=np.array(self.stop_token_ids, dtype=np.int64),
         )
-        try:
+        with file_errors(f"the token automaton cannot be written to {path}", VocabularyError, "automaton-file"):
             replace_file(os.fspath(path), [contents.getvalue()])
-        except OSError as error:
-            raise VocabularyError(
-                f"the token automaton cannot be written to {path}: {reason(error)}", code="automaton-file"
-            ) from error
 
     @staticmethod
     def load(path: str | Path, *, max_bytes: int = 1 << 30) -> TokenAutomaton:

@@ -24,7 +24,7 @@ from guiderail.frontends.json_schema.references import Document, Node, dialect_o
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
@@ -352,11 +352,8 @@ def read_schema(schema: Any) -> Any:
         SchemaError: there is none.
     """
     if isinstance(schema, Path):
-        path = schema
-        try:
-            schema = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
+        with file_errors(f"the schema {schema} cannot be read", SchemaError, "schema-file"):
+            schema = schema.read_text(encoding="utf-8")
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
