@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import TypeGuard
 
 from guiderail.errors import CompileError, GuiderailError
+from guiderail.support.other_names import instead
 from guiderail.support.texts import shown
 
-__all__ = ["check_choice", "check_flag", "check_integer", "is_real"]
+__all__ = ["check_choice", "check_flag", "check_integer", "check_names", "is_real"]
 
 
 def check_integer(
@@ -74,6 +75,14 @@ def check_choice(
     *some, last = map(repr, known)
     listed = f"{', '.join(some)} or {last}" if some else last
     raise error(f"{name} must be {listed}{', or None' * optional}, not {shown(value)}", code=code)
+
+
+def check_names(function: str, given: Iterable[str], known: Iterable[str], *, code: str) -> None:
+    """Checks that a function has the options that it was given."""
+    known = sorted(known)
+    for name in given:
+        if name not in known:
+            raise CompileError(f"{function} has no option {name!r}; {instead(name, known)}", code=code)
 
 
 def is_real(value: object) -> TypeGuard[float]:

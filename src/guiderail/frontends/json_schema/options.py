@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.support.options import check_choice, check_flag, check_integer
-from guiderail.support.other_names import instead
-from guiderail.support.texts import shown
+from guiderail.support.options import check_choice, check_flag, check_integer, check_names
+from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -180,17 +179,12 @@ class SchemaOptions:
         """
         if not options:
             return DEFAULTS
-        known = {one.name for one in fields(cls)}
-        for name in options:
-            if name not in known:
-                raise CompileError(
-                    f"json_schema has no option {name!r}; {instead(name, sorted(known))}", code="bad-schema-option"
-                )
+        check_names("json_schema", options, (one.name for one in fields(cls)), code="bad-schema-option")
         return cls(**options)
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != "" and not any(0xD800 <= ord(c) < 0xE000 for c in value)
+    return isinstance(value, str) and value != "" and not has_surrogate(value)
 
 
 def _are_separators(value: object) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.support.options import check_choice, check_flag, check_integer
-from guiderail.support.suggestions import suggestion
+from guiderail.support.options import check_choice, check_flag, check_integer, check_names
 
 __all__ = ["XmlSchemaOptions"]
 
@@ -83,10 +82,5 @@ class XmlSchemaOptions:
         Raises:
             CompileError: ``bad-xml-option``: a name is unknown, or a value is wrong.
         """
-        known = {one.name for one in fields(cls)}
-        for name in options:
-            if name not in known:
-                raise CompileError(
-                    f"xml_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-xml-option"
-                )
+        check_names("xml_schema", options, (one.name for one in fields(cls)), code="bad-xml-option")
         return cls(**options)
