@@ -60,6 +60,14 @@ DEFAULT_MAX_PASSES = 4096
 DEFAULT_PARTICLES = 16
 MOST_TEXTS = 1 << 16
 
+# why an option has no meaning for draws from the model's own distribution
+GREEDY = (
+    "at temperature 0 one text has all the probability; give a temperature, such as 1.0 for the model's own "
+    "probabilities"
+)
+CUTS = "it cuts tokens off relative to the other allowed ones; leave it out"
+STOPS = "a text ends where the constraint lets it; make the stop string part of the constraint"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -138,17 +146,11 @@ class Options:
                 raise ModelError(f'{name} needs distribution="{of}"', code="bad-option")
         if self.distribution == "masked":
             return
-        alone = (
-            "at temperature 0 one text has all the probability; give a temperature, such as 1.0 for the model's own "
-            "probabilities"
-        )
-        cut = "it cuts tokens off relative to the other allowed ones; leave it out"
-        stop = "a text ends where the constraint lets it; make the stop string part of the constraint"
         for name, given, reason in (
-            ("temperature", self.temperature == 0, alone),
-            ("top_p", self.top_p < 1, cut),
-            ("top_k", self.top_k is not None, cut),
-            ("stop", bool(self.stops), stop),
+            ("temperature", self.temperature == 0, GREEDY),
+            ("top_p", self.top_p < 1, CUTS),
+            ("top_k", self.top_k is not None, CUTS),
+            ("stop", bool(self.stops), STOPS),
             ("logprobs", self.logprobs is not None, "they belong to masked tokens; use log_weight"),
         ):
             if given:
