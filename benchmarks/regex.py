@@ -35,7 +35,7 @@ import numpy as np
 
 # This folder must not be searched for modules: transformers imports a package called regex.
 sys.path[0] = str(Path(__file__).parent / "support")
-from report import mean_and_quantiles, micro, table  # noqa: E402
+from report import mean_and_quantiles, micro, progress, table  # noqa: E402
 
 from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
@@ -380,7 +380,7 @@ def main() -> None:
     results: dict[str, dict[str, list[Round]]] = {}
     masks: dict[str, Any] = {}
     for number, entry in enumerate(entries):
-        print(f"\r{number + 1}/{len(entries)} {entry['name']:<30}", end="", file=sys.stderr, flush=True)
+        progress(f"{number + 1}/{len(entries)} {entry['name']}")
         pattern = entry["pattern"]
         if entry["samples"] and not options.walk:
             texts = tokens_of(tokenizer, entry["samples"], options.tokens)
@@ -390,7 +390,7 @@ def main() -> None:
         if options.check:
             fit = [e for e in engines if not e.isolated and rows[e.name][0].error is None]
             masks[entry["name"]] = differences(fit, pattern, texts, text_bits) if len(fit) > 1 else {}
-    print("\r" + " " * 50 + "\r", end="", file=sys.stderr)
+    progress("")
 
     print(f"# {len(entries)} patterns, {options.tokens} tokens each, {size:,} tokens in the vocabulary\n")
     print(f"{', '.join(f'{e.name} {e.version}' for e in engines)}; Python {platform.python_version()},")
