@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from guiderail import _core
 from guiderail.errors import LimitError
-from guiderail.support.nesting import nested
 
 __all__ = ["RECURRING", "each", "lowered", "walk"]
 
@@ -95,8 +94,9 @@ def _written_in_part(function: Callable[[Any], str]) -> Callable[[Any], str]:
             return "…"
         _written.level += 1
         try:
-            with nested("the constraint"):
-                text = function(self)
+            text = function(self)
+        except RecursionError:
+            raise _too_deep() from None
         finally:
             _written.level -= 1
         _written.characters = begun + len(text)
@@ -123,16 +123,25 @@ def _placing(function: Callable[[Any, _core.Builder], int]) -> Callable[[Any, _c
     return call
 
 
+def _too_deep() -> LimitError:
+    return LimitError("the constraint is nested too deeply; flatten it", code="depth")
+
+
 def _hashed_once(function: Callable[[Any], int]) -> Callable[[Any], int]:
     """Keeps the hash, which takes time for each path to each part."""
 
     @wraps(function)
     def call(self: Any) -> int:
-        found: int | None = getattr(self, "_kept_hash", None)
-        if found is None:
-            with nested("the constraint"):
-                found = function(self)
-            object.__setattr__(self, "_kept_hash", found)
+        try:
+            kept: int = self._kept_hash
+            return kept
+        except AttributeError:
+            pass
+        try:
+            found = function(self)
+        except RecursionError:
+            raise _too_deep() from None
+        object.__setattr__(self, "_kept_hash", found)
         return found
 
     return call
@@ -159,8 +168,9 @@ def _compared_once(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any],
         if (id(self), id(other)) in pairs:
             return True
         try:
-            with nested("the constraint"):
-                found = function(self, other)
+            found = function(self, other)
+        except RecursionError:
+            raise _too_deep() from None
         finally:
             if outermost:
                 _equal.pairs = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeGuard
 
 from guiderail.errors import CompileError, GuiderailError
@@ -57,7 +57,7 @@ def check_flag(name: str, value: object, *, error: type[GuiderailError] = Compil
 def check_choice(
     name: str,
     value: object,
-    choices: Iterable[str],
+    choices: Collection[str],
     *,
     optional: bool = False,
     error: type[GuiderailError] = CompileError,
@@ -69,10 +69,9 @@ def check_choice(
     Traceback (most recent call last):
     guiderail.errors.CompileError: layout must be 'compact', 'spaced' or 'free', not 'wide' [bad-option]
     """
-    known = [*choices]
-    if (value is None and optional) or (isinstance(value, str) and value in known):
+    if value in choices if isinstance(value, str) else value is None and optional:
         return
-    *some, last = map(repr, known)
+    *some, last = map(repr, choices)
     listed = f"{', '.join(some)} or {last}" if some else last
     raise error(f"{name} must be {listed}{', or None' * optional}, not {shown(value)}", code=code)
 
