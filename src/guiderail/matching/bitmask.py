@@ -224,8 +224,8 @@ def mask_rows(logits: NDArray[np.float32], bitmask: NDArray[np.int32], rows: lis
     After a forward pass little is cached, and Python code that checks the arrays takes longer than the masks.
 
     Args:
-        logits: ``(batch, vocabulary)``.
-        bitmask: ``(batch, words)``.
+        logits: shape ``(batch, vocabulary)``.
+        bitmask: shape ``(batch, words)``.
         width: number of tokens that the bitmask covers.
     """
     if logits.dtype != np.float32:

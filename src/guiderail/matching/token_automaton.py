@@ -127,7 +127,9 @@ class TokenAutomaton:
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """``state * vocabulary_size + token`` of every transition, rising: one search finds a transition."""
+        """``state * vocabulary_size + token`` of every transition, in ascending order, shape ``(transitions,)``: one
+        search finds a transition.
+        """
         state = np.repeat(np.arange(self.states, dtype=np.int64), np.diff(self.indptr))
         return state * self.vocabulary_size + self.token
 
