@@ -44,7 +44,7 @@ SUPPORT = Path(__file__).parent / "support"
 sys.path[0] = str(SUPPORT)
 from grammar_engines import Contender, Makers  # noqa: E402
 from grammar_texts import flat_json, json_documents, modules, statements  # noqa: E402
-from report import mean_and_quantiles, micro, table  # noqa: E402
+from report import mean_and_quantiles, micro, progress, table  # noqa: E402
 
 from engines import load_tokenizer  # noqa: E402
 
@@ -66,12 +66,6 @@ class Walk:
     cpu: list[int] = field(default_factory=list)
     wall: list[int] = field(default_factory=list)
     refused: int | None = None  # index of the token
-
-
-def progress(text: str) -> None:
-    """Shows a line that the next one overwrites, only on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r{text:<110}\r", end="", file=sys.stderr, flush=True)
 
 
 def clock_cost() -> tuple[int, int]:
@@ -382,7 +376,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         vocabulary = options.vocabulary
         if vocabulary is None:
-            vocabulary = Path(folder, "vocabulary.npz")
+            vocabulary = Path(folder, "vocabulary.rail")
             makers.guiderail.vocabulary.save(vocabulary)
         if "compile" in wanted:
             written["compile"], more = compilations(vocabulary, options.rounds)

@@ -35,7 +35,7 @@ import numpy as np
 
 # This folder must not be searched for modules: transformers imports a package called regex.
 sys.path[0] = str(Path(__file__).parent / "support")
-from report import mean_and_quantiles, micro, table  # noqa: E402
+from report import mean_and_quantiles, micro, progress, table  # noqa: E402
 
 from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
@@ -236,56 +236,11 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
     out = []
     supported = {n: [p for p, by in results.items() if by[n][0].error is None and not by[n][0].refused] for n in names}
     for title, pick in (("first", lambda rounds: rounds[0]), ("again", again)):
-        rows = []
-        for n in names:
-            data = {p: pick(results[p][n]) for p in supported[n]}
-            if not data:
-                rows.append([n, "0", *["–"] * 8])
-                continue
-            steps = mean_and_quantiles([v for r in data.values() for v in step(r)])
-            masks = statistics.mean(v for r in data.values() for v in r.mask)
-            accepts = statistics.mean(v for r in data.values() for v in r.accept)
-            compiles = mean_and_quantiles([r.compile for r in data.values()])
-            rows.append([n, str(len(data)), *map(micro, steps), micro(masks), micro(accepts),
-                         f"{compiles[1] / 1e6:.2f}", f"{compiles[0] / 1e6:.2f}"])  # fmt: skip
-        head = [
-            "engine",
-            "patterns",
-            "mean µs",
-            "p50",
-            "p90",
-            "p99",
-            "mask",
-            "accept",
-            "compile ms, median",
-            "mean",
-        ]
-        out.append(f"### mask + accept, {title}\n\n{table(head, rows)}")
-        rows = []
-        for n in names[1:]:
-            common = [p for p in supported[n] if p in supported[names[0]]]
-            if not common:
-                continue
-            mine = [pick(results[p][names[0]]) for p in common]
-            theirs = [pick(results[p][n]) for p in common]
-            a = mean_and_quantiles([v for r in mine for v in step(r)])
-            b = mean_and_quantiles([v for r in theirs for v in step(r)])
-            ratios = sorted(t.compile / m.compile for m, t in zip(mine, theirs, strict=True))
-            total = sum(t.compile for t in theirs) / sum(m.compile for m in mine)
-            rows.append([n, str(len(common)), *(f"{y / x:.1f}" for x, y in zip(a, b, strict=True)),
-                         f"{statistics.median(ratios):.1f}", f"{ratios[0]:.2f}", f"{total:.1f}"])  # fmt: skip
+        data = {n: {p: pick(results[p][n]) for p in supported[n]} for n in names}
+        out.append(f"### mask + accept, {title}\n\n{costs(data)}")
+        rows = multiples(data[names[0]], {n: data[n] for n in names[1:]})
         if rows:
-            head = [
-                "times " + names[0],
-                "patterns",
-                "mean",
-                "p50",
-                "p90",
-                "p99",
-                "compile, median",
-                "least",
-                "of sums",
-            ]
+            head = ["times " + names[0], "patterns", "mean", "p50", "p90", "p99", "compile, median", "least", "of sums"]
             out.append(f"#### as multiples of {names[0]}, {title}, patterns that both support\n\n{table(head, rows)}")
     rows = []
     for n in names:
@@ -299,6 +254,40 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
     head = ["engine", "repeated state µs", "in copies of the mask", "guide MB, mean", "largest"]
     out.append(f"### a repeated state (one copy of the mask: {unit / 1e3:.2f} µs) and memory\n\n{table(head, rows)}")
     return "\n\n".join(out)
+
+
+def costs(data: dict[str, dict[str, Round]]) -> str:
+    """The costs of each engine over the patterns that it supports."""
+    rows = []
+    for n, by in data.items():
+        if not by:
+            rows.append([n, "0", *["–"] * 8])
+            continue
+        steps = mean_and_quantiles([v for r in by.values() for v in step(r)])
+        masks = statistics.mean(v for r in by.values() for v in r.mask)
+        accepts = statistics.mean(v for r in by.values() for v in r.accept)
+        compiles = mean_and_quantiles([r.compile for r in by.values()])
+        rows.append([n, str(len(by)), *map(micro, steps), micro(masks), micro(accepts),
+                     f"{compiles[1] / 1e6:.2f}", f"{compiles[0] / 1e6:.2f}"])  # fmt: skip
+    head = ["engine", "patterns", "mean µs", "p50", "p90", "p99", "mask", "accept", "compile ms, median", "mean"]
+    return table(head, rows)
+
+
+def multiples(first: dict[str, Round], others: dict[str, dict[str, Round]]) -> list[list[str]]:
+    """What the other engines cost, as multiples of the first, over the patterns that both support."""
+    rows = []
+    for n, by in others.items():
+        common = [p for p in by if p in first]
+        if not common:
+            continue
+        mine, theirs = [first[p] for p in common], [by[p] for p in common]
+        a = mean_and_quantiles([v for r in mine for v in step(r)])
+        b = mean_and_quantiles([v for r in theirs for v in step(r)])
+        ratios = sorted(t.compile / m.compile for m, t in zip(mine, theirs, strict=True))
+        total = sum(t.compile for t in theirs) / sum(m.compile for m in mine)
+        rows.append([n, str(len(common)), *(f"{y / x:.1f}" for x, y in zip(a, b, strict=True)),
+                     f"{statistics.median(ratios):.1f}", f"{ratios[0]:.2f}", f"{total:.1f}"])  # fmt: skip
+    return rows
 
 
 def details(results: dict[str, dict[str, list[Round]]], names: list[str]) -> str:
@@ -330,7 +319,7 @@ def disagreements(results: dict[str, dict[str, list[Round]]], names: list[str], 
     return "\n".join(lines) or "none"
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated; ratios are to the first")
     parser.add_argument(
@@ -345,17 +334,41 @@ def main() -> None:
     parser.add_argument("--walk", action="store_true", help="walk at random even if there are sample texts")
     parser.add_argument("--check", action="store_true", help="also compare every mask with the first engine's")
     parser.add_argument("--json", help="write every measurement to this file")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def token_lengths(tokenizer: Any) -> list[int]:
+    """How many characters each token has; 0 for special tokens."""
+    special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return [0 if i in special else len(text) for i, text in enumerate(tokens)]
+
+
+def measured(engines: list[Any], pattern: str, texts: Any, rounds: int, limit: float) -> dict[str, list[Round]]:
+    """The rounds of each engine. Each round begins with another engine."""
+    rows: dict[str, list[Round]] = {engine.name: [] for engine in engines}
+    for turn in range(rounds):
+        for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
+            done = rows[engine.name]
+            first = done[0] if done else None
+            if first and (first.error or first.refused or first.compile > SLOW):
+                continue
+            gc.collect()
+            gc.disable()
+            done.append(apart(engine, pattern, texts, limit, 8 << 30) if engine.isolated
+                        else attempt(engine, pattern, texts))  # fmt: skip
+            gc.enable()
+    return rows
+
+
+def main() -> None:
+    options = arguments()
     started = time.monotonic()
     tokenizer, size = load_tokenizer(options.tokenizer)
     engines = [ENGINES[name](tokenizer, size) for name in options.engines.split(",")]
     names = [engine.name for engine in engines]
     walker = next((e for e in engines if not e.isolated), engines[0])
-    special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
-    lengths = [
-        0 if i in special else len(t) for i, t in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
-    ]
+    lengths = token_lengths(tokenizer)
     flags = np.zeros((size + 31) // 32 * 32, np.uint8)
     flags[: len(lengths)] = np.array(lengths) > 0
     text_bits = np.packbits(flags, bitorder="little").view(np.int32)
@@ -367,29 +380,17 @@ def main() -> None:
     results: dict[str, dict[str, list[Round]]] = {}
     masks: dict[str, Any] = {}
     for number, entry in enumerate(entries):
-        print(f"\r{number + 1}/{len(entries)} {entry['name']:<30}", end="", file=sys.stderr, flush=True)
+        progress(f"{number + 1}/{len(entries)} {entry['name']}")
         pattern = entry["pattern"]
         if entry["samples"] and not options.walk:
             texts = tokens_of(tokenizer, entry["samples"], options.tokens)
         else:
             texts = walk(walker, pattern, options.tokens, entry["name"], lengths)
-        rows: dict[str, list[Round]] = {name: [] for name in names}
-        for turn in range(options.rounds):
-            for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
-                done = rows[engine.name]
-                first = done[0] if done else None
-                if first and (first.error or first.refused or first.compile > SLOW):
-                    continue
-                gc.collect()
-                gc.disable()
-                done.append(apart(engine, pattern, texts, options.limit, 8 << 30) if engine.isolated
-                            else attempt(engine, pattern, texts))  # fmt: skip
-                gc.enable()
-        results[entry["name"]] = rows
+        rows = results[entry["name"]] = measured(engines, pattern, texts, options.rounds, options.limit)
         if options.check:
             fit = [e for e in engines if not e.isolated and rows[e.name][0].error is None]
             masks[entry["name"]] = differences(fit, pattern, texts, text_bits) if len(fit) > 1 else {}
-    print("\r" + " " * 50 + "\r", end="", file=sys.stderr)
+    progress("")
 
     print(f"# {len(entries)} patterns, {options.tokens} tokens each, {size:,} tokens in the vocabulary\n")
     print(f"{', '.join(f'{e.name} {e.version}' for e in engines)}; Python {platform.python_version()},")

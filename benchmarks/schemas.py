@@ -37,7 +37,7 @@ from typing import Any, TextIO
 # This folder must not be searched for modules: transformers imports a package called regex.
 SUPPORT = Path(__file__).parent / "support"
 sys.path[0] = str(SUPPORT)
-from report import mean_and_quantiles, micro, table  # noqa: E402
+from report import mean_and_quantiles, micro, progress, table  # noqa: E402
 from schema_data import choose, load  # noqa: E402
 from svg import distribution  # noqa: E402
 
@@ -108,12 +108,6 @@ class Worker:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
-
-
-def progress(text: str) -> None:
-    """Shows a line that the next one overwrites, only on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r{text:<110}\r", end="", file=sys.stderr, flush=True)
 
 
 def run(engines: str, names: list[str], options: argparse.Namespace, out: TextIO, deadline: float) -> None:

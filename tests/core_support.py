@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings, strategies as st
 
 import guiderail as gr
+from guiderail import _core
 
 PROPERTY = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -19,6 +20,7 @@ PROPERTY = settings(deadline=None, derandomize=True, suppress_health_check=list(
 LETTERS = "abzÿ€😀"
 # `q` represents all characters that no constraint names.
 ALPHABET = LETTERS + "q"
+EVERY_BYTE = [bytes([b]) for b in range(256)]
 LONGEST = 4  # characters of the texts that are enumerated
 
 
@@ -55,7 +57,13 @@ def plain(tokens: list[bytes], **more: object) -> gr.Vocabulary:
 
 
 def byte_vocabulary() -> gr.Vocabulary:
-    return plain([bytes([b]) for b in range(256)])
+    return plain(EVERY_BYTE)
+
+
+def takes(program: _core.Program, text: str) -> bool:
+    """Returns whether a program matches a text, by derivatives alone."""
+    state = program.derivative(program.root, text.encode())
+    return state != 0 and program.is_nullable(state)
 
 
 # -- vocabularies --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import guiderail as gr
 from guiderail._core import CoreError
 
 
@@ -112,6 +113,12 @@ class OracleProgram:
             if run.rules == known:
                 return found
             known = run.rules
+
+
+def oracle_of(constraint: gr.Constraint) -> OracleProgram:
+    """Lowers a constraint for the oracle."""
+    builder = OracleBuilder()
+    return builder.finish(constraint._lower(builder))  # type: ignore[arg-type]
 
 
 class _Run:

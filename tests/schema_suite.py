@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 import guiderail as gr
+from ratchet import Ratchet
 
 DATA = Path(__file__).parent / "data"
-RATCHET = DATA / "schema_suite_ratchet.json"
+RATCHET = Ratchet("schema_suite_ratchet.json")
 DIALECTS = {
     "draft2020-12": "2020-12",
     "draft2019-09": "2019-09",
@@ -142,33 +143,6 @@ def results(draft: str, file: str, **options: Any) -> Iterator[Result]:
             yield Result(file, name, test["description"], verdict, detail=detail)
 
 
-# -- the ratchet --------------------------------------------------------------------------------------------------
-def ratchet() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Returns draft → verdict → reason → cases, by ``Result.key``."""
-    content: dict[str, dict[str, dict[str, list[str]]]] = json.loads(RATCHET.read_text(encoding="utf-8"))
-    return content
-
-
-def listed(draft: str) -> dict[str, tuple[str, str]]:
-    """Returns the known wrong cases of a draft: key → (verdict, reason)."""
-    return {
-        key: (verdict, reason)
-        for verdict, reasons in ratchet().get(draft, {}).items()
-        for reason, keys in reasons.items()
-        for key in keys
-    }
-
-
-def write(found: dict[str, list[Result]]) -> None:
-    content: dict[str, dict[str, dict[str, list[str]]]] = {}
-    for draft, wrong in found.items():
-        known = listed(draft) if RATCHET.exists() else {}
-        for result in wrong:
-            reason = known.get(result.key, ("", ""))[1] or f"TODO: {result.detail}"
-            content.setdefault(draft, {}).setdefault(result.verdict, {}).setdefault(reason, []).append(result.key)
-    RATCHET.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drafts", default=",".join(DRAFTS))
@@ -187,12 +161,12 @@ def main() -> None:
                 counts[r.verdict] = counts.get(r.verdict, 0) + r.instances
             right = counts.get("right", 0)
             print(f"{draft} {part}: {right} of {total} right ({100 * right / max(1, total):.2f} %); {counts}")
-        known = listed(draft) if RATCHET.exists() else {}
+        known = RATCHET.listed(draft)
         for r in found[draft]:
             mark = known.get(r.key, ("", "NOT LISTED"))[1]
             print(f"  {r.verdict}: {r.key}: {r.detail}   [{mark}]")
     if options.write:
-        write(found)
+        RATCHET.write(found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import EVERY_BYTE, byte_vocabulary, mask_of, plain
 from fault_scenarios import SCENARIOS, Scenario, spelled_vocabulary
 
 LEXED = r"""start: stmt+
@@ -42,7 +42,7 @@ CONSTRAINTS: dict[str, gr.Constraint] = {
 
 def vocabulary() -> gr.Vocabulary:
     more = [b"ab", b'"a', b'": ', b'{"', b'", "', b"name", b" = ", b"; }", b"\n    ", "é1".encode(), b"b\xc3"]
-    return plain([bytes([b]) for b in range(256)] + more)
+    return plain(EVERY_BYTE + more)
 
 
 def least_nodes(constraint: gr.Constraint, tokens: gr.Vocabulary) -> int:
@@ -131,7 +131,7 @@ def test_states_whose_masks_are_told_by_each_other() -> None:
     """Most characters lead from one to the other, and back: neither may wait for the other's mask."""
     one, two = "A-Za", "A-Tb-kx"
     constraint = gr.regex(f"(?:[{one}](?:[{two}]|[l-w])*[0-9])*[{one}]?(?:[A-Za-z][{two}])*")
-    tokens = plain([bytes([b]) for b in range(256)] + [b"ABC", b"lm", b"A1", b"xyz"])
+    tokens = plain([*EVERY_BYTE, b"ABC", b"lm", b"A1", b"xyz"])
     matcher = gr.compile(constraint, tokens, cache=False).matcher()
     for _ in range(6):
         allowed = mask_of(matcher)
@@ -151,7 +151,7 @@ def test_states_whose_masks_are_told_by_each_other() -> None:
     ids=["arrays", "objects", "grammar", "lexed"],
 )
 def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constraint, begin: str) -> None:
-    tokens = plain([bytes([b]) for b in range(256)])
+    tokens = byte_vocabulary()
     matcher = gr.compile(constraint, tokens, cache=False).matcher()
     assert matcher.accept_string(begin * 50_000)
     assert mask_of(matcher).any()
@@ -161,7 +161,7 @@ def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constra
 
 def test_a_hundred_thousand_brackets() -> None:
     """Each costs as much as the first: a step that examined the whole stack would take minutes here."""
-    vocabulary = gr.Vocabulary([bytes([b]) for b in range(256)] + [b"[[", b"</s>"], stop_token_ids=[257])
+    vocabulary = gr.Vocabulary([*EVERY_BYTE, b"[[", b"</s>"], stop_token_ids=[257])
     matcher = gr.compile(gr.json_schema({}), vocabulary, cache=False).matcher()
     mask = gr.allocate_token_bitmask(1, vocabulary.size)
     for _ in range(100_000):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import mask_of, plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema import algebra, array_votes
@@ -32,11 +32,6 @@ def program(schema: Any, late: bool = False, **options: Any) -> _core.Program:
             patch.setattr(array_votes, "MOST_STATES", 0)
         constraint = JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options))
         return build_program(constraint, max_step_work=2 * MAX_STEP_WORK if late else MAX_STEP_WORK)
-
-
-def takes(made: _core.Program, text: str) -> bool:
-    state = made.derivative(made.root, text.encode())
-    return state != 0 and made.is_nullable(state)
 
 
 def kind(name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,6 +156,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str | None]] = {
         "invalid-schema",
         None,
     ),
+    "a grammar at no path": (lambda: gr.grammar(Path("a\0b.lark")), "grammar-file", None),
+    "a schema at no path": (lambda: gr.json_schema(Path("a\0b")), "schema-file", None),
+    "an XML Schema at no path": (lambda: gr.xml_schema(Path("a\0b")), "xml-file", None),
+    "a format at no path": (lambda: gr.tool_calls([], format=Path("a\0b")), "tool-format", None),
+    "a file at no path": (lambda: gr.load("a\0b"), "saved-file", None),
 }
 
 

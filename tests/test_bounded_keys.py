@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from core_support import mask_of
+from core_support import EVERY_BYTE, mask_of
 
 PATTERNS = {
     "a letter": "^[a-z]$",
@@ -46,7 +46,7 @@ TOKENS = [
     b"bc", b"abc", b"abcd", b"xy", b'xy"', b'x"', b"qq", b'q"', b'","', b'":', b'":1', b'":0', b'1,"', b'1, "a',
     b'1,"ab":', "ß".encode(), 'ß"'.encode(), b"\\u", b"ab\\", b"b\\", b' "', b' "ab"',
 ]  # fmt: skip
-VOCABULARY = gr.Vocabulary([bytes([b]) for b in range(256)] + [*TOKENS, b"</s>"], stop_token_ids=[256 + len(TOKENS)])
+VOCABULARY = gr.Vocabulary([*EVERY_BYTE, *TOKENS, b"</s>"], stop_token_ids=[256 + len(TOKENS)])
 
 
 @pytest.mark.parametrize("more", MORE)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
-from core_support import bits_of, byte_vocabulary, mask_of, plain
+from core_support import EVERY_BYTE, bits_of, byte_vocabulary, mask_of, plain
 from schema_suite import DIALECTS, registry, suite
 
 SMALL = plain(
@@ -496,7 +496,7 @@ def test_budgets_where_keys_must_differ(schema: dict[str, Any]) -> None:
 
 def test_a_large_budget_leaves_the_tokens_of_keys_and_items() -> None:
     letters = [bytes([a, b]) for a in range(97, 123) for b in range(97, 123)]
-    vocabulary = plain([*[bytes([b]) for b in range(256)], *letters])
+    vocabulary = plain([*EVERY_BYTE, *letters])
     full, within = (gr.allocate_token_bitmask(1, vocabulary.size) for _ in range(2))
     keys = ['{"', '{"a', '{"a":1,"', '{"a":1,"b', '{"a":{"a":1},"b":[1],"c']
     items = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3}

@@ -22,6 +22,7 @@ from canonical_support import (
     vocabulary,
     walk_one_by_one,
 )
+from core_support import EVERY_BYTE
 from guiderail import Vocabulary
 from guiderail.errors import VocabularyError
 from guiderail.generation.healing import take_back
@@ -196,7 +197,7 @@ def test_nothing_canonical_is_excluded(kind: str, style: str) -> None:
     from test_canonical import texts_of
 
     v = small(style)
-    bytewise = Vocabulary([bytes([b]) for b in range(256)], stop_token_ids=[256])
+    bytewise = Vocabulary(EVERY_BYTE, stop_token_ids=[256])
     guide = gr.compile(CONSTRAINTS[kind], v, canonical=True, cache=False)
     held = 0
     for text in texts_of(CONSTRAINTS[kind], bytewise, random.Random(kind + style), 12):

@@ -79,7 +79,7 @@ def test_match_status(arguments, stdin, status):
         (["match", "--regex", "a", "--dialect", "perl", "x"], "perl"),
         (["generate", "--regex", "a(", "--prompt", "x"], "    a(\n     ^"),
         (["generate", "--regex", "a", "--prompt", "x", "-n", "2"], "give a temperature"),
-        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "n must be an integer, 1 or more, not 0"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "n must be an integer from 1 to 65,536, not 0"),
         (["batch", "--regex", "a", "-i", "x", "-o", "y", "--frequency-penalty", "9"], "--frequency-penalty must be"),
         (["generate", "--regex", "a", "--prompt", "x", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (["generate", "--regex", "a{2}", "--max-length", "1", "--prompt", "x"], "["),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import guiderail as gr
+from core_support import EVERY_BYTE
 from guiderail.errors import CompileError
 from guiderail.inspect.schema_check import check_schema
 
@@ -38,7 +39,7 @@ def obj(**properties):
     return {"type": "object", "properties": properties, "required": list(properties), **CLOSED}
 
 
-WORDS = gr.Vocabulary([bytes([i]) for i in range(256)] + [b"</s>"], stop_token_ids=256)
+WORDS = gr.Vocabulary([*EVERY_BYTE, b"</s>"], stop_token_ids=256)
 SHORT = {"type": "string", "maxLength": 9}
 SMALL = {"type": "integer", "minimum": 0, "maximum": 9}
 

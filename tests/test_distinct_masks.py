@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from core_support import byte_vocabulary, mask_of, plain
+from core_support import EVERY_BYTE, byte_vocabulary, mask_of, plain
 
 PIECES = [
     *'",[]{}:ab10.cet\\kn', '","', '", "', '"]', '"],', ", ", "},", "}, {", '{"', '"}', '"},', "[[", "]]", "ab", "aa",
@@ -125,7 +125,7 @@ def test_every_token_by_its_own_derivative(kind: Callable[..., dict[str, Any]], 
 def test_few_values_with_many_spellings(items: dict[str, Any], text: str, allowed: str | None) -> None:
     """A value that has come is excluded with all of its spellings, although they are infinitely many."""
     schema = {"type": "array", "items": items, "uniqueItems": True}
-    vocabulary = gr.Vocabulary([bytes([b]) for b in range(256)] + [b"<eos>"], stop_token_ids=[256])
+    vocabulary = gr.Vocabulary([*EVERY_BYTE, b"<eos>"], stop_token_ids=[256])
     matcher = gr.compile(gr.json_schema(schema, integers="any", layout="free"), vocabulary).matcher()
     assert matcher.accept_string(text)
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import mask_of, plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema.constraint import JsonSchema
@@ -24,11 +24,6 @@ REPEATED = {"type": "array", "not": {"uniqueItems": True}}
 
 def program(schema: Any, **options: Any) -> _core.Program:
     return build_program(JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options)))
-
-
-def takes(made: _core.Program, text: str) -> bool:
-    state = made.derivative(made.root, text.encode())
-    return state != 0 and made.is_nullable(state)
 
 
 SPELLED = [

@@ -12,6 +12,10 @@ import pytest
 
 import guiderail as gr
 from guiderail import errors
+from guiderail.frontends.json_schema.errors import SchemaLimitError
+from guiderail.frontends.tools.errors import ToolError
+from guiderail.frontends.xml_schema.errors import XmlReadError, XmlSchemaError
+from guiderail.generation.distribution.outcome import PassesError
 
 CLASSES = [getattr(errors, name) for name in errors.__all__]
 
@@ -102,6 +106,38 @@ def test_every_error_is_a_guiderail_error_and_survives_pickling(kind: type[gr.Gu
     assert (again.message, again.code, again.source, again.span) == ("too bad", "some-code", "abc", (1, 2))
     assert str(again) == str(made)
     assert kind("too bad").code == kind.code
+
+
+def of_passes() -> PassesError:
+    error = PassesError("too bad")
+    error.passes, error.mass = 7, 0.25
+    return error
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        gr.SchemaError("too bad", pointer="#/a", conflict=(("#/type", "string"),)),
+        SchemaLimitError("too bad", pointer="#/a"),
+        ToolError("too bad", pointer="#/format"),
+        gr.ReadError("too bad", pointer="/a", cause=ValueError("why")),
+        XmlSchemaError("too bad", path="/a", source="<a/>", span=(0, 4)),
+        XmlReadError("too bad", path="/a"),
+        of_passes(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_an_error_knows_survives_pickling(made: gr.GuiderailError) -> None:
+    again = pickle.loads(pickle.dumps(made))
+    assert type(again) is type(made) and str(again) == str(made) and again.reason == "too bad"
+    for name, value in vars(made).items():
+        assert getattr(again, name) == value or (type(getattr(again, name)), str(value)) == (ValueError, "why")
+
+
+def test_an_error_is_pickled_without_the_constraint_that_it_came_from() -> None:
+    made = gr.LimitError("too bad")
+    made.part = lambda: None
+    assert not hasattr(pickle.loads(pickle.dumps(made)), "part")
 
 
 def test_value_errors_where_a_value_is_at_fault() -> None:

@@ -19,7 +19,7 @@ from guiderail.frontends.extensions import (
     text_token,
     unquoted_text,
 )
-from oracle import OracleBuilder
+from oracle import OracleBuilder, oracle_of
 
 ROWS = [  # constructor, group, accepted, refused
     (
@@ -81,8 +81,7 @@ ROWS = [  # constructor, group, accepted, refused
 def test_constructor_and_group_are_the_same_language(constraint, group, accepted, refused):
     in_pattern = gr.regex(f"(?:START){group}END|z")
     in_ecma = gr.regex(group.replace("(?P<", "(?<"), dialect="ecma")
-    builder = OracleBuilder()
-    oracle = builder.finish(constraint._lower(builder))
+    oracle = oracle_of(constraint)
     for text in accepted + refused:
         expected = text in accepted
         assert oracle.matches(text.encode()) == expected, text

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from core_support import EVERY_BYTE
 from guiderail.errors import CompileError, ModelError, ReadError
 from guiderail.frontends.python_types import python_type
 from guiderail.generation.generate import IncompleteError, Snapshot, Stream, ValueStream
 from toy_models import ToyModel
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
-TOKENS = [bytes([i]) for i in range(256)] + [word.encode() for word in WORDS] + [b""]
+TOKENS = EVERY_BYTE + [word.encode() for word in WORDS] + [b""]
 STOP = len(TOKENS) - 1
 VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS))
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 import guiderail as gr
-from core_support import plain
+from core_support import byte_vocabulary
 from guiderail.frontends.given import constraint_of, written_by_model
 from guiderail.generation.targets import as_constraint
 from guiderail.integrations._rows import as_guides
@@ -26,7 +26,7 @@ SIZE: dict[str, Any] = {
 }
 DECLARED, OTHER = '{"w": 3, "h": 4}', '{"h": 4, "w": 3}'
 COMPACT, MIXED = '{"w":3,"h":4}', '{"w":3, "h": 4}'
-VOCABULARY = plain([bytes([i]) for i in range(256)])
+VOCABULARY = byte_vocabulary()
 
 
 def takes(source: Any, texts: tuple[str, ...] = (DECLARED, OTHER)) -> list[bool]:

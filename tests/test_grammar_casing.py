@@ -10,7 +10,7 @@ import re
 import pytest
 
 import guiderail as gr
-from core_support import plain
+from core_support import byte_vocabulary
 from guiderail import grammars
 from language_parsers import STATEMENTS
 
@@ -120,7 +120,7 @@ def test_sql_is_written_in_one_case() -> None:
 
 def test_a_mask_leads_to_no_odd_case() -> None:
     """Byte by byte, capitals may come exactly where a statement in capitals needs them."""
-    vocabulary = plain([bytes([i]) for i in range(256)])
+    vocabulary = byte_vocabulary()
     matcher = gr.compile(grammars.sql().as_written(), vocabulary).matcher()
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
     for byte in b"SELECT a FROM":
@@ -135,7 +135,7 @@ def test_a_mask_leads_to_no_odd_case() -> None:
 
 
 def test_places_and_captures_of_what_is_written() -> None:
-    vocabulary = plain([bytes([i]) for i in range(256)])
+    vocabulary = byte_vocabulary()
     grammar = gr.grammar('start: "set"i name "to"i NAME\nname[capture]: NAME' + NAMES, "lark")
     found = gr.inspect.replay(grammar, "set a to b", vocabulary=vocabulary)
     places = [step.place for step in found.steps]

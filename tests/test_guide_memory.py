@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of
+from core_support import EVERY_BYTE, mask_of
 from guiderail.matching import guide as guide_module
 
 EOS = 256
-BYTES = gr.Vocabulary([bytes([b]) for b in range(256)] + [None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
+BYTES = gr.Vocabulary([*EVERY_BYTE, None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])
 KEYED = gr.json_schema({"type": "object", "additionalProperties": {"type": "integer"}})
 # Texts that add different kinds of states, and constraints of which a fresh program must copy different parts.
 LEAVING = {
@@ -205,9 +205,10 @@ def test_a_constraint_larger_than_the_limit_is_not_renewed_for_every_text() -> N
     assert guide.memory_size_bytes() > 100_000 and guide.core.program is first
 
 
-def test_a_negative_limit_is_refused() -> None:
+@pytest.mark.parametrize("limit", [{"max_memory": -1}, {"max_memory": True}, {"prepare": True}])
+def test_limits_that_are_refused(limit: dict[str, int]) -> None:
     with pytest.raises(gr.CompileError) as caught:
-        gr.compile(KEYED, BYTES, max_memory=-1)
+        gr.compile(KEYED, BYTES, **limit)
     assert caught.value.code == "bad-bound"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import EVERY_BYTE, mask_of, plain
 from guiderail import _core
 from guiderail.constraints.program import build_program
 
@@ -39,7 +39,7 @@ PIECES = [
 
 
 def vocabulary() -> gr.Vocabulary:
-    return plain([bytes([b]) for b in range(256)] + PIECES)
+    return plain(EVERY_BYTE + PIECES)
 
 
 def murmur(text: bytes) -> int:

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from core_support import EVERY_BYTE
 from guiderail.generation.sampling import probabilities
 from guiderail.inspect import Recorder, Where, page_headers
 from toy_models import ToyModel
 
-TOKENS = [bytes([i]) for i in range(256)] + [b"<stop>", b"yes", b"no", b"ye", b'{"', b'":', b"12", b"\xe2\x82", b"\xac"]
+TOKENS = [*EVERY_BYTE, b"<stop>", b"yes", b"no", b"ye", b'{"', b'":', b"12", b"\xe2\x82", b"\xac"]
 STOP = 256
 
 

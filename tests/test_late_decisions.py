@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 import guiderail as gr
 import schema_generator
-from core_support import plain
+from core_support import plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema import algebra, votes
@@ -32,11 +32,6 @@ def program(schema: Any, cells: int | None = None, **options: Any) -> _core.Prog
             patch.setattr(algebra, "MOST_CELLS", cells)
             patch.setattr(votes, "MANIFOLD", min(cells + 1, votes.MANIFOLD))
         return build_program(JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options)))
-
-
-def takes(made: _core.Program, text: str) -> bool:
-    state = made.derivative(made.root, text.encode())
-    return state != 0 and made.is_nullable(state)
 
 
 def kinds(count: int, **more: Any) -> list[dict[str, Any]]:

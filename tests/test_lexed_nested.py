@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import byte_vocabulary, mask_of, plain
 from guiderail import grammars
 from lexer_oracle import holds
 
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
 def test_texts(name: str) -> None:
     make, good, bad = CASES[name]
     constraint = make()
-    matcher_of = gr.compile(constraint, plain([bytes([b]) for b in range(256)]), cache=False).matcher
+    matcher_of = gr.compile(constraint, byte_vocabulary(), cache=False).matcher
     for text in [*good, *bad]:
         assert constraint.matches(text) == (text in good), text
         matcher = matcher_of()

@@ -19,7 +19,7 @@ import schema_strategies
 import test_lexed_masks
 import test_masks_real
 import test_shared_forms
-from core_support import PROPERTY, mask_of, plain
+from core_support import PROPERTY, byte_vocabulary, mask_of, plain
 from guiderail import _core
 
 NAMES = [row["name"] for row in _core.mask_strategies()]
@@ -269,7 +269,7 @@ def test_counters_beside_what_contains_rules() -> None:
         "uniqueItems": True,
     }
     read = list(b'[{"a": "x"}, {"a": "x"')
-    vocabulary = plain([bytes([b]) for b in range(256)])
+    vocabulary = byte_vocabulary()
     with only([]):
         expected = walked(gr.json_schema(schema), vocabulary, read)
     with only(["counted-intersections", "distinct-lists"]):
@@ -385,7 +385,7 @@ def test_a_switch_that_does_not_exist_is_refused() -> None:
 
 
 def test_what_is_off_is_not_used() -> None:
-    vocabulary = plain([bytes([b]) for b in range(256)])
+    vocabulary = byte_vocabulary()
     constraint = gr.regex("[a-z]*b")
     for name, other in itertools.pairwise(["class-loops", "self-loops", "class-loops"]):
         with only([name]):
@@ -397,7 +397,7 @@ def test_what_is_off_is_not_used() -> None:
 
 
 def test_counters_tell_what_was_kept() -> None:
-    vocabulary = plain([bytes([b]) for b in range(256)])
+    vocabulary = byte_vocabulary()
     guide = gr.compile(gr.json_schema({"properties": {"a": {}}}), vocabulary, cache=False)
     matcher = guide.matcher()
     for token in b'{"a':

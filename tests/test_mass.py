@@ -44,8 +44,11 @@ def test_few_texts_are_computed():
     [
         (dict(samples=1), ModelError, "bad-option"),
         (dict(samples=2.0), ModelError, "bad-option"),
+        (dict(samples=10**12), ModelError, "bad-option"),
+        (dict(confidence=True), ModelError, "bad-option"),
         (dict(confidence=1), ModelError, "bad-option"),
         (dict(exact="yes"), ModelError, "bad-option"),
+        (dict(exact=1), ModelError, "bad-option"),
         (dict(max_tokens=0), ModelError, "bad-option"),
         (dict(prompt=["1", "2"]), ModelError, "bad-prompt"),
         (dict(prompt=[]), ModelError, "bad-prompt"),

@@ -262,10 +262,16 @@ def test_context_and_gpu_layers_of_the_embedded_model():
         assert caught.value.code == "context-full"
         assert generate(model, "Say a.", choice(["a", "b"]), chat=False) in "ab"
     for options, says in (
-        ({"context_length": 0}, "context_length must be between 1"),
-        ({"context_length": 1 << 30}, "context_length must be between 1"),
-        ({"gpu_layers": -2}, r"gpu_layers must be -1 \(all\)"),
+        ({"context_length": 0}, "context_length must be an integer from 1 to"),
+        ({"context_length": 1 << 30}, "context_length must be an integer from 1 to"),
+        ({"context_length": True}, "context_length must be an integer from 1 to"),
+        ({"context_length": "48"}, "context_length must be an integer from 1 to"),
+        ({"gpu_layers": -2}, r"gpu_layers must be an integer .* \(-1: all\)"),
         ({"gpu_layers": True}, "gpu_layers must be"),
+        ({"gpu_layers": 2**31}, "gpu_layers must be"),
+        ({"threads": 0}, "threads must be an integer from 1 to 512"),
+        ({"threads": True}, "threads must be"),
+        ({"threads": 10**6}, "threads must be"),
     ):
         with pytest.raises(ModelError, match=says):
             load_model(**options)
@@ -390,7 +396,7 @@ def test_a_model_is_put_on_its_device(hub):
     for options, says in (
         ({"device": "cuda:77"}, "cannot be put on the device 'cuda:77'"),
         ({"device": "toaster"}, "cannot be put on the device 'toaster'"),
-        ({"context_length": 65}, "between 1 and the 64 tokens"),
+        ({"context_length": 65}, "must be an integer from 1 to 64"),
     ):
         with pytest.raises(ModelError, match=says) as caught:
             load_model(hub, **options)

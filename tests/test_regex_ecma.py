@@ -11,7 +11,7 @@ import pytest
 
 import guiderail as gr
 from guiderail import PatternError
-from oracle import OracleBuilder
+from oracle import OracleBuilder, oracle_of
 
 NODE = shutil.which("node")
 SCRIPT = """
@@ -28,11 +28,6 @@ def javascript(cases):
     """For each (pattern, flags, texts): which texts contain a match, or None for a syntax error."""
     done = subprocess.run([NODE, "-e", SCRIPT], input=json.dumps(cases), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
-
-
-def oracle_of(constraint):
-    builder = OracleBuilder()
-    return builder.finish(constraint._lower(builder))
 
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")

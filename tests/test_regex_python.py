@@ -16,14 +16,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import guiderail as gr
 from guiderail import CompileError, GuiderailError, LimitError, PatternError, _core
 from guiderail.frontends.regex import charsets
-from oracle import OracleBuilder
+from oracle import OracleBuilder, oracle_of
 
 RELAXED = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-
-
-def oracle_of(constraint):
-    builder = OracleBuilder()
-    return builder.finish(constraint._lower(builder))
 
 
 def kinds(constraint):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
-from core_support import PROPERTY, mask_of, regex_patterns
+from core_support import EVERY_BYTE, PROPERTY, mask_of, regex_patterns
 from guiderail import _core
 from guiderail.constraints.saved import SavedConstraint
 from guiderail.constraints.saving import program_file
@@ -109,7 +109,7 @@ def test_files(tmp_path: Path) -> None:
 
 def test_markers_of_tools_become_tokens_of_the_vocabulary(tmp_path: Path) -> None:
     path = tmp_path / "tools.rail"
-    tokens = [bytes([b]) for b in range(256)] + [b"<tool_call>", b"</tool_call>", b"</s>"]
+    tokens = [*EVERY_BYTE, b"<tool_call>", b"</tool_call>", b"</s>"]
     special = {"<tool_call>": 256, "</tool_call>": 257, "</s>": 258}
     vocabulary = gr.Vocabulary(tokens, special_tokens=special, stop_token_ids=258)
     gr.compile(CASES["tools"], vocabulary).save(path)

@@ -16,7 +16,7 @@ from hypothesis.errors import InvalidArgument
 
 pytest.importorskip("jsonschema")
 import guiderail as gr
-from core_support import PROPERTY, bits_of, plain
+from core_support import EVERY_BYTE, PROPERTY, bits_of, byte_vocabulary, plain
 from schema_strategies import (
     LAYOUTS,
     NAMES,
@@ -77,9 +77,8 @@ PIECES = [
     ),
     *(" ", "\n", "\n  ", "2024-0", "127.0", "0.5", '"ab": ['),
 ]
-BYTES = [bytes([b]) for b in range(256)]
-VOCABULARY = plain([*BYTES, *(piece.encode() for piece in PIECES)])
-BY_BYTE = plain(BYTES)
+VOCABULARY = plain([*EVERY_BYTE, *(piece.encode() for piece in PIECES)])
+BY_BYTE = byte_vocabulary()
 LIMITS = {"schema-too-many-branches", "limit", "fuel", "nodes"}
 
 
@@ -211,7 +210,7 @@ def test_a_bit_is_set_if_and_only_if_a_text_goes_on_so(schema: Any, seed: int) -
         assert not texts
         return
     chance = random.Random(seed)
-    tokens = [(t, VOCABULARY.token_bytes(t)) for t in range(len(BYTES) + len(PIECES))]
+    tokens = [(t, VOCABULARY.token_bytes(t)) for t in range(len(EVERY_BYTE) + len(PIECES))]
 
     def look(matcher: gr.Matcher, bits: Any, read: bytes) -> None:
         going = [text[len(read) :] for text in texts if text.startswith(read)]

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import plain, words
+from core_support import byte_vocabulary, plain, words
 from guiderail import _core
 
 THREADS = 6
@@ -187,7 +187,7 @@ def test_a_list_of_matchers_emptied_meanwhile_is_filled_as_it_was() -> None:
 
 
 def test_masks_are_there_for_each_that_waits_for_them() -> None:
-    guide = gr.compile(gr.regex("(?=.*1)(?!.*zz)[a-z1]{5,60}"), plain([bytes([b]) for b in range(256)]), cache=False)
+    guide = gr.compile(gr.regex("(?=.*1)(?!.*zz)[a-z1]{5,60}"), byte_vocabulary(), cache=False)
     alone = np.zeros((1, words(guide.vocabulary.size)), dtype=np.int32)
     guide.matcher().fill_next_token_bitmask(alone)
     for _ in range(100):

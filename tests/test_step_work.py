@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import EVERY_BYTE, byte_vocabulary, mask_of, plain
 from guiderail.support import work
 from test_after_a_limit import CONSTRAINTS, vocabulary
 
@@ -19,7 +19,7 @@ TEXT = "+baab))abaaaab)ab"
 
 
 def ambiguous(**options: Any) -> gr.Guide:
-    tokens = plain([bytes([b]) for b in range(256)])
+    tokens = byte_vocabulary()
     return gr.compile(gr.grammar(AMBIGUOUS, "gbnf"), tokens, cache=False, **options)
 
 
@@ -211,7 +211,7 @@ def test_a_guide_keeps_its_limits() -> None:
 
 @pytest.mark.parametrize("depth", [1_000, 50_000, 100_000])
 def test_an_end_that_is_far_is_found(depth: int) -> None:
-    matcher = gr.compile(gr.json_schema({}), plain([bytes([b]) for b in range(256)]), cache=False).matcher()
+    matcher = gr.compile(gr.json_schema({}), byte_vocabulary(), cache=False).matcher()
     assert matcher.accept_string("[" * depth)
     assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == depth
 
@@ -219,7 +219,7 @@ def test_an_end_that_is_far_is_found(depth: int) -> None:
 def test_an_escape_leads_straight_to_its_end() -> None:
     """Whether an unfinished escape can still become another text is decided digit by digit, not by trying all texts."""
     escapes = [b"\\u", b"\\u0", b"\\u00", b"\\u006", b'\\"', b'", "', b'["']
-    tokens = plain([bytes([b]) for b in range(256)] + escapes)
+    tokens = plain(EVERY_BYTE + escapes)
     distinct = gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, escapes="all")
     matcher = gr.compile(distinct, tokens, cache=False, max_step_work=20_000).matcher()
     texts = [f"{word}{number}" for number in range(20) for word in ("alpha", "beta", "delta")]

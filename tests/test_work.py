@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
+from core_support import EVERY_BYTE
 from guiderail import Vocabulary
 from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema.formats import FORMATS
@@ -38,7 +39,7 @@ EXPENSIVE = {
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary([bytes([b]) for b in range(256)] + [b"</s>"], stop_token_ids=[256])
+    return Vocabulary([*EVERY_BYTE, b"</s>"], stop_token_ids=[256])
 
 
 @pytest.mark.parametrize("name", EXPENSIVE)

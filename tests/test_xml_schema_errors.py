@@ -201,6 +201,15 @@ def test_values_of_unions_of_unions_are_work(name: str) -> None:
     assert caught.value.code == "work" and (caught.value.path or "").startswith("/a")
 
 
+@pytest.mark.parametrize("encoding", ["nope", "undefined", "idna", "hex", "ascii"])
+def test_a_file_that_cannot_be_decoded(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.xsd"
+    path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>{HEAD}<!-- é --></xs:schema>'.encode())
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        gr.xml_schema(path)
+    assert caught.value.code == "xml-file"
+
+
 @pytest.mark.parametrize("encoding", ["nope", "utf-16", "ascii", "latin-1", "idna", "hex", "UTF-32"])
 def test_a_text_is_decoded_already_whatever_it_declares(encoding: str) -> None:
     body = HEAD + '<xs:element name="é" type="xs:int"/></xs:schema>'

@@ -1,7 +1,8 @@
-"""Formats the benchmarks' output: Markdown tables, quantiles, microseconds."""
+"""Formats the benchmarks' output: Markdown tables, quantiles, microseconds; shows how far they are."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,3 +34,9 @@ def mean_and_quantiles(values: Sequence[float], percents: Sequence[float] = (50,
         return [float("nan")] * (1 + len(percents))
     a = np.asarray(values, float)
     return [float(a.mean()), *(float(q) for q in np.percentile(a, percents))]
+
+
+def progress(text: str) -> None:
+    """Shows a line that the next one overwrites, only on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<110}\r", end="", file=sys.stderr, flush=True)

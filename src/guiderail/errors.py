@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from guiderail import _core
 
 __all__ = [
@@ -23,12 +25,14 @@ class GuiderailError(Exception):
 
     Attributes:
         code: a stable, machine-readable name in kebab-case (``"regex-backreference"``).
-        message: what is wrong and what to do about it, in one or two sentences.
+        message: what is wrong and what to do about it, in one or two sentences, after the place in a schema if known.
+        reason: the message without that place.
         source: the text that contains the fault (a pattern, a grammar), or None.
         span: the half-open range ``(start, end)`` of the fault in ``source``, in code points, or None.
     """
 
     code: str = "error"
+    _unpickled: ClassVar[frozenset[str]] = frozenset()  # attributes that mean something only in this process
 
     def __init__(
         self,
@@ -37,13 +41,15 @@ class GuiderailError(Exception):
         code: str | None = None,
         source: str | None = None,
         span: tuple[int, int] | None = None,
+        place: str | None = None,
     ) -> None:
-        self.message = message
+        self.reason = message
+        self.message = f"{place}: {message}" if place else message
         if code is not None:
             self.code = code
         self.source = source
         self.span = span
-        super().__init__(message)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.render()
@@ -69,13 +75,8 @@ class GuiderailError(Exception):
         return f"{text}\n  at {place}:\n    {shown}\n    {' ' * column}{'^' * width}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.code, self.source, self.span)
-
-
-def _rebuild(
-    kind: type[GuiderailError], message: str, code: str, source: str | None, span: tuple[int, int] | None
-) -> GuiderailError:
-    return kind(message, code=code, source=source, span=span)
+        kept = {name: value for name, value in vars(self).items() if name not in self._unpickled}
+        return type(self), self.args, kept
 
 
 class PatternError(GuiderailError, ValueError):
@@ -94,6 +95,8 @@ class LimitError(GuiderailError):
     """A limit on states, work, nesting or memory was reached; the message names the option that raises the limit."""
 
     code = "limit"
+    _unpickled = frozenset(("part",))
+    part: Any  # if the limit was reached while a constraint was lowered: the innermost one
 
 
 class ReadError(GuiderailError, ValueError):
@@ -121,20 +124,6 @@ class ReadError(GuiderailError, ValueError):
     ) -> None:
         super().__init__(message, code=code, source=source, span=span)
         self.pointer, self.cause = pointer, cause
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_read, (self.message, self.code, self.pointer, self.cause, self.source, self.span)
-
-
-def _rebuild_read(
-    message: str,
-    code: str,
-    pointer: str,
-    cause: Exception | None,
-    source: str | None,
-    span: tuple[int, int] | None,
-) -> ReadError:
-    return ReadError(message, code=code, pointer=pointer, cause=cause, source=source, span=span)
 
 
 class VocabularyError(GuiderailError, ValueError):

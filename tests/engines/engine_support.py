@@ -161,3 +161,9 @@ def post(url: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
+
+
+def chat(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    return post(
+        f"{url}/v1/chat/completions", {"model": "smol", "messages": ASK, "max_tokens": 100, "temperature": 0, **body}
+    )

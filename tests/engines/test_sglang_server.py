@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import ASK, CITY, PERSON, STUBS, TAG, environment, free_port, model_folder, post, server
+from engine_support import CITY, PERSON, STUBS, TAG, chat, environment, free_port, model_folder, server
 
 import guiderail as gr
 
@@ -52,12 +52,6 @@ def start(folder: Path, config: pytest.Config, *more: str, **variables: str) -> 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
     yield from start(tmp_path_factory.mktemp("sglang"), request.config)
-
-
-def chat(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
-    return post(
-        f"{url}/v1/chat/completions", {"model": "smol", "messages": ASK, "max_tokens": 100, "temperature": 0, **body}
-    )
 
 
 def message(url: str, **body: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import ASK, CITY, PERSON, TAG, environment, free_port, model_folder, post, server
+from engine_support import CITY, PERSON, TAG, chat, environment, free_port, model_folder, post, server
 
 import guiderail as gr
 
@@ -76,12 +76,6 @@ def url(folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     backend = ["--structured-outputs-config", '{"backend": "guiderail"}']
     tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     yield from start(folder, request.config, *backend, *tools)
-
-
-def chat(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
-    return post(
-        f"{url}/v1/chat/completions", {"model": "smol", "messages": ASK, "max_tokens": 100, "temperature": 0, **body}
-    )
 
 
 def text_of(url: str, **body: Any) -> str:

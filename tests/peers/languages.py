@@ -27,8 +27,9 @@ import guiderail as gr
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import peer_tables
+from ratchet import Ratchet
 
-RATCHET = Path(__file__).parent.parent / "data" / "peers_ratchet.json"
+RATCHET = Ratchet("peers_ratchet.json")
 UNSATISFIABLE = ("unsatisfiable", "unsatisfiable-schema")
 TABLES = (
     *(f"llguidance/test_json_{part}" for part in ("arrays", "enum_const", "objects", "primitives")),
@@ -292,34 +293,6 @@ def results(table: str) -> Iterator[Result]:
     yield from run(table)
 
 
-# -- the ratchet ----------------------------------------------------------------------------------------------------
-def ratchet() -> dict[str, dict[str, dict[str, list[str]]]]:
-    """Returns table → verdict → reason → cases."""
-    content: dict[str, dict[str, dict[str, list[str]]]] = json.loads(RATCHET.read_text(encoding="utf-8"))
-    return content
-
-
-def listed(table: str) -> dict[str, tuple[str, str]]:
-    """Returns the known differences of a table: key → (verdict, reason)."""
-    return {
-        key: (verdict, reason)
-        for verdict, reasons in ratchet().get(table, {}).items()
-        for reason, keys in reasons.items()
-        for key in keys
-    }
-
-
-def write(found: dict[str, list[Result]]) -> None:
-    content = ratchet() if RATCHET.exists() else {}
-    for table, differing in found.items():
-        known = listed(table) if RATCHET.exists() else {}
-        content[table] = {}
-        for one in differing:
-            reason = known.get(one.key, ("", ""))[1] or f"TODO: {one.detail}"
-            content[table].setdefault(one.verdict, {}).setdefault(reason, []).append(one.key)
-    RATCHET.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only tables whose names contain this")
@@ -335,7 +308,7 @@ def main() -> None:
         found[table] = [one for one in every if one.verdict != "right"]
         equal = len(every) - len(found[table])
         print(f"{table}: {equal} of {len(every)} equal ({100 * equal / max(1, len(every)):.2f} %)")
-        known = listed(table) if RATCHET.exists() else {}
+        known = RATCHET.listed(table)
         groups: dict[str, list[Result]] = {}
         for one in () if options.quiet else found[table]:
             kind = f"{one.verdict}: {one.detail}" if one.verdict == "refused" else one.verdict
@@ -345,7 +318,7 @@ def main() -> None:
             for one in some[: options.show]:
                 print(f"      {one.key}: {one.detail if one.verdict != 'refused' else ''}")
     if options.write:
-        write(found)
+        RATCHET.write(found)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from peer_tables import SKIP, folder
-from peers.languages import TABLES, listed, ratchet, results
+from peers.languages import RATCHET, TABLES, results
 
 needs_tables = pytest.mark.skipif(folder("llguidance") is None, reason=SKIP)
 
@@ -14,7 +14,7 @@ needs_tables = pytest.mark.skipif(folder("llguidance") is None, reason=SKIP)
 @pytest.mark.parametrize("table", TABLES)
 def test_table(table: str) -> None:
     """Fails for a difference that is not listed, and for a listed case that is right or differs in another way."""
-    expected = {key: verdict for key, (verdict, _) in listed(table).items()}
+    expected = {key: verdict for key, (verdict, _) in RATCHET.listed(table).items()}
     every = list(results(table))
     differing = {one.key: one for one in every if one.verdict != "right"}
     assert not {key: one for key, one in differing.items() if key not in expected}, "differ, and are not listed"
@@ -31,12 +31,12 @@ def test_at_least_95_percent_are_equal(library: str) -> None:
     for table in TABLES:
         if table.startswith(library):
             total += sum(1 for _ in results(table))
-            differing += len(listed(table))
+            differing += len(RATCHET.listed(table))
     assert differing <= 0.05 * total
 
 
 def test_every_case_that_differs_has_a_reason() -> None:
-    for table, verdicts in ratchet().items():
+    for table, verdicts in RATCHET.content().items():
         assert table in TABLES
         for verdict, reasons in verdicts.items():
             assert verdict in ("refused", "not refused", "false accept", "false reject"), (table, verdict)

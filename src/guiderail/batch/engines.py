@@ -12,7 +12,7 @@ from guiderail.batch.job import Job, Task
 from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.constraints.reading import TEXT
 from guiderail.errors import CompileError, GuiderailError, ModelError
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 
 if TYPE_CHECKING:
     from guiderail.generation.result import Generation
@@ -186,11 +186,10 @@ class VllmEngine:
         # The engine runs in this process, so that it ends when this process is killed.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is the model's answer or an error
-        try:
-            from vllm import LLM, SamplingParams
-            from vllm.sampling_params import StructuredOutputsParams
-        except ImportError as error:
-            raise ModelError(f"vLLM is missing ({error}): {install('vllm')}", code="missing-package") from error
+        package("vllm", "the engine vllm needs vLLM", extra="vllm", error=ModelError)
+        from vllm import LLM, SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
         from guiderail.integrations.vllm import register
 
         register()

@@ -14,6 +14,7 @@ from guiderail.batch.files import write_whole
 from guiderail.batch.rows import Input
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+from guiderail.support.options import check_choice
 
 if TYPE_CHECKING:
     from guiderail.generation.options import Options
@@ -74,8 +75,7 @@ class BatchOptions:
             ModelError: ``bad-option``.
         """
         _ = self.generation
-        if self.engine not in ENGINES:
-            raise ModelError(f"engine must be one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
+        check_choice("engine", self.engine, ENGINES, error=ModelError, code="bad-option")
         if self.engine == "vllm" and self.model is None:
             raise ModelError("vLLM needs a model; pass a folder or a hub name", code="bad-option")
         if self.engine != "vllm" and self.engine_args:

@@ -21,7 +21,8 @@ from guiderail.batch.parts import Failure, Totals, count, failures, kept, to_try
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
-from guiderail.support.packages import install
+from guiderail.support.options import check_integer
+from guiderail.support.packages import package
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
 
@@ -135,8 +136,7 @@ def run_batch(
     options = options or BatchOptions()
     options.check()
     for name, value in {"replicas": replicas, "shard_rows": shard_rows, "rows_at_once": rows_at_once}.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(f"{name} must be an integer, 1 or more, not {value!r}", code="bad-option")
+        check_integer(name, value, 1, error=ModelError, code="bad-option")
     constraint, is_json = _constraint(target)
     constraint.program()
     if options.engine == "vllm":
@@ -252,11 +252,10 @@ def _inputs(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
-    from guiderail.generation.targets import as_constraint
-    from guiderail.matching.guide import Guide
+    from guiderail.generation.targets import as_constraint, uncompiled
 
     made = as_constraint(target)
-    constraint = made.constraint if isinstance(made, Guide) else made
+    constraint = uncompiled(made)
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
 
@@ -398,11 +397,8 @@ def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
 def _with_ray(
     job: Job, shards: Sequence[Shard], replicas: int, address: str | None, cpus: float, gpus: float
 ) -> Iterator[tuple[int, Totals]]:
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ModelError(f"several replicas need Ray ({error}): {install('ray')}", code="missing-package") from error
+    ray = package("ray", "several replicas need Ray", extra="ray", error=ModelError)
+    package("ray.data", "several replicas need Ray", extra="ray", error=ModelError)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     started = not ray.is_initialized()
     if started and address is not None:

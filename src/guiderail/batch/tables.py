@@ -18,7 +18,7 @@ from typing import Any
 
 from guiderail.batch.files import whole, write_whole
 from guiderail.errors import ModelError
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 
 __all__ = [
     "BATCH_ROWS", "SUFFIXES", "Columns", "batches", "columns", "is_parquet", "is_table", "need", "schema",
@@ -47,14 +47,9 @@ def need(files: Iterable[Path]) -> None:
         ModelError: ``missing-package``.
     """
     for file in filter(is_table, files):
-        try:
-            import pyarrow.csv
-            import pyarrow.parquet  # noqa: F401
-        except ImportError as error:
-            raise ModelError(
-                f"the file {file.name} needs pyarrow ({error}): {install('tables')}; JSON Lines need nothing",
-                code="missing-package",
-            ) from error
+        for module in ("pyarrow.csv", "pyarrow.parquet"):
+            needs = f"the file {file.name} needs pyarrow, which JSON Lines do not"
+            package(module, needs, extra="tables", error=ModelError)
 
 
 def schema(file: Path) -> Any:

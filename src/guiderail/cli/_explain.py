@@ -3,6 +3,7 @@ whole text, token by token, as a page or as JSON."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +121,7 @@ def _record(
     writing: dict[str, Any],
 ) -> Record:
     """What the model writes, or the analysis of a given text."""
-    from guiderail.generation.models import load_model
+    from guiderail.generation.models import opened
     from guiderail.inspect import record, replay
 
     used = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
@@ -129,24 +130,18 @@ def _record(
             raise CompileError("--no-model needs --text: there is no model to write one", code="bad-option")
         if model is not None or asking["prompt"] or asking["system"] is not None:
             raise CompileError("--no-model cannot be combined with --model, --prompt or --system", code="bad-option")
-        if used:
-            raise CompileError(
-                f"{used[0]} applies to a text that the model writes; leave out --text", code="bad-option"
-            )
-        return replay(constraint, text, vocabulary=load_vocabulary(vocabulary), top=top)
-    if vocabulary is not None:
+    elif vocabulary is not None:
         raise CompileError("--vocabulary needs --no-model: a model has its own vocabulary", code="bad-option")
     if text is not None and used:
         raise CompileError(f"{used[0]} applies to a text that the model writes; leave out --text", code="bad-option")
-    runner = load_model(model)
-    try:
+    if no_model and text is not None:
+        return replay(constraint, text, vocabulary=load_vocabulary(vocabulary), top=top)
+    with opened(model) as runner:
         if text is not None:
             return replay(constraint, text, model=runner, top=top, **asking)
         prompt = asking.pop("prompt")
         given = {name: value for name, value in writing.items() if value is not None}
         return record(runner, prompt, constraint, top=top, **asking, **given)
-    finally:
-        runner.close()
 
 
 def _write(record: Record, html: Path | None, json: Path | None) -> None:
@@ -169,22 +164,20 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
     from rich.table import Table
     from rich.text import Text
 
-    from guiderail.generation.models import load_model
+    from guiderail.generation.models import opened
     from guiderail.generation.sampling import probabilities
     from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
     from guiderail.matching.guide import compile
 
-    runner = load_model(model)
-    vocabulary = runner.vocabulary
-    matcher = compile(constraint, vocabulary).matcher()
-    written = vocabulary.encode(prefix) if prefix else []
-    for token in written:
-        if not matcher.accept_token(token):
+    with opened(model) as runner:
+        vocabulary = runner.vocabulary
+        matcher = compile(constraint, vocabulary).matcher()
+        written = vocabulary.encode(prefix) if prefix else []
+        if not all(map(matcher.accept_token, written)):
             raise CompileError(f"the tokenizer's spelling of the prefix {prefix!r} is not allowed", code="bad-prefix")
-    asked = runner.encode(prompt, chat=chat)
-    session = runner.new_session(1, len(asked) + len(written))
-    logits = session.feed([asked + written])[0, : vocabulary.size].copy()
-    session.close()
+        asked = runner.encode(prompt, chat=chat)
+        with closing(runner.new_session(1, len(asked) + len(written))) as session:
+            logits = session.feed([asked + written])[0, : vocabulary.size].copy()
     if matcher.is_complete():
         print(f"After {prefix!r} the text is complete: nothing may follow.")
         return

@@ -232,7 +232,7 @@ class _Display:
         json: colour the text as JSON, on terminals.
     """
 
-    def __init__(self, *, json: bool = False) -> None:
+    def __init__(self, *, json: bool) -> None:
         self._json = json
         self._out, self._line = sys.stdout.isatty(), sys.stderr.isatty()
         self._text = ""

@@ -17,7 +17,7 @@ import typer
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -386,10 +386,8 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
             code="bad-option",
         )
     inline = given.lstrip()[:1] in ("[", "{")
-    try:
+    with file_errors(f"--tools: {given} cannot be read", CompileError, "bad-option"):
         text = given if inline else Path(given).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CompileError(f"--tools: {given} cannot be read: {reason(error)}", code="bad-option") from None
     try:
         tools = json.loads(text)
     except (ValueError, RecursionError) as error:

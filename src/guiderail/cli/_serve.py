@@ -15,8 +15,8 @@ import typer
 from guiderail.cli._options import ModelOptions, takes_options
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
-from guiderail.support.files import reason
-from guiderail.support.packages import install
+from guiderail.support.files import file_errors
+from guiderail.support.packages import package
 
 if TYPE_CHECKING:
     import uvicorn
@@ -117,10 +117,7 @@ def serve_command(
     - `guiderail serve --inspect all`, and then open http://localhost:8000/inspect
     - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
     """
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
+    uvicorn = package("uvicorn", "a server needs more packages", extra="server", error=ModelError)
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol
@@ -131,12 +128,8 @@ def serve_command(
         )
     template = None
     if chat_template is not None:
-        try:
+        with file_errors(f"the chat template {chat_template} cannot be read", ModelError, "missing-file"):
             template = chat_template.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(
-                f"the chat template {chat_template} cannot be read: {reason(error)}", code="missing-file"
-            ) from None
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

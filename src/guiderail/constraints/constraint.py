@@ -16,17 +16,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from inspect import isfunction
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.texts import shown, utf8
+from guiderail.support.options import check_integer
+from guiderail.support.texts import clipped, utf8
 
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
@@ -133,7 +133,8 @@ class Constraint:
         Raises:
             CompileError: ``bad-bound``: ``characters`` is negative or not an integer.
         """
-        return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
+        check_integer("limited_to", characters, 0, _MOST_COUNT)
+        return self & Repetition(AnyText(characters=True), 0, characters)
 
     # -- use without a vocabulary --------------------------------------------------------------------------------
     def program(self) -> Program:
@@ -200,13 +201,15 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
     return tuple(flat)
 
 
-def _count(name: str, value: int | None) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        raise CompileError(f"{name} must be an integer from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound")
-    return value
+def _check_bounds(name: str, min: int, max: int | None) -> None:
+    check_integer("min", min, 0, _MOST_COUNT)
+    check_integer("max", max, 0, _MOST_COUNT, optional=True)
+    if max is not None and max < min:
+        raise CompileError(f"{name}: max ({max}) is below min ({min})", code="bad-bound")
 
 
-_MOST = 2**32 - 1  # counts have 32 bits in the core; the last value means "without bound"
+EVERY_CHARACTER = _core.CharSet([(0, 0x10FFFF)])
+_MOST_COUNT = 2**32 - 2  # counts have 32 bits in the core; the last value means "without bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,19 +354,13 @@ class AnyText(Constraint):
     """Any text, or (``characters``) any one character."""
 
     characters: bool = False
-    ALL: ClassVar[list[tuple[int, int]]] = [(0, 0x10FFFF)]
 
     def _lower(self, b: _core.Builder) -> int:
-        one = b.char_class(_all_characters())
+        one = b.char_class(EVERY_CHARACTER)
         return one if self.characters else b.repeat(one, 0, -1)
 
     def __repr__(self) -> str:
         return "any_character()" if self.characters else "any_text()"
-
-
-@lru_cache(maxsize=1)
-def _all_characters() -> _core.CharSet:
-    return _core.CharSet(AnyText.ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,12 +371,12 @@ class TextUntil(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         # Koo, Liu, He 2024, Table 1: any text in which `stop` occurs once, at the very end.
         stop = b.literal(self.stop.encode())
-        anything = b.repeat(b.char_class(_all_characters()), 0, -1)
+        anything = b.repeat(b.char_class(EVERY_CHARACTER), 0, -1)
         without = b.complement(b.concat([anything, stop, anything]))
         if not self.include_stop:
             return without
         # nothing before the last character of `stop` contains all of `stop`, not even overlapping
-        some = b.repeat(b.char_class(_all_characters()), 1, -1)
+        some = b.repeat(b.char_class(EVERY_CHARACTER), 1, -1)
         return b.intersection([b.concat([anything, stop]), b.complement(b.concat([anything, stop, some]))])
 
     def __repr__(self) -> str:
@@ -394,7 +391,7 @@ class SubstringOf(Constraint):
         return b.substring_of([text.encode() for text in self.texts])
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(t if len(t) <= 40 else t[:39] + "…") for t in self.texts)
+        shown = ", ".join(repr(clipped(text, 40)) for text in self.texts)
         return f"substring_of({shown})"
 
 
@@ -491,10 +488,8 @@ def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Cons
     Raises:
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
-    low = _count("min", min)
-    if max is not None and _count("max", max) < low:
-        raise CompileError(f"repeat: max ({max}) is below min ({min})", code="bad-bound")
-    return Repetition(_coerce(item), low, max)
+    _check_bounds("repeat", min, max)
+    return Repetition(_coerce(item), min, max)
 
 
 def separated_by(
@@ -512,10 +507,8 @@ def separated_by(
     Raises:
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
-    low = _count("min", min)
-    if max is not None and _count("max", max) < low:
-        raise CompileError(f"separated_by: max ({max}) is below min ({min})", code="bad-bound")
-    return SeparatedBy(_coerce(item), _coerce(separator), low, max, trailing)
+    _check_bounds("separated_by", min, max)
+    return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 
 
 def text_until(stop: str, *, include_stop: bool = True) -> Constraint:

@@ -11,7 +11,8 @@ from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_o
 from guiderail.errors import CompileError
 from guiderail.support.caches import cached
 from guiderail.support.nesting import nested
-from guiderail.support.texts import shown, utf8
+from guiderail.support.options import check_integer
+from guiderail.support.texts import utf8
 from guiderail.support.work import MAX_STEP_WORK, check_steps, limited, reading
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def build_program(
             f"expected a constraint, not {type(constraint).__name__}; build one with gr.regex, gr.choice, gr.literal …",
             code="not-a-constraint",
         )
-    _check_bound("max_nodes", max_nodes)
-    _check_bound("fuel", fuel)
+    check_integer("max_nodes", max_nodes, 0, 2**32 - 1)
+    check_integer("fuel", fuel, 0, 2**32 - 1)
     check_steps("max_step_work", max_step_work)
     limit = reading() if max_work is None else limited(max_work)
     with placing(constraint), nested("the constraint"), limit:
@@ -60,11 +61,6 @@ def build_program(
 
 _GROWTH = 256 << 10  # bytes that a program may gain in use
 _HEAVIEST = 12 << 20  # so that the last few are cached, whatever they weigh
-
-
-def _check_bound(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-        raise CompileError(f"{name} must be an integer from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
 @cached(48 << 20, lambda program, _: min(_HEAVIEST, _GROWTH + program.core.memory_size_bytes()))

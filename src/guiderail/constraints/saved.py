@@ -14,16 +14,15 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.nesting import nested
 from guiderail.support.work import reading
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary._storage import KIND, MAGIC
 
 __all__ = ["SavedConstraint", "load"]
 
-MAGIC = b"\x89RAIL\r\n\x1a"
-_KIND = slice(8, 12)
-_PROGRAM, _VOCABULARY = b"\x01\0\0\0", b"\x02\0\0\0"
+_VOCABULARY = KIND.to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +51,16 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
         VocabularyError: ``vocabulary-file``: the same, for a vocabulary.
     """
     target = os.fspath(path)
-    try:
-        with open(target, "rb") as file:
-            start = file.read(len(MAGIC) + 4)
-            if start[: len(MAGIC)] != MAGIC or start[_KIND] == _VOCABULARY:
-                vocabulary = start[: len(MAGIC)] == MAGIC
-                contents = None
-            else:
-                vocabulary, contents = False, start + file.read()
-    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
-        why = reason(error)
-        raise CompileError(f"{target} cannot be read: {why}", code="saved-file") from error
+    with file_errors(f"{target} cannot be read", CompileError, "saved-file"), open(target, "rb") as file:
+        start = file.read(len(MAGIC) + 4)
+        known = start.startswith(MAGIC)
+        vocabulary = known and start.endswith(_VOCABULARY)
+        rest = file.read() if known and not vocabulary else b""
+    if not known:
+        raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
     if vocabulary:
         return Vocabulary.load(target)
-    if contents is None:
-        raise CompileError(f"{target} is not a file saved by guiderail: it does not begin like one", code="saved-file")
-    constraint = SavedConstraint(contents)
+    constraint = SavedConstraint(start + rest)
     with nested("the constraint"), reading():
         constraint._lower(_core.Builder())  # reject a damaged file now, not at its first use
     return constraint

@@ -9,7 +9,7 @@ from guiderail import _core
 from guiderail.constraints.places import placing
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import CompileError
-from guiderail.support.files import reason, replace_file
+from guiderail.support.files import file_errors, replace_file
 from guiderail.support.nesting import nested
 from guiderail.support.work import reading
 
@@ -45,9 +45,5 @@ def save(
     """
     contents = program_file(constraint, special)
     target = os.fspath(path)
-    try:
+    with file_errors(f"the constraint cannot be written to {target}", CompileError, "saved-file"):
         replace_file(target, [contents])
-    except OSError as error:
-        raise CompileError(
-            f"the constraint cannot be written to {target}: {reason(error)}", code="saved-file"
-        ) from error

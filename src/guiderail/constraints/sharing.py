@@ -117,7 +117,7 @@ def _placing(function: Callable[[Any, _core.Builder], int]) -> Callable[[Any, _c
             if placed is not error:
                 raise placed from None
             if not hasattr(error, "part"):
-                error.part = self  # type: ignore[attr-defined]
+                error.part = self
             raise
 
     return call

@@ -17,6 +17,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.regex import regex
 from guiderail.support.caches import cached
+from guiderail.support.options import check_choice
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -77,10 +78,7 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 
 
 def _offset(offset: str) -> str:
-    if not isinstance(offset, str) or offset not in _SUFFIX:
-        raise CompileError(
-            f"offset must be 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
-        )
+    check_choice("offset", offset, _SUFFIX, code="bad-pattern-option")
     return _SUFFIX[offset]
 
 

@@ -21,7 +21,7 @@ from guiderail.generation.conversation import Conversation, Prompt, encode_promp
 from guiderail.generation.decoding import Batch
 from guiderail.generation.distribution.draws import draws
 from guiderail.generation.healing import take_back
-from guiderail.generation.models import Model, default_model, load_model
+from guiderail.generation.models import Model, model_of, opened
 from guiderail.generation.options import MISSING, Options, options_of, takes_options
 from guiderail.generation.result import (
     FinishReason,
@@ -33,7 +33,7 @@ from guiderail.generation.result import (
     check_ends,
 )
 from guiderail.generation.streams import Drawn, Snapshot, Stream, ValueStream
-from guiderail.generation.targets import as_constraint
+from guiderail.generation.targets import as_constraint, uncompiled
 from guiderail.matching.guide import Guide, compile
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def stream(
             "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
         )
-    runner, owned = _model(model)
+    runner, owned = model_of(model)
     try:
         encoded = encoded_prompt(runner, asked[0], target, chosen)
         encoded, guide, prefix = _begun(runner, encoded, wanted, chosen)
@@ -189,8 +189,7 @@ def run(
             code="bad-batch",
         )
     wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)
-    runner, owned = _model(model)
-    try:
+    with opened(model) as runner:
         targets = target if several else [target] * len(prompts)
         encoded = [encoded_prompt(runner, one, goal, options) for one, goal in zip(prompts, targets, strict=True)]
         begun = [_begun(runner, tokens, one, options) for tokens, one in zip(encoded, wanted, strict=True)]
@@ -210,9 +209,6 @@ def run(
                     if stop is not None and stop.is_set():
                         break
             results += [batch.generation(i) for i in range(len(batch.rows))]
-    finally:
-        if owned:
-            runner.close()
     return results, alone
 
 
@@ -383,8 +379,9 @@ def generate(
             - ``"weighted"``: approximately that, with estimates and their errors, from a population of outputs in
               ``Generation.draw``.
         max_passes: with ``"exact"``, maximum number of forward passes for one output.
-        particles: with ``"weighted"``, the number of outputs in the population.
-        n: the number of outputs to write for each prompt; the result is a list of them. Needs a temperature.
+        particles: with ``"weighted"``, the number of outputs in the population, at most 65,536.
+        n: the number of outputs to write for each prompt, at most 65,536; the result is a list of them. Needs a
+            temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: describe the schema or type in the prompt, in words (see :func:`prompt_of`). The model does not see it
@@ -434,16 +431,8 @@ def _each(values: Sequence[T], n: int) -> list[T]:
 def encoded_prompt(model: Model, prompt: Prompt, target: Any, options: Options) -> list[int]:
     """The token ids of a prompt, with a description of the target if the options ask for it."""
     if options.describe:
-        prompt = with_words(prompt, prompt_of(target.constraint if isinstance(target, Guide) else target))
+        prompt = with_words(prompt, prompt_of(uncompiled(target)))
     return encode_prompt(model, prompt, options)
-
-
-def _model(source: Any) -> tuple[Model, bool]:
-    """The model, and whether it was loaded for this call only."""
-    if source is None:
-        return default_model(), False
-    model = load_model(source)
-    return model, model is not source
 
 
 def _begun(
@@ -453,10 +442,19 @@ def _begun(
     prefix = b""
     if options.heal:
         prompt, prefix = take_back(prompt, model.vocabulary)
-    return prompt, _guide(wanted, model, options.canonical, prefix.decode()), prefix
+    return prompt, guide_for(wanted, model, options.canonical, prefix.decode()), prefix
 
 
-def _guide(wanted: Constraint | Guide, model: Model, canonical: bool, prefix: str) -> Guide:
+def guide_for(wanted: Constraint | Guide, model: Model, canonical: bool, prefix: str = "") -> Guide:
+    """The guide of a target for a model's vocabulary.
+
+    Args:
+        canonical: whether only canonical spellings are allowed.
+        prefix: a text that it requires first.
+
+    Raises:
+        CompileError: ``other-vocabulary``: the target is a guide for another vocabulary; or it cannot be compiled.
+    """
     if isinstance(wanted, Guide):
         if wanted.vocabulary is not model.vocabulary and wanted.vocabulary != model.vocabulary:
             raise CompileError(

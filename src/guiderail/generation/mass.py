@@ -21,11 +21,12 @@ from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.generation.conversation import Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt, generations
-from guiderail.generation.options import DEFAULT_MAX_TOKENS, options_of
-from guiderail.generation.probabilities import MAX_PREFIXES, Counting, opened, probabilities_of
+from guiderail.generation.models import opened
+from guiderail.generation.options import DEFAULT_MAX_TOKENS, MOST_TEXTS, options_of
+from guiderail.generation.probabilities import MAX_PREFIXES, Counting, probabilities_of
 from guiderail.generation.result import Generation
-from guiderail.generation.targets import as_constraint
-from guiderail.matching.guide import Guide
+from guiderail.generation.targets import as_constraint, uncompiled
+from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Mass", "interval", "mass"]
@@ -85,7 +86,7 @@ def mass(
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`.
         constraint: any target that :func:`generate` takes.
-        samples: the number of outputs to draw, at least 2.
+        samples: the number of outputs to draw, from 2 to 65,536.
         confidence: the confidence of the interval, between 0 and 1.
         max_tokens: an output counts only if the model ends it within this many tokens.
         seed: makes the estimate repeatable.
@@ -99,11 +100,10 @@ def mass(
         CompileError: the constraint is not a target, or cannot be compiled.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
-        raise ModelError(f"samples must be an integer, 2 or more, not {shown(samples)}", code="bad-option")
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
+    check_integer("samples", samples, 2, MOST_TEXTS, error=ModelError, code="bad-option")
+    if not is_real(confidence) or not 0 < confidence < 1:
         raise ModelError(f"confidence must lie between 0 and 1, not {shown(confidence)}", code="bad-option")
-    if exact not in (None, True, False):
+    if exact is not None and not isinstance(exact, bool):
         raise ModelError(f"exact must be True, False or None, not {shown(exact)}", code="bad-option")
     asked: dict[str, Any] = {"system": system, "chat": chat, "describe": describe, "max_tokens": max_tokens}
     options = options_of("mass", {**asked, "seed": seed})
@@ -137,11 +137,10 @@ def mass(
 
 def _computed(runner: Any, prompt: Sequence[int], constraint: Any, *, must: bool, most: int) -> Mass | None:
     """The result from the probabilities of all outputs; None if they are too many and need not be computed."""
-    wanted = as_constraint(constraint)
     limits: dict[str, Any] = {} if must else {"limit": _FEW_TEXTS}
     counting = Counting("all", "stop", max_prefixes=MAX_PREFIXES if must else _FEW_PREFIXES)
     try:
-        texts = texts_of(wanted.constraint if isinstance(wanted, Guide) else wanted, **limits)
+        texts = texts_of(uncompiled(as_constraint(constraint)), **limits)
         if not must and max((len(text.encode()) for text in texts), default=0) > most:
             return None  # some spellings have more tokens than may be written
         found = probabilities_of(runner, prompt, texts, texts, counting)

@@ -12,6 +12,7 @@ from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.other_names import TARGETS, instead
 from guiderail.support.texts import has_surrogate, shown
 
@@ -57,7 +58,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_MAX_TOKENS = 256
 DEFAULT_MAX_PASSES = 4096
 DEFAULT_PARTICLES = 16
-_MOST_PARTICLES = 1 << 16
+MOST_TEXTS = 1 << 16
+
+# why an option has no meaning for draws from the model's own distribution
+GREEDY = (
+    "at temperature 0 one text has all the probability; give a temperature, such as 1.0 for the model's own "
+    "probabilities"
+)
+CUTS = "it cuts tokens off relative to the other allowed ones; leave it out"
+STOPS = "a text ends where the constraint lets it; make the stop string part of the constraint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +98,19 @@ class Options:
     on_shortened: OnShortened | None = None
 
     def __post_init__(self) -> None:
-        _one_of("on_incomplete", self.on_incomplete, OnIncomplete)
-        if self.on_shortened is not None:
-            _one_of("on_shortened", self.on_shortened, OnShortened)
-            if self.on_incomplete != "finish":
-                raise ModelError(
-                    f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} guiderail shortens '
-                    "no text",
-                    code="bad-option",
-                )
-        if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 1:
+        check_choice("on_incomplete", self.on_incomplete, get_args(OnIncomplete), error=ModelError, code="bad-option")
+        check_choice(
+            "on_shortened", self.on_shortened, get_args(OnShortened), optional=True, error=ModelError, code="bad-option"
+        )
+        if self.on_shortened is not None and self.on_incomplete != "finish":
             raise ModelError(
-                f"max_tokens must be an integer, 1 or more, not {shown(self.max_tokens)}", code="bad-option"
+                f'on_shortened needs on_incomplete="finish": with {shown(self.on_incomplete)} guiderail shortens no '
+                "text",
+                code="bad-option",
             )
+        check_integer("max_tokens", self.max_tokens, 1, error=ModelError, code="bad-option")
         for name in ("chat", "describe", "jump_forward", "canonical", "heal", "log_weight"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise ModelError(f"{name} must be True or False, not {shown(value)}", code="bad-option")
+            check_flag(name, getattr(self, name), error=ModelError, code="bad-option")
         if self.system is not None and (not isinstance(self.system, str) or has_surrogate(self.system)):
             raise ModelError(
                 f"system must be a string without lone surrogates, or None, not {shown(self.system)}", code="bad-option"
@@ -118,49 +123,37 @@ class Options:
                 "pass chat=False",
                 code="bad-option",
             )
-        for name, least in (("logprobs", 0), ("n", 1), ("max_passes", 1), ("particles", 1)):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise ModelError(
-                    f"{name} must be an integer, {least} or more, or None, not {shown(value)}", code="bad-option"
-                )
+        check_integer("logprobs", self.logprobs, 0, optional=True, error=ModelError, code="bad-option")
+        check_integer("n", self.n, 1, MOST_TEXTS, optional=True, error=ModelError, code="bad-option")
+        check_integer("max_passes", self.max_passes, 1, error=ModelError, code="bad-option")
+        check_integer("particles", self.particles, 1, MOST_TEXTS, error=ModelError, code="bad-option")
         _ = self.sampling, self.stops, self.penalties
         if (self.n or 1) > 1 and self.sampling.is_greedy:
             raise ModelError(
                 f"n={self.n} texts would all be the same at temperature 0; give a temperature, such as 0.7",
                 code="bad-option",
             )
-
         self._check_distribution()
 
     def _check_distribution(self) -> None:
         """Rejects options that have no meaning for draws from the model's own distribution."""
-        _one_of("distribution", self.distribution, Distribution)
+        check_choice("distribution", self.distribution, get_args(Distribution), error=ModelError, code="bad-option")
         for name, default, of in (
             ("max_passes", DEFAULT_MAX_PASSES, "exact"),
             ("particles", DEFAULT_PARTICLES, "weighted"),
         ):
-            value = getattr(self, name)
-            if value is None:
-                raise ModelError(f"{name} must be an integer, 1 or more, not None", code="bad-option")
-            if value != default and self.distribution != of:
+            if getattr(self, name) != default and self.distribution != of:
                 raise ModelError(f'{name} needs distribution="{of}"', code="bad-option")
-        if self.particles > _MOST_PARTICLES:
-            raise ModelError(f"particles must be at most {_MOST_PARTICLES}, not {self.particles}", code="bad-option")
         if self.distribution == "masked":
             return
-        reasons = {
-            "temperature": self.temperature == 0
-            and "at temperature 0 one text has all the probability; give a "
-            "temperature, such as 1.0 for the model's own probabilities",
-            "top_p": self.top_p < 1 and "it cuts tokens off relative to the other allowed ones; leave it out",
-            "top_k": self.top_k is not None and "it cuts tokens off relative to the other allowed ones; leave it out",
-            "stop": bool(self.stops)
-            and "a text ends where the constraint lets it; make the stop string part of the constraint",
-            "logprobs": self.logprobs is not None and "they belong to masked tokens; use log_weight",
-        }
-        for name, reason in reasons.items():
-            if reason:
+        for name, given, reason in (
+            ("temperature", self.temperature == 0, GREEDY),
+            ("top_p", self.top_p < 1, CUTS),
+            ("top_k", self.top_k is not None, CUTS),
+            ("stop", bool(self.stops), STOPS),
+            ("logprobs", self.logprobs is not None, "they belong to masked tokens; use log_weight"),
+        ):
+            if given:
                 raise ModelError(f'{name} with distribution="{self.distribution}": {reason}', code="bad-option")
 
     @property
@@ -182,13 +175,6 @@ class Options:
                 f"stop must be a non-empty string or a list of such strings, not {shown(self.stop)}", code="bad-option"
             )
         return tuple(given)
-
-
-def _one_of(name: str, value: object, kind: Any) -> None:
-    allowed = get_args(kind)
-    if value not in allowed:
-        *some, last = (f'"{one}"' for one in allowed)
-        raise ModelError(f"{name} must be {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
 
 
 class _Missing:

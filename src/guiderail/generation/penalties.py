@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
+from guiderail.support.options import is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Penalties", "Tally"]
@@ -36,9 +36,9 @@ class Penalties:
     def __post_init__(self) -> None:
         for name in ("presence", "frequency"):
             value = getattr(self, name)
-            if not _is_number(value) or not -2 <= value <= 2:
+            if not is_real(value) or not -2 <= value <= 2:
                 raise ModelError(f"{name}_penalty must be from -2 to 2, not {shown(value)}", code="bad-option")
-        if not _is_number(self.repetition) or not 0 < self.repetition <= 100:
+        if not is_real(self.repetition) or not 0 < self.repetition <= 100:
             raise ModelError(
                 f"repetition_penalty must be above 0 and at most 100 (1 changes nothing), not {shown(self.repetition)}",
                 code="bad-option",
@@ -46,10 +46,6 @@ class Penalties:
 
     def __bool__(self) -> bool:
         return bool(self.presence or self.frequency or self.repetition != 1)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class Tally:

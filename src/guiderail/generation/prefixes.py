@@ -34,9 +34,10 @@ class Spread(NamedTuple):
 
 
 def log_softmax(logits: NDArray[np.float32], width: int) -> Floats:
-    """Log-probabilities of the first ``width`` tokens, ``-inf`` where there is no logit.
+    """Log-probabilities of the first ``width`` tokens, shape ``(width,)``; ``-inf`` where there is no logit.
 
-    NaN if the logits contain NaN.
+    Args:
+        logits: shape ``(tokens,)``. If they contain NaN, so does the result.
     """
     wide = np.full(width, -np.inf)
     wide[: len(logits)] = logits[:width]

@@ -7,7 +7,6 @@ from prefix to prefix, the most likely first: to the longer prefixes, to the str
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import heapq
 import math
@@ -23,13 +22,13 @@ from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError, VocabularyError
 from guiderail.generation.conversation import Conversation, Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt
-from guiderail.generation.models import Model, default_model, load_model
+from guiderail.generation.models import Model, opened
 from guiderail.generation.models.base import context_full
 from guiderail.generation.models.branches import MOST_CHAINS, Branches, Tokens, open_branches
 from guiderail.generation.options import options_of
 from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
-from guiderail.generation.targets import as_constraint
-from guiderail.matching.guide import Guide
+from guiderail.generation.targets import as_constraint, uncompiled
+from guiderail.support.options import check_choice, check_flag, check_integer, is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
 
@@ -138,20 +137,13 @@ class Counting:
 
     def __post_init__(self) -> None:
         for name, value, kind in (("spellings", self.spellings, Spellings), ("ending", self.ending, Ending)):
-            if value not in get_args(kind):
-                one, other = get_args(kind)
-                raise ModelError(f'{name} must be "{one}" or "{other}", not {shown(value)}', code="bad-option")
-        if not isinstance(self.normalize, bool):
-            raise ModelError(f"normalize must be True or False, not {shown(self.normalize)}", code="bad-option")
-        if isinstance(self.tolerance, bool) or not (
-            isinstance(self.tolerance, int | float) and 0 <= self.tolerance < 1
-        ):
+            check_choice(name, value, get_args(kind), error=ModelError, code="bad-option")
+        check_flag("normalize", self.normalize, error=ModelError, code="bad-option")
+        if not is_real(self.tolerance) or not 0 <= self.tolerance < 1:
             raise ModelError(
                 f"tolerance must be at least 0 and below 1, not {shown(self.tolerance)}", code="bad-option"
             )
-        least = self.max_prefixes
-        if not isinstance(least, int) or isinstance(least, bool) or least < 1:
-            raise ModelError(f"max_prefixes must be an integer, 1 or more, not {shown(least)}", code="bad-option")
+        check_integer("max_prefixes", self.max_prefixes, 1, error=ModelError, code="bad-option")
 
 
 @overload
@@ -224,17 +216,6 @@ def probabilities(
     return found[0] if single else found
 
 
-@contextlib.contextmanager
-def opened(source: Any) -> Iterator[Model]:
-    """The model of a call; closed afterwards if it was loaded for the call."""
-    model = default_model() if source is None else load_model(source)
-    try:
-        yield model
-    finally:
-        if source is not None and model is not source:
-            model.close()
-
-
 def _is_members(choices: Any) -> bool:
     return get_origin(choices) is Literal or (isinstance(choices, type) and issubclass(choices, enum.Enum))
 
@@ -246,8 +227,7 @@ def choice_of(choices: Any) -> tuple[list[Hashable], list[str]]:
         CompileError, LimitError: see :func:`probabilities`.
     """
     if not _is_members(choices):
-        wanted = as_constraint(choices)
-        texts = texts_of(wanted.constraint if isinstance(wanted, Guide) else wanted)
+        texts = texts_of(uncompiled(as_constraint(choices)))
         return list(texts), texts
     members = list(get_args(choices) or choices)
     by_text: dict[str, Hashable] = {}

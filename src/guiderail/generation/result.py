@@ -153,6 +153,7 @@ class IncompleteError(ModelError):
     """
 
     code = "incomplete"
+    _unpickled = frozenset(("generations",))
     generations: tuple[Generation, ...] = ()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
+from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
 __all__ = ["Sampler", "Sampling", "probabilities", "random_of"]
@@ -38,18 +39,12 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if not (
-            isinstance(self.temperature, int | float) and math.isfinite(self.temperature) and self.temperature >= 0
-        ):
+        if not is_real(self.temperature) or self.temperature < 0:
             raise ModelError(f"temperature must be 0 or more, not {shown(self.temperature)}", code="bad-option")
-        if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
+        if not is_real(self.top_p) or not 0 < self.top_p <= 1:
             raise ModelError(f"top_p must be above 0 and at most 1, not {shown(self.top_p)}", code="bad-option")
-        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
-            raise ModelError(
-                f"top_k must be an integer, 1 or more, or None, not {shown(self.top_k)}", code="bad-option"
-            )
-        if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
-            raise ModelError(f"seed must be an integer, 0 or more, or None, not {shown(self.seed)}", code="bad-option")
+        check_integer("top_k", self.top_k, 1, optional=True, error=ModelError, code="bad-option")
+        check_integer("seed", self.seed, 0, optional=True, error=ModelError, code="bad-option")
 
     @property
     def is_greedy(self) -> bool:

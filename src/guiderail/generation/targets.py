@@ -8,7 +8,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.given import written_by_model
 from guiderail.matching.guide import Guide
 
-__all__ = ["as_constraint"]
+__all__ = ["as_constraint", "uncompiled"]
 
 
 def as_constraint(target: Any) -> Constraint | Guide:
@@ -20,3 +20,8 @@ def as_constraint(target: Any) -> Constraint | Guide:
         CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is rejected.
     """
     return target if isinstance(target, Guide) else written_by_model(target)
+
+
+def uncompiled(target: Any) -> Any:
+    """The constraint of a compiled guide; any other target as it is."""
+    return target.constraint if isinstance(target, Guide) else target

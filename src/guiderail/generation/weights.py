@@ -52,7 +52,7 @@ class LogWeight:
         self._tally = Tally(penalties, prompt) if penalties else None
 
     def whole(self, logits: NDArray[np.float32]) -> float:
-        """The total before the mask, of logits after penalties: for :meth:`drawn`."""
+        """The total before the mask, of logits after penalties, shape ``(tokens,)``: for :meth:`drawn`."""
         return log_sum(logits, self._temperature)
 
     def drawn(self, token: int, whole: float, logits: NDArray[np.float32], *, refused: bool = False) -> None:

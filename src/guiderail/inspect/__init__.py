@@ -6,8 +6,9 @@ what it wrote.
 """
 
 from guiderail.inspect.page import page, page_headers
+from guiderail.inspect.place import Place
 from guiderail.inspect.record import Candidate, Record, Recorder, Step, Weights, record, replay, weigh
-from guiderail.inspect.where import Place, Source, Where
+from guiderail.inspect.where import Source, Where
 
 __all__ = [
     "Candidate",

@@ -16,11 +16,13 @@ from typing import Any
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.references import Document, Node, Scope, escape
+from guiderail.frontends.json_schema.references import Document, Node, Scope
 from guiderail.frontends.json_schema.vocabulary import keywords_of
+from guiderail.inspect.place import Place
 from guiderail.support.partial_json import PartialJson, Path, pointer
+from guiderail.support.pointers import extended, unescaped
 
-__all__ = ["JsonPlace", "JsonWhere"]
+__all__ = ["JsonWhere"]
 
 _DEEPEST = 24  # references and alternatives within each other in place
 _MOST = 64  # locations in a schema for one location in a value
@@ -36,23 +38,6 @@ _WORDS = {
     "word": "inside true, false or null",
     "end": "the value is complete",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class JsonPlace:
-    """A location in a JSON text.
-
-    Attributes:
-        instance: JSON pointer (RFC 6901) of the current value, in the document that is being written.
-        role: what comes next there, in words.
-        schema: the parts of the schema that apply to it, as URI fragments with JSON pointers.
-        possible: the same, for alternatives that the text so far leaves open.
-    """
-
-    instance: str
-    role: str
-    schema: tuple[str, ...]
-    possible: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +90,7 @@ class JsonWhere:
             except GuiderailError:
                 self._reader = None
 
-    def place(self) -> JsonPlace | None:
+    def place(self) -> Place | None:
         """The location after what was read, or None if unknown."""
         reader = self._reader
         if reader is None:
@@ -121,7 +106,7 @@ class JsonWhere:
                 spots = []
             sure = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.sure))
             possible = tuple(dict.fromkeys(spot.pointer for spot in spots if spot.pointer not in sure))
-        return JsonPlace(pointer(path), _WORDS[role], sure, possible)
+        return Place(pointer(path), _WORDS[role], sure, possible)
 
     # -- the walk ----------------------------------------------------------------------------------------------
     def _spots(self, document: Document, reader: PartialJson, path: Path, role: str) -> list[_Spot]:
@@ -210,7 +195,7 @@ class JsonWhere:
             if isinstance(needed, dict):
                 for key, part in needed.items():
                     if (key in seen.members or key == seen.begun) and isinstance(part, dict | bool):
-                        yield _Spot(part, scope, f"{spot.pointer}/{name}/{escape(key)}", spot.sure)
+                        yield _Spot(part, scope, extended(spot.pointer, name, key), spot.sure)
 
     def _referred(self, spot: _Spot) -> _Spot | None:
         """The target of a schema's reference."""
@@ -251,10 +236,10 @@ class JsonWhere:
             found = []
             properties = schema.get("properties")
             if isinstance(properties, dict) and step in properties:
-                found.append(f"properties/{escape(step)}")
+                found.append(extended("properties", step))
             patterns = schema.get("patternProperties")
             if isinstance(patterns, dict) and "patternProperties" in known:
-                found += [f"patternProperties/{escape(p)}" for p in patterns if _searches(p, step)]
+                found += [extended("patternProperties", p) for p in patterns if _searches(p, step)]
             if found:
                 return [_Spot(_at(schema, name), scope, f"{spot.pointer}/{name}", spot.sure) for name in found]
             name = "additionalProperties" if "additionalProperties" in schema else None
@@ -385,7 +370,7 @@ def _at(schema: dict[str, Any], name: str) -> Any:
     value = schema[first]
     if isinstance(value, list) and rest:
         return value[int(rest)]
-    return value[rest.replace("~1", "/").replace("~0", "~")] if rest else value
+    return value[unescaped(rest)] if rest else value
 
 
 def _searches(pattern: str, name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,18 +21,20 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.frontends.given import constraint_of
+from guiderail.generation.models import Model, opened
 from guiderail.generation.models.base import empty_prompt
 from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
 from guiderail.generation.targets import as_constraint
 from guiderail.inspect.exact import add_exact
+from guiderail.inspect.place import Place
 from guiderail.inspect.sentences import why
 from guiderail.inspect.weighing import Weights, weigh
-from guiderail.inspect.where import Place, Source, Where, source_of
+from guiderail.inspect.where import Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher
-from guiderail.support.texts import shown
+from guiderail.support.options import check_integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -247,8 +250,7 @@ class Recorder:
     """
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
-        if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top must be an integer, 0 or more, not {shown(top)}", code="bad-option")
+        check_integer("top", top, 0, error=ModelError, code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)
@@ -378,9 +380,8 @@ def record(
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
     chosen = options_of("record", dict(options), without=["n", "logprobs", "heal"], on_incomplete="return")
     wanted = as_constraint(target)
-    runner, owned = generation._model(model)
-    try:
-        guide = generation._guide(wanted, runner, chosen.canonical, "")
+    with opened(model) as runner:
+        guide = generation.guide_for(wanted, runner, chosen.canonical)
         recorder = Recorder(guide, top=top)
         encoded = generation.encoded_prompt(runner, prompt, target, chosen)
         batch = Batch(
@@ -396,9 +397,6 @@ def record(
         result = batch.generation(0)
         name = runner.name
         add_exact(recorder.steps, runner, encoded, guide)
-    finally:
-        if owned:
-            runner.close()
     check_ends([result], chosen.on_incomplete, chosen.on_shortened or "return")
     return Record(
         result.text,
@@ -452,75 +450,82 @@ def replay(
         VocabularyError: the vocabulary cannot spell the text.
         ModelError: the model cannot be used, or the text does not fit.
     """
-    from guiderail.generation import generate as generation
-
     source = as_constraint(target)
     if model is None and (prompt or system is not None):
         raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
-    runner, owned = generation._model(model) if model is not None else (None, False)
-    try:
-        if vocabulary is None:
-            known = runner if runner is not None else source if isinstance(source, Guide) else None
-            if known is None:
-                raise CompileError(
-                    "a replay needs the tokens of a model: pass vocabulary=…, model=… or a compiled guide",
-                    code="no-vocabulary",
-                )
-            vocabulary = known.vocabulary
-        if runner is not None and vocabulary != runner.vocabulary:
-            raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
+    with nullcontext() if model is None else opened(model) as runner:
+        vocabulary = _vocabulary_of(source, vocabulary, runner)
         tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
         guide = source if isinstance(source, Guide) else _guide_of(source, constraint_of(target), vocabulary, tokens)
-        if guide.vocabulary != vocabulary:
-            raise CompileError(
-                "the guide was compiled for another vocabulary; compile it for this one", code="other-vocabulary"
-            )
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
         if runner is not None and not asked:
             raise empty_prompt()
         matcher = guide.matcher()
-        session = None if runner is None else runner.new_session(1, len(asked) + len(tokens))
-        refused = False
-        read = len(tokens)
-        try:
-            for i, token in enumerate(tokens):
-                logits = None
-                if session is not None:
-                    logits = session.feed([asked if i == 0 else [tokens[i - 1]]])[0].copy()
-                fits = matcher.fork().accept_token(token)
-                recorder.on_step(0, matcher, token, logits, how="given" if fits else "refused")
-                if not fits:
-                    refused, read = True, i
-                    break
-                matcher.accept_token(token)
-                if matcher.is_terminated():
-                    read = i + 1
-                    break
-        finally:
-            if session is not None:
-                session.close()
+        read = _read_along(recorder, matcher, tokens, runner, asked)
         if runner is not None:
             add_exact(recorder.steps, runner, asked, guide)
         name = None if runner is None else runner.name
-    finally:
-        if owned and runner is not None:
-            runner.close()
     ended = matcher.is_terminated()
-    matched = not refused and (ended or matcher.is_accepting())
+    refused = read < len(tokens) and not ended
     finish = "refused" if refused else "stop" if ended else "complete" if matcher.is_complete() else "open"
-    shown = tokens[: read - ended]
     return Record(
-        vocabulary.decode(shown, skip_special_tokens=False),
+        vocabulary.decode(tokens[: read - ended], skip_special_tokens=False),
         tuple(recorder.steps),
         finish,
-        matched,
+        not refused and (ended or matcher.is_accepting()),
         source_of(guide.constraint),
         name,
         prompt if name is not None else None,
         _name(vocabulary),
         vocabulary.decode(tokens[read:], skip_special_tokens=False),
     )
+
+
+def _vocabulary_of(target: Constraint | Guide, given: Vocabulary | None, model: Model | None) -> Vocabulary:
+    """The vocabulary of a replay: the given one, that of the model, or that of the guide. They must be the same."""
+    own = target.vocabulary if isinstance(target, Guide) else None
+    found = given or (own if model is None else model.vocabulary)
+    if found is None:
+        raise CompileError(
+            "a replay needs the tokens of a model: pass vocabulary=…, model=… or a compiled guide",
+            code="no-vocabulary",
+        )
+    if model is not None and found != model.vocabulary:
+        raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
+    if own is not None and found != own:
+        raise CompileError(
+            "the guide was compiled for another vocabulary; compile it for this one", code="other-vocabulary"
+        )
+    return found
+
+
+def _read_along(
+    recorder: Recorder, matcher: Matcher, tokens: Sequence[int], model: Model | None, prompt: Sequence[int]
+) -> int:
+    """Reads tokens up to the first that is not allowed, or that ends the text. Returns how many were read.
+
+    Args:
+        model: asked at every token what it would have written, if there is one.
+        prompt: the tokens of its prompt.
+    """
+    session = None if model is None else model.new_session(1, len(prompt) + len(tokens))
+    try:
+        for i, token in enumerate(tokens):
+            logits = None
+            if session is not None:
+                logits = session.feed([prompt if i == 0 else [tokens[i - 1]]])[0].copy()
+            fits = matcher.fork().accept_token(token)
+            recorder.on_step(0, matcher, token, logits, how="given" if fits else "refused")
+            if not fits:
+                return i
+            matcher.accept_token(token)
+            if matcher.is_terminated():
+                return i + 1
+    finally:
+        if session is not None:
+            session.close()
+    return len(tokens)
 
 
 def _guide_of(written: Constraint, judged: Constraint, vocabulary: Vocabulary, tokens: Sequence[int]) -> Guide:

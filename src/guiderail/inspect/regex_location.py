@@ -34,18 +34,9 @@ class RegexWhere:
         self._search = constraint.mode == "search"
         self._tree = constraint._parsed.tree
         self._read = ""  # the last character
-        self._leaves: set[Leaf] | None = set()
-        if constraint._parsed.atomics or constraint.max_length is not None:
-            self._leaves = None
-            return
-        self._begin()
-
-    def _begin(self) -> None:
-        assert self._leaves is not None
-        try:
-            self._closure([(self._tree, None)], self._leaves)
-        except _TooHard:
-            self._leaves = None
+        self._leaves: set[Leaf] | None = None
+        if not constraint._parsed.atomics and constraint.max_length is None:
+            self._leaves = self._reached([(self._tree, None)], set())
 
     def feed(self, text: str) -> None:
         for character in text:
@@ -82,12 +73,15 @@ class RegexWhere:
         self._read = character
         if self._search:
             work.append((self._tree, None))
+        self._leaves = self._reached(work, following)
+
+    def _reached(self, work: list[tuple[Node | None, Rest]], leaves: set[Leaf]) -> set[Leaf] | None:
+        """These leaves and those that :meth:`_closure` adds; None if nothing can be reported."""
         try:
-            self._closure(work, following)
+            self._closure(work, leaves)
         except _TooHard:
-            self._leaves = None
-            return
-        self._leaves = following
+            return None
+        return leaves
 
     def _closure(self, work: list[tuple[Node | None, Rest]], leaves: set[Leaf]) -> None:
         """Adds the leaves that can be reached without reading; a node None stands for what follows it."""

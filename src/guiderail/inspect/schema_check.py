@@ -19,7 +19,8 @@ from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.json_schema.constraint import read_schema
 from guiderail.frontends.json_schema.faults import Fault, form_faults, misspelt, schemas_of
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
+from guiderail.frontends.json_schema.report import Report
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -32,6 +33,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.support.pointers import extended
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -42,6 +44,7 @@ LONG = 330
 """A string without "maxLength" that may have more characters than this counts as unbounded (a mail address has 320)."""
 
 _MOST_PARTS = 5_000  # maximum parts of values that are examined
+_MASKS, _MASK_SECONDS = 200, 2.0  # how many masks are measured, and for how long
 _THOUGHTS = re.compile(r"reason(ing)?s?|rationale|explanation|thoughts?|thinking|analysis|chain_of_thought|steps", re.I)
 _ANSWERS = re.compile(r"answer|result|verdict|label|score|rating|decision|category|class|conclusion|sentiment", re.I)
 
@@ -188,9 +191,9 @@ def check_schema(
     )
 
 
-def _notes(report: Any) -> tuple[tuple[str, str, str], ...]:
+def _notes(report: Report) -> tuple[tuple[str, str, str], ...]:
     return tuple(
-        (f"{one.pointer}/{escape(one.keyword)}" if one.keyword else one.pointer, one.status, one.detail)
+        (one.place, one.status, one.detail)
         for one in report.entries
         if one.status in ("approximated", "ignored") or (one.status == "annotation" and one.detail)
     )
@@ -295,7 +298,7 @@ class _Unreachable:
             if all(name in cell.named and self.empty(cell.named[name]) for cell in shape.objects):
                 yield Finding(
                     "unreachable",
-                    f"{pointer}/properties/{escape(name)}",
+                    extended(pointer, "properties", name),
                     "this property can never be written: the rest of the schema excludes all its values",
                 )
 
@@ -474,7 +477,7 @@ def _step(name: str) -> str:
 
 
 # -- masks -------------------------------------------------------------------------------------------------------------
-def _measure(constraint: JsonSchema, vocabulary: Vocabulary, steps: int = 200, seconds: float = 2.0) -> MaskCost:
+def _measure(constraint: JsonSchema, vocabulary: Vocabulary) -> MaskCost:
     """Walks through random allowed tokens, always the same ones."""
     import random
 
@@ -494,8 +497,8 @@ def _measure(constraint: JsonSchema, vocabulary: Vocabulary, steps: int = 200, s
     start = bitmask_to_bool(bitmask, vocabulary.size)[0]
     start[stops] = False
     allowed = start
-    deadline = time.perf_counter() + seconds
-    while len(times) < steps and time.perf_counter() < deadline:
+    deadline = time.perf_counter() + _MASK_SECONDS
+    while len(times) < _MASKS and time.perf_counter() < deadline:
         candidates = np.flatnonzero(allowed)
         if len(candidates) == 0:
             matcher.reset()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from guiderail.support.texts import clipped
+
 if TYPE_CHECKING:
     from guiderail.inspect.record import Step
 
@@ -71,7 +73,7 @@ def _quoted(step: Step) -> str:
 
 def _text(text: str) -> str:
     """A token between quotation marks, with the whitespace at its ends made visible."""
-    text = text if len(text) <= 60 else text[:59] + "…"
+    text = clipped(text, 60)
     left, right = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
     shown = "␣" * left + text.strip(" ") + "␣" * (right if left < len(text) else 0)
     return "“" + shown.replace("\n", "↵").replace("\t", "⇥").replace("\r", "␍") + "”"

@@ -12,48 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
+from guiderail.inspect.place import Place
+from guiderail.support.texts import clipped
 
 if TYPE_CHECKING:
     from guiderail.inspect.grammar_location import EarleyRules
     from guiderail.inspect.json_location import JsonWhere
     from guiderail.inspect.regex_location import RegexWhere
 
-__all__ = ["Place", "Source", "Where", "source_of"]
+__all__ = ["Source", "Where", "source_of"]
 
 _LONGEST_REST = 300  # characters shown of what remains
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A location in a text and in its constraint. What does not apply, or is not known, is None or empty.
-
-    Attributes:
-        instance: JSON pointer (RFC 6901) of the current value, in the document that is being written.
-        role: what comes next there, in words.
-        schema: the parts of the JSON Schema that apply to it: URI fragments with JSON pointers.
-        possible: the same, for alternatives that the text so far leaves open.
-        spans: half-open spans of the pattern that may read the next character.
-        rules: for each grammar rule that may read the next character, the open rules, from the outside in.
-        terminals: for a grammar with a lexer: the terminals that the current lexeme may be or become, or that may
-            begin; a final ``"…"`` stands for more.
-        inside: whether such a lexeme has begun.
-        rest: what remains to be written, in the notation of :meth:`Guide.dump` with the grammar's own names.
-    """
-
-    instance: str | None = None
-    role: str = ""
-    schema: tuple[str, ...] = ()
-    possible: tuple[str, ...] = ()
-    spans: tuple[tuple[int, int], ...] = ()
-    rules: tuple[tuple[str, ...], ...] = ()
-    terminals: tuple[str, ...] = ()
-    inside: bool = False
-    rest: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes that are not empty, as plain data."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in values.items() if value or (name == "instance" and value is not None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +131,7 @@ class Where:
         if self._json is not None:
             found = self._json.place()
             if found is not None:
-                return Place(found.instance, found.role, found.schema, found.possible)
+                return found
         if self._regex is not None:
             spans = self._regex.spans() or ()
             return Place(spans=spans, rest=_short(dump)) if spans or dump else None
@@ -182,5 +151,4 @@ _LONG_CLASS = re.compile(r"\[((?:[^\]\\]|\\u\{\w+\}|\\.){12})(?:[^\]\\]|\\.){3,}
 
 
 def _short(text: str) -> str:
-    text = _LONG_CLASS.sub(r"[\1…]", text)
-    return text if len(text) <= _LONGEST_REST else text[: _LONGEST_REST - 1] + "…"
+    return clipped(_LONG_CLASS.sub(r"[\1…]", text), _LONGEST_REST)

@@ -20,7 +20,7 @@ from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
 from guiderail.vocabulary.adapted import vocabulary_of
 
-__all__ = ["RowState", "as_guides", "check_width", "fill_rows"]
+__all__ = ["RowState", "as_guides", "check_width", "fill_rows", "rows_of_each", "set_bits"]
 
 
 class RowState:
@@ -90,10 +90,39 @@ def fill_rows(
         fill_next_token_bitmasks(running, bitmask, open_rows)
     for row in set(range(len(states))).difference(open_rows):
         state = states[row]
-        bits = bitmask[row].view(np.uint32)
-        bits[:] = 0
-        for token in after_end[row] if after_end is not None else state.stop_token_ids() if state is not None else ():
-            bits[token >> 5] |= np.uint32(1 << (token & 31))
+        bitmask[row] = 0
+        ends = after_end[row] if after_end is not None else state.stop_token_ids() if state is not None else ()
+        set_bits(bitmask[row], ends, allowed=True)
+
+
+def set_bits(row: NDArray[np.int32], tokens: Iterable[int], *, allowed: bool) -> None:
+    """Allows or forbids some tokens in a mask, and leaves the others.
+
+    Args:
+        row: int32, shape ``(words,)``.
+    """
+    bits = row.view(np.uint32)
+    for token in tokens:
+        bit = np.uint32(1 << (token & 31))
+        if allowed:
+            bits[token >> 5] |= bit
+        else:
+            bits[token >> 5] &= ~bit
+
+
+def rows_of_each(guides: int, rows: int) -> int:
+    """How many consecutive rows of a batch belong to each of some guides.
+
+    Raises:
+        MatcherError: ``bad-batch``: the rows cannot be divided among them.
+    """
+    if rows == 0 or rows % guides:
+        raise MatcherError(
+            f"{rows} rows cannot be divided among {guides} constraints; give one constraint, or one for each prompt of "
+            "the batch",
+            code="bad-batch",
+        )
+    return rows // guides
 
 
 def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from guiderail.errors import LimitError
 from guiderail.generation.budget import BudgetedMasks
+from guiderail.integrations._rows import set_bits
 from guiderail.matching.matcher import Matcher
 
 __all__ = ["EngineText"]
@@ -92,7 +93,6 @@ class EngineText:
                 self.error, self._at = error, matcher.step_count
             row = bitmask[index].numpy()
             row[:] = 0
-            for token in matcher.stop_token_ids():
-                row[token // 32] |= 1 << token % 32 if token % 32 < 31 else -(1 << 31)
+            set_bits(row, matcher.stop_token_ids(), allowed=True)
             return False
         return True

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import MatcherError
-from guiderail.integrations._rows import as_guides, fill_rows
+from guiderail.integrations._rows import as_guides, fill_rows, rows_of_each
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher
 
@@ -81,15 +81,9 @@ class StateTracker:
         Raises:
             MatcherError: ``bad-batch``: the rows cannot be divided among the guides.
         """
-        rows = len(ids)
-        if rows == 0 or rows % len(self.guides):
-            raise MatcherError(
-                f"{rows} rows cannot be divided among {len(self.guides)} constraints; give one constraint, or "
-                "one for each prompt of the batch",
-                code="bad-batch",
-            )
+        share = rows_of_each(len(self.guides), len(ids))
         with self._lock:
-            keys, states = self._find(np.ascontiguousarray(ids, np.int64), rows // len(self.guides))
+            keys, states = self._find(np.ascontiguousarray(ids, np.int64), share)
         after_end = []
         for (_, suffix), state in zip(keys, states, strict=True):
             left: list[int] = []

@@ -18,6 +18,7 @@ from vllm.v1.structured_output.backend_types import (
 from guiderail.errors import CompileError, LimitError
 from guiderail.integrations._drafts import Habits, Layout, draft
 from guiderail.integrations._requests import Asked, GuideStore
+from guiderail.integrations._rows import set_bits
 from guiderail.integrations._text import EngineText
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 
@@ -257,8 +258,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         if made and self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
             before = row.copy()
-            for token in self._texts:
-                row[token // 32] &= ~(1 << token % 32) if token % 32 < 31 else 0x7FFFFFFF
+            set_bits(row, self._texts, allowed=False)
             if not row.any():
                 row[:] = before
 

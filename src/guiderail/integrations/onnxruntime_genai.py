@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from guiderail.errors import MatcherError, ModelError
-from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
+from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows, rows_of_each
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.guide import Guide
 
@@ -43,14 +43,9 @@ class OnnxGenaiLogitsProcessor:
     def __init__(
         self, guides: Sequence[Guide], generator: Any, rows: int, stop_token_ids: int | Sequence[int] | None = None
     ) -> None:
-        if rows % len(guides):
-            raise MatcherError(
-                f"{rows} rows cannot be divided among {len(guides)} constraints; give one constraint, or one for "
-                "each prompt of the batch",
-                code="bad-batch",
-            )
+        share = rows_of_each(len(guides), rows)
         self.generator = generator
-        self._guides = [guide for guide in guides for _ in range(rows // len(guides))]
+        self._guides = [guide for guide in guides for _ in range(share)]
         self._stop_token_ids = stop_token_ids
         self.restart()
 

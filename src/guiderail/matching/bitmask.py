@@ -100,7 +100,7 @@ def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.b
         BitmaskError: ``bitmask-dtype``, ``bitmask-shape``; ``bitmask-size``: ``vocab_size`` is out of range.
     """
     _check_mask(bitmask)
-    width = _width(vocab_size, bitmask.shape[-1] * 32, "the bitmask")
+    width = _width(vocab_size, bitmask)
     words = _host(bitmask)
     return np.unpackbits(_as_bytes(words), axis=-1, count=width, bitorder="little").view(np.bool_)
 
@@ -209,7 +209,7 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
         raise BitmaskError(f"a bitmask must be int32, not {words.dtype}", code="bitmask-dtype")
     if words.ndim not in (1, 2) or logits.ndim not in (1, 2) or words.shape[:-1] != logits.shape[:-1]:
         raise BitmaskError(_mismatch(logits.shape, words.shape), code="bitmask-shape")
-    limit = _width(vocab_size, words.shape[-1] * 32, "the bitmask")
+    limit = _width(vocab_size, words)
     bits = (words[..., None] >> xp.arange(32, dtype=xp.int32)) & 1
     bits = xp.reshape(bits, (*words.shape[:-1], words.shape[-1] * 32))[..., : min(limit, logits.shape[-1])]
     missing = logits.shape[-1] - bits.shape[-1]
@@ -224,8 +224,8 @@ def mask_rows(logits: NDArray[np.float32], bitmask: NDArray[np.int32], rows: lis
     After a forward pass little is cached, and Python code that checks the arrays takes longer than the masks.
 
     Args:
-        logits: ``(batch, vocabulary)``.
-        bitmask: ``(batch, words)``.
+        logits: shape ``(batch, vocabulary)``.
+        bitmask: shape ``(batch, words)``.
         width: number of tokens that the bitmask covers.
     """
     if logits.dtype != np.float32:
@@ -349,7 +349,7 @@ def _agree(
         )
     batch = 1 if logits.ndim == 1 else logits.shape[0]
     masks = 1 if bitmask.ndim == 1 else bitmask.shape[0]
-    limit = _width(vocab_size, bitmask.shape[-1] * 32, "the bitmask")
+    limit = _width(vocab_size, bitmask)
     if indices is None:
         if batch != masks:
             raise BitmaskError(_mismatch(logits.shape, bitmask.shape), code="bitmask-shape")
@@ -398,12 +398,14 @@ def _rows(indices: Any, count: int, what: str) -> list[int]:
     return rows
 
 
-def _width(vocab_size: int | None, most: int, what: str) -> int:
+def _width(vocab_size: int | None, bitmask: Any) -> int:
+    """How many tokens a bitmask covers."""
+    most: int = bitmask.shape[-1] * 32
     if vocab_size is None:
         return most
     width = _natural("vocab_size", vocab_size, least=1)
     if width > most:
-        raise BitmaskError(f"vocab_size={width} is more than the {most} bits of {what}", code="bitmask-size")
+        raise BitmaskError(f"vocab_size={width} is more than the {most} bits of the bitmask", code="bitmask-size")
     return width
 
 

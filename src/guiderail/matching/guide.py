@@ -18,6 +18,7 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
+from guiderail.support.options import check_integer
 from guiderail.support.other_names import unknown_attributes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
@@ -283,14 +284,8 @@ def compile(
         LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
     constraint, vocabulary = constraint_of(constraint), vocabulary_of(vocabulary)
-    if not 0 <= prepare <= _MOST_PREPARED:
-        raise CompileError(
-            f"prepare must be a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
-        )
-    if max_memory < 0:
-        raise CompileError(
-            f"max_memory must be a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
-        )
+    check_integer("prepare", prepare, 0, _MOST_PREPARED, meaning="masks")
+    check_integer("max_memory", max_memory, 0, meaning="bytes; 0: no limit")
     work = allowed() if max_work is None else max_work
     options = Options(max_nodes, fuel, max_memory, prepare, work, max_step_work, canonical)
     if not cache:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from guiderail.errors import BitmaskError, GuiderailError, LimitError, MatcherError, VocabularyError
 from guiderail.support.arguments import checked_methods
-from guiderail.support.files import reason, replace_file
+from guiderail.support.files import file_errors, reason, replace_file
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ class TokenAutomaton:
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """``state * vocabulary_size + token`` of every transition, rising: one search finds a transition."""
+        """``state * vocabulary_size + token`` of every transition, in ascending order, shape ``(transitions,)``: one
+        search finds a transition.
+        """
         state = np.repeat(np.arange(self.states, dtype=np.int64), np.diff(self.indptr))
         return state * self.vocabulary_size + self.token
 
@@ -163,12 +165,8 @@ class TokenAutomaton:
             accepting=self.accepting,
             stop=np.array(self.stop_token_ids, dtype=np.int64),
         )
-        try:
+        with file_errors(f"the token automaton cannot be written to {path}", VocabularyError, "automaton-file"):
             replace_file(os.fspath(path), [contents.getvalue()])
-        except OSError as error:
-            raise VocabularyError(
-                f"the token automaton cannot be written to {path}: {reason(error)}", code="automaton-file"
-            ) from error
 
     @staticmethod
     def load(path: str | Path, *, max_bytes: int = 1 << 30) -> TokenAutomaton:
@@ -264,7 +262,7 @@ def _arrays(archive: ZipFile, path: str | Path, max_bytes: int) -> dict[str, NDA
 class TorchTokenAutomaton:
     """The automaton as pure tensor operations: nothing is copied to the host, so a loop can be compiled or captured."""
 
-    def __init__(self, automaton: TokenAutomaton, device: Any = "cpu") -> None:
+    def __init__(self, automaton: TokenAutomaton, device: Any) -> None:
         import torch
 
         size = automaton.vocabulary_size

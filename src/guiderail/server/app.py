@@ -241,7 +241,7 @@ class _Inspect:
         else:
             texts = []
             note = f"A request with the header {HEADER}: 1 is answered with the address of its page in that header."
-        text, headers = index_page("Look inside", texts, note)
+        text, headers = index_page(texts, note)
         return Response(text, headers=headers)
 
     async def kept(self, name: str, number: str | None) -> list[Kept]:
@@ -255,7 +255,7 @@ class _Inspect:
         texts = await self.kept(name, None)
         if len(texts) == 1:
             return await self.text(name, str(texts[0].number))
-        text, headers = index_page("Look inside", texts, f"The {len(texts)} texts of one request.")
+        text, headers = index_page(texts, f"The {len(texts)} texts of one request.")
         return Response(text, headers=headers)
 
     async def text(self, name: str, number: str) -> Response:

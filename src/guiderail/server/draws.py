@@ -12,7 +12,7 @@ from guiderail.errors import LimitError, ModelError
 from guiderail.generation.distribution.draws import draws
 from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.models import Model
-from guiderail.generation.options import DEFAULT_MAX_PASSES, DEFAULT_PARTICLES, Options
+from guiderail.generation.options import CUTS, DEFAULT_MAX_PASSES, DEFAULT_PARTICLES, GREEDY, STOPS, Options
 from guiderail.generation.result import Generation
 from guiderail.server.engine import TimedOut
 from guiderail.server.errors import ApiError
@@ -25,9 +25,6 @@ __all__ = ["Drawing", "drawing_of", "loan_for"]
 
 _EXACT_ROWS = 4
 _SHARE = 2  # one draw may reserve 1/_SHARE of the cache's tokens
-_ALONE = "one text has all the probability at temperature 0; use 1 for the model's own probabilities"
-_CUTS = "it cuts tokens off relative to the other allowed ones; leave it out"
-_STOP = "a text ends where the constraint lets it; make the stop string part of the constraint"
 _FINISH = 'only texts that end within max_tokens are drawn; leave it out or say "finish"'
 
 
@@ -46,7 +43,7 @@ class Drawing:
 
 
 def drawing_of(
-    request: Any, options: ServerOptions, *, calls: bool = False, reasons: bool = False, watched: bool = False
+    request: Any, options: ServerOptions, *, calls: bool = False, reasons: bool = False, watched: bool
 ) -> Drawing | None:
     """Returns how a request wants its texts drawn; None: under masks.
 
@@ -74,10 +71,10 @@ def drawing_of(
     if not options.max_draws:
         raise _wrong("guiderail.distribution", "this server draws under masks only; it was started with --max-draws 0")
     for param, given, reason in (
-        ("temperature", request.temperature == 0, _ALONE),
-        ("top_p", request.top_p not in (None, 1), _CUTS),
-        ("top_k", (request.top_k or 0) > 0, _CUTS),
-        ("stop", request.stops, _STOP),
+        ("temperature", request.temperature == 0, GREEDY),
+        ("top_p", request.top_p not in (None, 1), CUTS),
+        ("top_k", (request.top_k or 0) > 0, CUTS),
+        ("stop", request.stops, STOPS),
         ("logit_bias", request.logit_bias, "the distribution is the model's own; leave it out"),
         ("logprobs", request.logprobs not in (None, False), "single tokens have none; use guiderail.log_weight"),
         ("tools", calls, "tools cannot be called; describe the call as a response_format"),

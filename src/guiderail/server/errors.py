@@ -13,6 +13,7 @@ from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
 from guiderail.generation.distribution.outcome import PassesError
+from guiderail.support.pointers import extended
 
 __all__ = ["ApiError", "from_guiderail"]
 
@@ -50,7 +51,7 @@ class ApiError(Exception):
         """The JSON of the answer."""
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         if self.code in _OF_FORM and self.param:
-            error["pointer"] = "#/" + self.param.replace(".", "/")
+            error["pointer"] = extended("#", *self.param.split("."))
         return {"error": {**error, **self.place}}
 
     def headers(self) -> dict[str, str]:

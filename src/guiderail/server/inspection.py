@@ -228,7 +228,7 @@ code { font-family: ui-monospace, monospace; font-size: .875rem; }
 _ENDS = {"complete": "complete", "stop": "ended", "stop-string": "stop string", "length": "cut off"}
 
 
-def index_page(title: str, texts: list[Kept], note: str) -> tuple[str, dict[str, str]]:
+def index_page(texts: list[Kept], note: str) -> tuple[str, dict[str, str]]:
     """Returns a list of records as an HTML document, and the headers to send it with."""
     rows = []
     for kept in texts:
@@ -250,9 +250,9 @@ def index_page(title: str, texts: list[Kept], note: str) -> tuple[str, dict[str,
         f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     made = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Look inside</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><h1>{html.escape(title)}</h1><p>{html.escape(note)}</p>"
+        f"<style>{_STYLE}</style></head><body><h1>Look inside</h1><p>{html.escape(note)}</p>"
         f"{body if rows else ''}</body></html>"
     )
     return made, {**page_headers(), "Content-Security-Policy": policy}

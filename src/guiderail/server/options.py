@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from guiderail.errors import ModelError
+from guiderail.support.options import check_choice, check_integer, is_real
+from guiderail.support.texts import shown
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 
 __all__ = ["ServerOptions"]
@@ -139,15 +140,12 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ModelError(f"{name} must be an integer, {least} or more, not {value!r}", code="bad-option")
+            check_integer(name, getattr(self, name), least, error=ModelError, code="bad-option")
         for name in _SECONDS:
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-                raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
-        if self.inspect not in ("off", "asked", "all"):
-            raise ModelError(f"inspect must be off, asked or all, not {self.inspect!r}", code="bad-option")
+            if not is_real(value) or value <= 0:
+                raise ModelError(f"{name} must be a number of seconds above 0, not {shown(value)}", code="bad-option")
+        check_choice("inspect", self.inspect, ("off", "asked", "all"), error=ModelError, code="bad-option")
         if self.tool_format is not None:
             from guiderail.frontends.tools.errors import ToolError
             from guiderail.frontends.tools.format import read_format

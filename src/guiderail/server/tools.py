@@ -105,7 +105,7 @@ class ToolPlan:
     """
 
     def __init__(
-        self, tools: ToolSet | None, text: Constraint | None, vocabulary: Vocabulary, thinking: Thinking | None = None
+        self, tools: ToolSet | None, text: Constraint | None, vocabulary: Vocabulary, thinking: Thinking | None
     ) -> None:
         from guiderail.frontends.tools import tool_calls
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from guiderail.server.errors import ApiError
+from guiderail.support.pointers import extended
 from guiderail.support.suggestions import resembling
+from guiderail.support.texts import clipped
 
 __all__ = ["from_validation"]
 
@@ -53,7 +55,7 @@ def from_validation(problems: list[Any], request: dict[str, Any], known: Iterabl
         if len(inner) > len(place) and inner[: len(place)] == place:
             first, place, value = other, inner, within
     param = ".".join(_short(str(part)) for part in place) or None
-    pointer = "#" + "".join("/" + _short(str(part)).replace("~", "~0").replace("/", "~1") for part in place)
+    pointer = extended("#", *(_short(str(part)) for part in place))
     where = {"pointer": pointer} if place else {}
     if first["type"] == "extra_forbidden":
         return unknown(str(place[-1]), pointer, param, known if len(place) == 1 else ())
@@ -124,4 +126,4 @@ def _told(value: Any) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return clipped(name, _LONGEST)

@@ -12,6 +12,7 @@ from guiderail.errors import ArgumentError, GuiderailError
 from guiderail.support.nesting import too_many_digits
 from guiderail.support.numerals import is_digit_limit
 from guiderail.support.other_names import instead
+from guiderail.support.texts import clipped, has_surrogate
 
 __all__ = ["checked", "checked_methods"]
 
@@ -104,7 +105,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 def _fits(value: object, annotation: str) -> bool:
     """Whether a value may fit an annotation, judged by its outermost type."""
-    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+    if isinstance(value, str) and has_surrogate(value):
         return False  # no text
     return any(_is(value, one) for one in _alternatives(annotation))
 
@@ -168,8 +169,7 @@ def _shown(value: object) -> str:
     if isinstance(value, str) and not _fits(value, "Any"):
         return f"{ascii(value)[:57]}, which has surrogates and so is not text"
     if isinstance(value, int | float | str | bytes | None):
-        text = ascii(value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        return clipped(ascii(value), 60)
     if isinstance(value, list | tuple) and value:
         return f"{type(value).__name__} of {type(value[0]).__name__}"
     return type(value).__name__

@@ -1,13 +1,16 @@
-"""Replaces files atomically, so that a reader never sees half of one; says why a file cannot be read."""
+"""Replaces files atomically, so that a reader never sees half of one; says why a file cannot be read or written."""
 
 from __future__ import annotations
 
 import errno
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["TEMPORARY", "reason", "replace_file"]
+from guiderail.errors import GuiderailError
+
+__all__ = ["TEMPORARY", "file_errors", "reason", "replace_file"]
 
 TEMPORARY = ".guiderail-"
 """Prefix of the names of files that are being written, or that a process left behind when it ended."""
@@ -29,6 +32,21 @@ def replace_file(target: str, parts: Iterable[bytes]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextmanager
+def file_errors(what: str, error: type[GuiderailError], code: str) -> Iterator[None]:
+    """Inside, a file that cannot be read, decoded or written is an error of guiderail.
+
+    Args:
+        what: what failed: ``"the grammar sums.lark cannot be read"``.
+        error: the class of the error.
+        code: its code.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as why:  # ValueError: not UTF-8, or a path with a zero character
+        raise error(f"{what}: {reason(why)}", code=code) from why
 
 
 def reason(error: Exception) -> str:

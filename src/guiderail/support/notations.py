@@ -8,7 +8,7 @@ from typing import Any
 
 from guiderail.errors import CompileError, ReadError
 from guiderail.support.numerals import digits, read_integer
-from guiderail.support.packages import install
+from guiderail.support.packages import package
 from guiderail.support.texts import shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
 
@@ -54,10 +54,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
 
 
 def _yaml(text: str) -> Tree:
-    try:
-        import yaml
-    except ImportError:
-        raise CompileError(f"YAML needs PyYAML: {install('yaml')}", code="missing-package") from None
+    yaml = package("yaml", "YAML needs PyYAML", extra="yaml")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

@@ -29,6 +29,8 @@ from enum import IntEnum
 from typing import Any
 
 from guiderail.errors import LimitError, PatternError
+from guiderail.support.pointers import extended
+from guiderail.support.texts import clipped
 
 __all__ = ["PartialJson", "pointer"]
 
@@ -346,10 +348,9 @@ class PartialJson:
         self._digits = []
         match = _NUMBER.fullmatch(text)
         if match is None:
-            shown = text if len(text) <= 40 else text[:39] + "…"
             raise PatternError(
-                f"the number {shown!r}, before character {self._offset + at} of the JSON text, is malformed; feed "
-                "JSON only",
+                f"the number {clipped(text, 40)!r}, before character {self._offset + at} of the JSON text, is "
+                "malformed; feed JSON only",
                 code="json-syntax",
             )
         if match[1] is not None or match[2] is not None:
@@ -475,9 +476,9 @@ class PartialJson:
 
 
 def pointer(path: Path) -> str:
-    """A path as a JSON pointer: ``/`` before each key or index, with ``~`` and ``/`` in keys as ``~0`` and ``~1``."""
-    keys = []
+    """A path as a JSON pointer."""
+    keys: list[str | int] = []
     while path is not None:
         path, key = path
-        keys.append("/" + str(key).replace("~", "~0").replace("/", "~1"))
-    return "".join(reversed(keys))
+        keys.append(key)
+    return extended("", *reversed(keys))

@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), followed through dicts and lists."""
+"""JSON pointers (RFC 6901): written, read, and followed through dicts and lists."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["followed", "inside", "steps"]
+__all__ = ["extended", "followed", "inside", "steps", "unescaped"]
 
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")  # no list is longer, and int() refuses thousands of digits
+
+
+def extended(pointer: str, *steps: str | int) -> str:
+    """The pointer, continued by keys and indexes.
+
+    >>> extended("#/properties", "a/b", 0)
+    '#/properties/a~1b/0'
+    """
+    return "/".join([pointer, *(str(step).replace("~", "~0").replace("/", "~1") for step in steps)])
+
+
+def unescaped(step: str) -> str:
+    """The key or index that one step of a JSON pointer spells."""
+    return step.replace("~1", "/").replace("~0", "~")
 
 
 def steps(fragment: str) -> list[str]:
@@ -18,7 +32,7 @@ def steps(fragment: str) -> list[str]:
     ['a/b', '0']
     """
     path = unquote(fragment) if "%" in fragment else fragment
-    return [step.replace("~1", "/").replace("~0", "~") if "~" in step else step for step in path.split("/")[1:]]
+    return [unescaped(step) for step in path.split("/")[1:]]
 
 
 def inside(value: Any, step: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from guiderail.errors import ReadError
 from guiderail.support.numerals import read_integer
+from guiderail.support.pointers import extended
 
 __all__ = ["Called", "Mismatch", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
 
@@ -27,7 +28,7 @@ class Mismatch(Exception):
         self.path: list[str | int] = []
 
     def error(self) -> ReadError:
-        pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in reversed(self.path))
+        pointer = extended("", *reversed(self.path))
         where = f" at {pointer}" if pointer else ""
         if self.cause is None:
             return ReadError(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)

@@ -138,10 +138,9 @@ class limited:
         if self._outermost:
             compilation.results = None
         if not self._inner and isinstance(error, LimitError) and out_of_work(error) and _allowed.get() is None:
+            error.reason = error.reason.replace(_HOW, _HOW_HERE)
             error.message = error.message.replace(_HOW, _HOW_HERE)
             error.args = (error.message,)
-            if hasattr(error, "reason"):  # the message without a pointer
-                error.reason = error.reason.replace(_HOW, _HOW_HERE)
 
 
 class reading(limited):

@@ -16,6 +16,7 @@ _MOST_IDS = 2**22  # four times as many as any tokenizer has: each id takes memo
 
 
 def is_integer(value: object) -> bool:
+    """Whether a value is an integer, of Python, NumPy or torch, and no boolean."""
     try:
         operator.index(value)  # type: ignore[arg-type]
     except TypeError:  # also an array of one number, which has __index__
@@ -24,6 +25,11 @@ def is_integer(value: object) -> bool:
 
 
 def token_id(what: str, value: Any) -> int:
+    """A token id as a Python integer. It may be beyond the vocabulary.
+
+    Raises:
+        VocabularyError: ``bad-token-id``; ``what`` names the argument.
+    """
     index = _integer(what, value)
     if not 0 <= index < 2**31 - 64:
         raise VocabularyError(f"{what}: {index} is not a token id; token ids start at 0", code="bad-token-id")
@@ -64,6 +70,11 @@ def stop_ids(given: Any) -> tuple[int, ...]:
 
 
 def logits_width(size: Any) -> int:
+    """The option ``size`` of a vocabulary as a Python integer.
+
+    Raises:
+        VocabularyError: ``bad-size``.
+    """
     if not is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
         raise VocabularyError(
             f"size must be the width of the logits, a positive integer, not {shown(size)}", code="bad-size"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 from guiderail.errors import VocabularyError
+from guiderail.support.packages import package
 from guiderail.vocabulary._ends import end_tokens
 
 __all__ = ["choose_stops", "is_path", "read_json", "require"]
 
 
-def require(module: str, package: str) -> Any:
-    """Imports an optional library, or says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise VocabularyError(
-            f"the package {package} cannot be imported ({error}); pip install {package}",
-            code="missing-package",
-        ) from error
+def require(module: str) -> Any:
+    """Imports the library of a tokenizer, whose package has the same name."""
+    needs = f"this tokenizer needs the package {module}"
+    return package(module, needs, get=f"pip install {module}", error=VocabularyError)
 
 
 def is_path(value: object) -> bool:

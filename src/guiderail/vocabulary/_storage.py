@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import VocabularyError
-from guiderail.support.files import reason, replace_file
+from guiderail.support.files import file_errors, replace_file
 from guiderail.vocabulary._table import TokenTable
 
 if TYPE_CHECKING:
@@ -59,12 +59,8 @@ def save(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
     header = _HEADER.pack(MAGIC, KIND, VERSION, len(contents))
     checksum = zlib.crc32(contents, zlib.crc32(header))
     target = os.fspath(path)
-    try:
+    with file_errors(f"the vocabulary cannot be written to {target}", VocabularyError, "vocabulary-file"):
         replace_file(target, (header, contents, checksum.to_bytes(4, "little")))
-    except OSError as error:
-        raise VocabularyError(
-            f"the vocabulary cannot be written to {target}: {reason(error)}", code="vocabulary-file"
-        ) from error
 
 
 def load(

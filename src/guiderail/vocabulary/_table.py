@@ -59,7 +59,11 @@ class TokenTable:
 
     @classmethod
     def from_lengths(cls, data: bytes, lengths: NDArray[np.int64]) -> TokenTable:
-        """A table of tokens that are concatenated in ``data``."""
+        """A table of tokens that are concatenated in ``data``, with their lengths in bytes, shape ``(tokens,)``.
+
+        Raises:
+            VocabularyError: ``bad-token``: they are 4 GiB or more.
+        """
         if len(data) > _MAX_BYTES:
             raise VocabularyError("the tokens together exceed 4 GiB", code="bad-token")
         offsets = np.zeros(len(lengths) + 1, np.uint32)
@@ -74,6 +78,7 @@ class TokenTable:
         return self.data[int(self.offsets[token]) : int(self.offsets[token + 1])]
 
     def lengths(self) -> NDArray[np.int64]:
+        """The length of each token in bytes, shape ``(tokens,)``."""
         ends = self.offsets.astype(np.int64)
         return ends[1:] - ends[:-1]
 

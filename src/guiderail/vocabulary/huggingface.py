@@ -126,7 +126,7 @@ class SlowEncoder:
 
 # -- where things are ----------------------------------------------------------------------------------------
 def _read_path(path: str) -> tuple[Any, str, dict[str, Any]]:
-    tokenizers = require("tokenizers", "tokenizers")
+    tokenizers = require("tokenizers")
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     if not os.path.isfile(file):
         raise VocabularyError(

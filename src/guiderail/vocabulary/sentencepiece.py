@@ -28,7 +28,7 @@ def from_sentencepiece(
     name = None
     if is_path(processor):
         path = os.fspath(processor)
-        library = require("sentencepiece", "sentencepiece")
+        library = require("sentencepiece")
         if not os.path.isfile(path):
             raise VocabularyError(f"{path} does not exist", code="bad-tokenizer-file")
         try:

@@ -161,7 +161,7 @@ class TekkenFileEncoder:
     @cached_property
     def encoding(self) -> Any:
         ranks = {token: rank for rank, token in enumerate(self.spelled)}
-        library = require("tiktoken", "tiktoken")
+        library = require("tiktoken")
         return library.Encoding("tekken", pat_str=self.pattern, mergeable_ranks=ranks, special_tokens={})
 
     def __call__(self, text: str) -> list[int]:

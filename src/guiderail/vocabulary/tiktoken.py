@@ -20,7 +20,7 @@ def from_tiktoken(
     encoding: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
 ) -> ReadTokenizer:
     if isinstance(encoding, str):
-        library = require("tiktoken", "tiktoken")
+        library = require("tiktoken")
         try:
             encoding = library.get_encoding(encoding)
         except ValueError as error:

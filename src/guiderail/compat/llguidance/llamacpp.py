@@ -8,6 +8,7 @@ from typing import Any
 
 from guiderail.compat._errors import CompatError, CompatValueError
 from guiderail.compat.llguidance._tokenizer import LLTokenizer
+from guiderail.support.packages import package
 
 __all__ = ["lltokenizer_from_vocab"]
 
@@ -32,13 +33,8 @@ def lltokenizer_from_vocab(
         CompatError: ``missing-package``: llama-cpp-python is not installed.
         CompatValueError: a token cannot be read.
     """
-    try:
-        import llama_cpp
-    except ImportError:
-        raise CompatError(
-            "llguidance.llamacpp needs llama-cpp-python; install it, or pass a GGUF file: LLTokenizer('x.gguf')",
-            code="missing-package",
-        ) from None
+    get = "pip install llama-cpp-python, or pass a GGUF file: LLTokenizer('x.gguf')"
+    llama_cpp = package("llama_cpp", "llguidance.llamacpp needs llama-cpp-python", get=get, error=CompatError)
     if eos_token is None:
         eos_token = llama_cpp.llama_vocab_eos(vocab)
     tokens = [_token(llama_cpp, vocab, i) for i in range(llama_cpp.llama_vocab_n_tokens(vocab))]

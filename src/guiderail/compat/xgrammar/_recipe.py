@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
 from guiderail.support.numerals import read_integer
+from guiderail.support.options import check_flag, check_integer
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
@@ -171,8 +172,7 @@ def schema_recipe(
     """
     switches = {"any_whitespace": any_whitespace, "strict_mode": strict_mode, "any_order": any_order}
     for name, switch in switches.items():
-        if not isinstance(switch, bool):
-            raise CompatTypeError(f"{name} must be True or False, not {shown(switch)}", code="compat-option")
+        check_flag(name, switch, error=CompatTypeError, code="compat-option")
     if separators is not None:
         pair = list(separators) if isinstance(separators, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(one, str) for one in pair):
@@ -184,10 +184,7 @@ def schema_recipe(
         "max_whitespace_cnt": max_whitespace_cnt,
     }
     for name, value, least in (("max_whitespace_cnt", max_whitespace_cnt, 1), ("indent", indent, 0)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise CompatError(
-                f"{name} must be None or a number, {least} or more, not {shown(value)}", code="compat-option"
-            )
+        check_integer(name, value, least, optional=True, error=CompatError, code="compat-option")
     return Recipe("schema", text, tuple(sorted(given.items())))
 
 

@@ -18,6 +18,7 @@ from guiderail.compat.xgrammar.openai_tool_call_schema import (
     ToolParam,
 )
 from guiderail.compat.xgrammar.structural_tag import StructuralTag
+from guiderail.support.options import check_flag
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -75,8 +76,7 @@ def get_model_structural_tag(
         raise CompatValueError(
             f"reasoning must be True, False, 'enabled', 'disabled' or 'auto', not {shown(reasoning)}"
         )
-    if not isinstance(parallel_tool_calls, bool):
-        raise CompatValueError(f"parallel_tool_calls must be True or False, not {shown(parallel_tool_calls)}")
+    check_flag("parallel_tool_calls", parallel_tool_calls, error=CompatValueError, code="compat-option")
     found: StructuralTag = make(
         *normalize_tool_choice(tools, tool_choice),
         reasoning,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from guiderail.compat.xgrammar.bitmasks import (
 from guiderail.compat.xgrammar.compiler import CompiledGrammar
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.support.arguments import checked_methods
+from guiderail.support.options import is_real
 from guiderail.support.texts import shown
 from guiderail.vocabulary._ids import stop_ids
 
@@ -295,7 +295,7 @@ class GrammarMatcher:
 
 
 def _temperature(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if not is_real(value) or value < 0:
         raise CompatValueError(f"a temperature must be a finite number, 0 or more, not {shown(value)}")
     return float(value)
 

@@ -26,10 +26,11 @@ from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.nesting import nested
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
-from guiderail.support.texts import shown
+from guiderail.support.texts import clipped, shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
@@ -307,7 +308,7 @@ class GrammarConstraint(HasRules):
     def __repr__(self) -> str:
         text: Any = self.text
         if isinstance(text, str):
-            shown = repr(text if len(text) <= 60 else text[:59] + "…")
+            shown = repr(clipped(text, 60))
         else:
             names = [repr(name) for name, _ in text[:6]]
             shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"
@@ -406,14 +407,10 @@ def grammar(
         CompileError: no text matches the grammar, or an argument is wrong.
         LimitError: ``max_rules`` was reached.
     """
-    if syntax is not None and syntax not in _SYNTAXES:
-        raise CompileError(
-            f"syntax must be one of {', '.join(map(repr, _SYNTAXES))}, not {shown(syntax)}", code="grammar-notation"
-        )
+    check_choice("syntax", syntax, _SYNTAXES, optional=True, code="grammar-notation")
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start must be the name of a rule, not {type(start).__name__}", code="grammar-start")
-    if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
-        raise CompileError(f"max_rules must be an integer, 1 or more, not {shown(max_rules)}", code="bad-bound")
+    check_integer("max_rules", max_rules, 1)
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")
@@ -423,10 +420,8 @@ def grammar(
     if isinstance(source, Path):
         path = str(source)
         syntax = syntax or _SUFFIXES.get(source.suffix.lower())
-        try:
+        with file_errors(f"the grammar {path} cannot be read", CompileError, "grammar-file"):
             source = source.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CompileError(f"the grammar {path} cannot be read: {reason(error)}", code="grammar-file") from error
     if not isinstance(source, str):
         raise CompileError(
             f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",

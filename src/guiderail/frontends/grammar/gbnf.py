@@ -25,7 +25,7 @@ from guiderail.frontends.grammar.bounds import BOUND, WAY_OUT, shortest, within
 from guiderail.frontends.grammar.build import repetition
 from guiderail.frontends.grammar.gbnf_functions import FUNCTIONS, OtherTokens, function
 from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal
-from guiderail.frontends.grammar.rules_from import RulesFrom
+from guiderail.frontends.grammar.single_rule import SingleRule
 from guiderail.frontends.grammar.syntax import Capture, Characters, Embedded, Expression, Grammar, Name, Rule, Span
 from guiderail.support.work import spend
 
@@ -146,7 +146,7 @@ class _Gbnf(Reader):
             part = {one: done.get(one, rules[one]) for one in needed if one in rules}
             left = reachable_rules({one: rule.body for one, rule in part.items()}, name)
             part = {one: rule for one, rule in part.items() if one in left}
-            texts: Constraint = RulesFrom(tuple(part[one] for one in sorted(part)), name)
+            texts: Constraint = SingleRule(tuple(part[one] for one in sorted(part)), name)
             most_tokens, most_chars = (int(given[key]) if key in given else None for key in ("max_tokens", "max_chars"))
             try:
                 texts = within(shortest(texts) if "lazy" in given else texts, most_tokens, most_chars)

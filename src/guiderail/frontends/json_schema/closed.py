@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.references import OLD, escape
-from guiderail.support.pointers import followed
+from guiderail.frontends.json_schema.references import OLD
+from guiderail.support.pointers import extended, followed
 from guiderail.support.work import spend
 
 __all__ = ["closed"]
@@ -124,11 +124,11 @@ class _Closing:
         made: dict[str, Any] = {}
         tests: list[Any] = []
         for keyword, held in schema.items():
-            at = f"{pointer}/{escape(keyword)}"
+            at = extended(pointer, keyword)
             if keyword in _NAMED_VALUES and isinstance(held, dict):
-                made[keyword] = {name: self.value(one, f"{at}/{escape(name)}") for name, one in held.items()}
+                made[keyword] = {name: self.value(one, extended(at, name)) for name, one in held.items()}
             elif keyword in _APART and isinstance(held, dict):
-                made[keyword] = {name: self.inside(one, f"{at}/{escape(name)}") for name, one in held.items()}
+                made[keyword] = {name: self.inside(one, extended(at, name)) for name, one in held.items()}
             elif keyword == "oneOf" and isinstance(held, list):
                 one_of = [self.inside(one, f"{at}/{i}") for i, one in enumerate(held)]
                 made[keyword] = self.opened(held)
@@ -182,7 +182,7 @@ class _Closing:
         for keyword in ("dependentSchemas", "dependencies"):
             if isinstance(schema.get(keyword), dict):
                 for name, one in schema[keyword].items():
-                    self.gather(one, f"{pointer}/{keyword}/{escape(name)}", names, seen)
+                    self.gather(one, extended(pointer, keyword, name), names, seen)
 
     def target(self, reference: Any, pointer: str) -> Any:
         """What a reference names in this document."""

@@ -17,10 +17,10 @@ from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.options import DEFAULTS, SchemaOptions
-from guiderail.frontends.json_schema.references import OLD, escape
+from guiderail.frontends.json_schema.references import OLD
 from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
-from guiderail.support.pointers import inside
-from guiderail.support.texts import shown
+from guiderail.support.pointers import extended, inside, unescaped
+from guiderail.support.texts import clipped, shown
 from guiderail.support.work import limited, out_of_work, spend
 
 __all__ = ["Conflict", "conflict_of", "option_at_fault", "sentence"]
@@ -135,7 +135,7 @@ def _json(value: Any) -> str:
         text = json.dumps(value)
     except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
         text = shown(value)
-    return text if len(text) <= 50 else text[:49] + "…"
+    return clipped(text, 50)
 
 
 def _path(pointer: str) -> Path | None:
@@ -143,11 +143,11 @@ def _path(pointer: str) -> Path | None:
         return ()
     if not pointer.startswith("#/"):
         return None  # in another document
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[2:].split("/"))
+    return tuple(map(unescaped, pointer[2:].split("/")))
 
 
 def _pointer(path: Path) -> str:
-    return "".join(["#", *(f"/{escape(step)}" for step in path)])
+    return extended("#", *path)
 
 
 class _Search:

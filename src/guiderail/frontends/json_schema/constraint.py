@@ -20,15 +20,16 @@ from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
-from guiderail.support.files import reason
+from guiderail.support.files import file_errors
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
-from guiderail.support.texts import shown
+from guiderail.support.pointers import extended
+from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class JsonSchema(Constraint):
             text = json.dumps(self.schema, ensure_ascii=False)
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             text = shown(self.schema)
-        return f"json_schema({text if len(text) <= 80 else text[:77] + '…'})"
+        return f"json_schema({clipped(text, 80)})"
 
 
 def _dialect(contents: Any, options: SchemaOptions) -> str:
@@ -326,7 +327,7 @@ def _copied(value: Any, pointer: str) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise SchemaError(f"a key must be a string, not {shown(key)}", code="invalid-schema", pointer=pointer)
-        return {str.__str__(key): _copied(one, f"{pointer}/{escape(key)}") for key, one in value.items()}
+        return {str.__str__(key): _copied(one, extended(pointer, str.__str__(key))) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_copied(one, f"{pointer}/{i}") for i, one in enumerate(value)]
     for kind, convert in _CONVERSIONS:  # of members of an Enum, the values
@@ -351,11 +352,8 @@ def read_schema(schema: Any) -> Any:
         SchemaError: there is none.
     """
     if isinstance(schema, Path):
-        path = schema
-        try:
-            schema = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
+        with file_errors(f"the schema {schema} cannot be read", SchemaError, "schema-file"):
+            schema = schema.read_text(encoding="utf-8")
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)

@@ -30,17 +30,9 @@ class SchemaError(CompileError):
         pointer: str | None = None,
         conflict: tuple[tuple[str, Any], ...] = (),
     ) -> None:
-        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        super().__init__(message, code=code, place=pointer)
         self.pointer = pointer
-        self.reason = message
         self.conflict = conflict
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (
-            _rebuilt,
-            (self.reason, self.code, self.pointer, self.conflict),
-            {"source": self.source, "span": self.span},
-        )
 
 
 class SchemaLimitError(LimitError):
@@ -53,20 +45,8 @@ class SchemaLimitError(LimitError):
     code = "schema-branches"
 
     def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
-        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        super().__init__(message, code=code, place=pointer)
         self.pointer = pointer
-        self.reason = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt_limit, (self.reason, self.code, self.pointer), {"source": self.source, "span": self.span}
-
-
-def _rebuilt(message: str, code: str, pointer: str | None, conflict: tuple[tuple[str, Any], ...]) -> SchemaError:
-    return SchemaError(message, code=code, pointer=pointer, conflict=conflict)
-
-
-def _rebuilt_limit(message: str, code: str, pointer: str | None) -> SchemaLimitError:
-    return SchemaLimitError(message, code=code, pointer=pointer)
 
 
 def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError:

@@ -13,7 +13,6 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from guiderail.frontends.json_schema.references import escape
 from guiderail.frontends.json_schema.vocabulary import (
     ANNOTATIONS,
     companions_of,
@@ -22,6 +21,8 @@ from guiderail.frontends.json_schema.vocabulary import (
     nearest_type,
     other_dialect,
 )
+from guiderail.support.pointers import extended
+from guiderail.support.texts import clipped
 
 __all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
 
@@ -63,7 +64,7 @@ def schemas_of(contents: Any) -> Iterator[tuple[dict[str, Any], str]]:
         if not isinstance(schema, dict):
             continue
         yield schema, pointer
-        inner = [(one, "/".join([pointer, *map(escape, steps)])) for one, steps in inner_schemas(schema)]
+        inner = [(one, extended(pointer, *steps)) for one, steps in inner_schemas(schema)]
         stack += reversed(inner)
 
 
@@ -104,11 +105,11 @@ def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
             meant = "" if other else nearest_keyword(keyword, dialect)
             if other:
                 yield Fault(
-                    f"{pointer}/{escape(keyword)}",
+                    extended(pointer, keyword),
                     f'"{keyword}" is a keyword of {other}, and has no effect in {dialect}',
                 )
             if meant:
-                yield Fault(f"{pointer}/{escape(keyword)}", f'"{keyword}" is not a keyword of {dialect}', meant)
+                yield Fault(extended(pointer, keyword), f'"{keyword}" is not a keyword of {dialect}', meant)
             if keyword == "format" and isinstance(value, str) and (meant := nearest_format(value)):
                 yield Fault(f"{pointer}/format", f'"{value}" is not a known format', meant)
 
@@ -127,9 +128,9 @@ def form_faults(contents: Any, dialect: str) -> Iterator[Fault]:
 
 
 def _described(error: Any) -> Fault:
-    pointer = "".join(["#", *(f"/{escape(str(step))}" for step in error.absolute_path)])
+    pointer = extended("#", *error.absolute_path)
     value = error.instance
     if isinstance(value, str) and error.absolute_path and error.absolute_path[-1] == "type":
         return Fault(pointer, f'"{value}" is not a type', nearest_type(value))
     message = " ".join(error.message.split())
-    return Fault(pointer, message if len(message) <= 160 else message[:159] + "…")
+    return Fault(pointer, clipped(message, 160))

@@ -41,7 +41,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     groups_of,
     nearest_type,
 )
-from guiderail.support.texts import shown
+from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.work import out_of_work, spend
 
 __all__ = ["evaluate", "shape_of_values"]
@@ -386,7 +386,7 @@ def shape_of_values(values: list[Any]) -> Shape:
     objects: list[ObjectCell] = []
     for value in values:
         if type(value) is str:
-            if value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value):
+            if not has_surrogate(value):
                 texts.append(value)
         elif value is None:
             null = True

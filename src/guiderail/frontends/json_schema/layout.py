@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraints.constraint import AnyText, Constraint
+from guiderail.constraints.constraint import EVERY_CHARACTER, Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
@@ -88,7 +88,7 @@ def holds(text: str, excludes: Sequence[str]) -> bool:
 
 def excluding(b: _core.Builder, texts: Sequence[str]) -> int:
     """Any text that contains none of these."""
-    every = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0)
+    every = b.repeat(b.char_class(EVERY_CHARACTER), 0)
     return b.complement(b.concat([every, b.choice([text.encode() for text in texts]), every]))
 
 

@@ -31,14 +31,14 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from guiderail._core import Builder
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.number_digits import EACH, Plain, Range, Side, digits_of, runs, split
 from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
 from guiderail.support.caches import cached
-from guiderail.support.texts import shown
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.work import spend
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower_numbers"]
@@ -72,16 +72,10 @@ class NumberSpelling:
     max_states: int = 20_000
 
     def __post_init__(self) -> None:
-        if self.integers not in ("plain", "any"):
-            raise CompileError(f'integers must be "plain" or "any", not {shown(self.integers)}', code="bad-option")
-        for name, least in (("max_integer_digits", 1), ("max_fraction_digits", 0), ("max_states", 1)):
-            value = getattr(self, name)
-            if value is None and name != "max_states":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise CompileError(
-                    f"{name} must be an integer of at least {least}, not {shown(value)}", code="bad-option"
-                )
+        check_choice("integers", self.integers, ("plain", "any"), code="bad-option")
+        check_integer("max_integer_digits", self.max_integer_digits, 1, optional=True, code="bad-option")
+        check_integer("max_fraction_digits", self.max_fraction_digits, 0, optional=True, code="bad-option")
+        check_integer("max_states", self.max_states, 1, code="bad-option")
 
 
 DEFAULT: Final = NumberSpelling()

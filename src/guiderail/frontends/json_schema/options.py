@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.support.other_names import instead
-from guiderail.support.texts import shown
+from guiderail.support.options import check_choice, check_flag, check_integer, check_names
+from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -119,27 +119,12 @@ class SchemaOptions:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
-                )
+            check_choice(name, getattr(self, name), allowed, code="bad-schema-option")
         for name, allowed in _OPEN_CHOICES.items():
-            if getattr(self, name) not in (*allowed, None):
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, or None, not {shown(getattr(self, name))}",
-                    code="bad-schema-option",
-                )
+            check_choice(name, getattr(self, name), allowed, optional=True, code="bad-schema-option")
         for name, least in _COUNTS.items():
-            value = getattr(self, name)
-            if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-                raise CompileError(
-                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
-                    code="bad-schema-option",
-                )
+            optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
+            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-schema-option")
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
@@ -161,10 +146,7 @@ class SchemaOptions:
                 code="bad-schema-option",
             )
         for name in ("closed", "outer_whitespace"):
-            if not isinstance(getattr(self, name), bool):
-                raise CompileError(
-                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-schema-option"
-                )
+            check_flag(name, getattr(self, name), code="bad-schema-option")
         if self.outer_whitespace and self.notation != "json":
             raise CompileError("outer_whitespace applies to JSON only; leave it out", code="bad-schema-option")
         if self.excludes and self.notation != "json":
@@ -197,17 +179,12 @@ class SchemaOptions:
         """
         if not options:
             return DEFAULTS
-        known = {one.name for one in fields(cls)}
-        for name in options:
-            if name not in known:
-                raise CompileError(
-                    f"json_schema has no option {name!r}; {instead(name, sorted(known))}", code="bad-schema-option"
-                )
+        check_names("json_schema", options, (one.name for one in fields(cls)), code="bad-schema-option")
         return cls(**options)
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and value != "" and not any(0xD800 <= ord(c) < 0xE000 for c in value)
+    return isinstance(value, str) and value != "" and not has_surrogate(value)
 
 
 def _are_separators(value: object) -> bool:

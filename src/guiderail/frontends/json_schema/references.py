@@ -21,7 +21,7 @@ from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of, inner_schemas
-from guiderail.support.pointers import followed
+from guiderail.support.pointers import extended, followed
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Document:
                 if value is target:
                     return path if document is self.contents else f"{_name_of(document)}{path}"
                 if isinstance(value, dict):
-                    stack += [(v, f"{path}/{escape(k)}") for k, v in reversed(value.items())]
+                    stack += [(v, extended(path, k)) for k, v in reversed(value.items())]
                 elif isinstance(value, list):
                     stack += [(v, f"{path}/{i}") for i, v in reversed(list(enumerate(value)))]
         return "#"
@@ -279,7 +279,7 @@ class Document:
                 if kind is None:
                     continue
                 if not isinstance(value, kind) or (keyword in ("$id", "id") and not is_uri(str(value))):
-                    return f"{self.pointer(schema)}/{escape(keyword)}"
+                    return extended(self.pointer(schema), keyword)
         return None
 
     def root_scope(self) -> Scope:
@@ -372,7 +372,7 @@ class Scope:
             return None
         for one, steps in inner_schemas(current.schema):
             if one is given:
-                return "/".join([where, *map(escape, steps)])
+                return extended(where, *steps)
         return where
 
     def _make(self, schema: dict[str, Any]) -> Term:
@@ -491,11 +491,6 @@ class Scope:
             raise SchemaError(f"a reference must be a string, not {_kind(ref)}", pointer=self.document.pointer(schema))
         contents, scope = self.find(ref, schema, dynamic=True)
         return scope.child(contents)
-
-
-def escape(key: str) -> str:
-    """One step of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _name_of(document: Any) -> str:

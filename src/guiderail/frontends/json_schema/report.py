@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.json_schema.faults import nearest_format, nearest_keyword
-from guiderail.frontends.json_schema.references import Document, escape
+from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, companions_of, keywords_of, other_dialect
+from guiderail.support.pointers import extended
+from guiderail.support.reports import StatusReport
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.constraint import JsonSchema
@@ -53,31 +55,16 @@ class ReportEntry:
     status: str
     detail: str = ""
 
+    @property
+    def place(self) -> str:
+        """JSON pointer of the keyword, or of the schema object, as a URI fragment."""
+        return extended(self.pointer, self.keyword) if self.keyword else self.pointer
 
-@dataclass(frozen=True, slots=True)
-class Report:
+
+class Report(StatusReport[ReportEntry]):
     """All entries, in the order of the schema."""
 
-    entries: tuple[ReportEntry, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: ``{"entries": [{"pointer", "keyword", "status", "detail"}, …], "counts": …}``."""
-        counts: dict[str, int] = {}
-        for entry in self.entries:
-            counts[entry.status] = counts.get(entry.status, 0) + 1
-        return {"entries": [asdict(entry) for entry in self.entries], "counts": counts}
-
-    def with_status(self, *statuses: str) -> tuple[ReportEntry, ...]:
-        """The entries that have one of these statuses."""
-        return tuple(entry for entry in self.entries if entry.status in statuses)
-
-    def __str__(self) -> str:
-        lines = [f"{status}: {count}" for status, count in self.to_dict()["counts"].items()]
-        for entry in self.entries:
-            if entry.status not in ("enforced", "annotation") or entry.detail:
-                place = f"{entry.pointer}/{escape(entry.keyword)}" if entry.keyword else entry.pointer
-                lines.append(f"{place}: {entry.status}" + (f" ({entry.detail})" if entry.detail else ""))
-        return "\n".join(lines)
+    __slots__ = ()
 
 
 def report(constraint: JsonSchema) -> Report:
@@ -133,10 +120,10 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
             hint = f", but of {other}" if other else f'; did you mean "{meant}"?' if meant else ""
             yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}{hint}")
     for keyword, value in schema.items():
-        place = f"{pointer}/{escape(keyword)}"
+        place = extended(pointer, keyword)
         if keyword in _NAMED and isinstance(value, dict):
             for name, inner in value.items():
-                yield from _walk(document, inner, f"{place}/{escape(name)}", dropped)
+                yield from _walk(document, inner, extended(place, name), dropped)
         elif keyword in _MANY and isinstance(value, list):
             for i, inner in enumerate(value):
                 yield from _walk(document, inner, f"{place}/{i}", dropped)

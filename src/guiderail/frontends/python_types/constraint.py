@@ -19,8 +19,9 @@ from guiderail.frontends.python_types.sizes import Sizes, TooLarge, leaves
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
+from guiderail.support.options import check_choice
 from guiderail.support.places import in_text
-from guiderail.support.texts import shown
+from guiderail.support.pointers import unescaped
 from guiderail.support.trees import Mismatch, Tree, parse_json
 from guiderail.support.work import reading
 
@@ -184,8 +185,7 @@ def python_type(
             raise CompileError(
                 f"{name} applies to schemas that you write; python_type makes its own", code="bad-schema-option"
             )
-    if defaults not in ("may-omit", "write"):
-        raise CompileError(f"defaults must be 'may-omit' or 'write', not {shown(defaults)}", code="bad-schema-option")
+    check_choice("defaults", defaults, ("may-omit", "write"), code="bad-schema-option")
     node = _node(kind, namespace)
     out = Schemas(
         write_defaults=defaults == "write",
@@ -221,7 +221,7 @@ def _references(part: Any) -> set[str]:
         return set()
     found: set[str] = set().union(*map(_references, part.values()))
     if isinstance(part.get("$ref"), str):
-        found.add(part["$ref"].removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~"))
+        found.add(unescaped(part["$ref"].removeprefix("#/$defs/")))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from guiderail.frontends.python_types.bounds import Bounds
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import CALL, Node, Schemas, call_user, only, read_in
+from guiderail.support.pointers import extended
 from guiderail.support.trees import Called, Mismatch, Tree
 
 __all__ = ["Array", "Field", "Mapping", "Named", "Object", "Tuple"]
@@ -286,7 +287,7 @@ class Named(Node):
         if self.label not in out.definitions:
             out.definitions[self.label] = {}
             out.definitions[self.label] = self.body.schema(out)
-        return {"$ref": "#/$defs/" + self.label.replace("~", "~0").replace("/", "~1")}
+        return {"$ref": extended("#/$defs", self.label)}
 
     def read(self, tree: Tree) -> Any:
         assert self.body is not None

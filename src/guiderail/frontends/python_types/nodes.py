@@ -17,7 +17,7 @@ from guiderail.frontends.python_types.bounds import Bounds, exact
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import ASCII
 from guiderail.support.numerals import digits
-from guiderail.support.texts import shown
+from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, plain, type_name
 
 __all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
@@ -355,7 +355,7 @@ def is_scalar(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):
-        return not any("\ud800" <= c <= "\udfff" for c in value)
+        return not has_surrogate(value)
     return value is None or isinstance(value, bool | int)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.queries.database import LONGEST_NAME
+from guiderail.support.packages import package
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.work import reading, spend
@@ -154,13 +155,8 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
             f"{type(schema).__name__}",
             code="query-schema",
         )
-    try:
-        import graphql
-    except ImportError:
-        raise CompileError(
-            "reading SDL needs graphql-core; pip install graphql-core, or pass an introspection",
-            code="missing-package",
-        ) from None
+    get = "pip install graphql-core, or pass an introspection"
+    graphql = package("graphql", "reading SDL needs graphql-core", get=get)
     if isinstance(schema, str):
         names = len(_NAME.findall(_SKIPPED.sub(" ", schema)))
         try:

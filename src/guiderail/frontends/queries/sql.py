@@ -20,11 +20,11 @@ from typing import Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, choice, literal
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import LimitError
 from guiderail.frontends.queries.database import AGGREGATES, FUNCTIONS, Database
 from guiderail.frontends.queries.symbols import WORD, Symbols
 from guiderail.frontends.regex import regex
-from guiderail.support.texts import shown
+from guiderail.support.options import check_integer
 
 __all__ = ["SqlQuery", "sql_query"]
 
@@ -133,10 +133,7 @@ def sql_query(schema: Any, functions: Any, max_joined: int) -> SqlQuery:
         CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: an option is wrong.
         LimitError: ``query-schema-size``: it has too many tables or columns.
     """
-    if not isinstance(max_joined, int) or isinstance(max_joined, bool) or not 1 <= max_joined <= _MOST_JOINED:
-        raise CompileError(
-            f"max_joined must be an integer from 1 to {_MOST_JOINED}, not {shown(max_joined)}", code="bad-option"
-        )
+    check_integer("max_joined", max_joined, 1, _MOST_JOINED, code="bad-option")
     query = SqlQuery(Database.of(schema, functions), max_joined)
     if len(_calls(query.database)) > _MOST_CALLS:
         raise LimitError(

@@ -41,8 +41,8 @@ class Symbols:
         b: _core.Builder,
         word: str,
         blanks: str,
-        first: Iterable[tuple[str, Constraint]] = (),
-        taking: Iterable[str] = (),
+        first: Iterable[tuple[str, Constraint]],
+        taking: Iterable[str],
         refused: Iterable[str] = (),
     ) -> None:
         self.b = b

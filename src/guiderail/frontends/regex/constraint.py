@@ -15,6 +15,7 @@ from guiderail.frontends.regex.lower import lower
 from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, UNICODE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import shown
 from guiderail.support.work import reading
@@ -174,15 +175,10 @@ def regex(
         if isinstance(pattern, bytes):
             raise PatternError("bytes patterns are not supported; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
-    if dialect not in ("python", "ecma"):
-        raise CompileError(f"dialect must be 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")
-    if mode not in ("match", "search"):
-        raise CompileError(f"mode must be 'match' or 'search', not {shown(mode)}", code="regex-mode")
+    check_choice("dialect", dialect, ("python", "ecma"), code="regex-dialect")
+    check_choice("mode", mode, ("match", "search"), code="regex-mode")
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1):
-            raise CompileError(
-                f"{name} must be an integer from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
-            )
+        check_integer(name, value, 0, 2**32 - 2, optional=True)
     made = Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
     return replace(made, compiled=True) if compiled and made._in_unicode() is not made else made
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from guiderail.errors import GuiderailError, LimitError, PatternError
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 
-__all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed", "step"]
+__all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed"]
 
 
 class ToolError(GuiderailError, ValueError):
@@ -21,16 +21,8 @@ class ToolError(GuiderailError, ValueError):
     code = "tool"
 
     def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
-        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        super().__init__(message, code=code, place=pointer)
         self.pointer = pointer
-        self.reason = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.reason, self.code, self.pointer)
-
-
-def _rebuild(reason: str, code: str, pointer: str | None) -> ToolError:
-    return ToolError(reason, code=code, pointer=pointer)
 
 
 class ToolTextError(PatternError):
@@ -52,7 +44,7 @@ def named(error: GuiderailError, name: str) -> GuiderailError:
 
 def of_tool(error: LimitError, name: str) -> LimitError:
     """The error with the tool whose arguments are at fault."""
-    said = f"the tool {name!r}: {getattr(error, 'reason', error.message)}"
+    said = f"the tool {name!r}: {error.reason}"
     pointer = getattr(error, "pointer", None)
     if pointer is not None:
         return SchemaLimitError(said, code=error.code, pointer=pointer)
@@ -71,9 +63,4 @@ def placed(pointer: str) -> Iterator[None]:
         if isinstance(inner, str) and inner.startswith("#"):
             pointer += inner[1:]
         kind = SchemaLimitError if isinstance(error, LimitError) else ToolError
-        raise kind(getattr(error, "reason", error.message), code=error.code, pointer=pointer) from error
-
-
-def step(pointer: str, key: str | int) -> str:
-    """The pointer to a member of the target of ``pointer``."""
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        raise kind(error.reason, code=error.code, pointer=pointer) from error

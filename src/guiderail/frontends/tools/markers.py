@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraints.constraint import AnyText, Constraint
+from guiderail.constraints.constraint import EVERY_CHARACTER, Constraint
 from guiderail.constraints.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
 from guiderail.support.caches import cached
 
@@ -92,7 +92,7 @@ class TurnEnd(Constraint):
 
 
 def anything(b: _core.Builder) -> int:
-    return b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, -1)
+    return b.repeat(b.char_class(EVERY_CHARACTER), 0, -1)
 
 
 def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
@@ -119,7 +119,7 @@ class FreeText(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         free = without(b, self.forbidden)
         if self.max_characters is not None:
-            short = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, self.max_characters)
+            short = b.repeat(b.char_class(EVERY_CHARACTER), 0, self.max_characters)
             free = short if not self.forbidden else b.intersection([short, free])
         return free if self.max_tokens is None else b.counted(free, self.max_tokens)
 
@@ -191,7 +191,7 @@ class Dispatch(Constraint):
     def _up_to(b: _core.Builder, stop: str, forbidden: Sequence[str]) -> int:
         """Text that ends with ``stop``, with no forbidden text ending before that."""
         every, end = anything(b), b.literal(stop.encode())
-        some = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 1, -1)
+        some = b.repeat(b.char_class(EVERY_CHARACTER), 1, -1)
         early = b.concat([every, b.choice([text.encode() for text in forbidden if text]), some])
         return b.intersection([b.concat([every, end]), b.complement(early)])
 

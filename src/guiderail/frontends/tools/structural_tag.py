@@ -15,7 +15,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
 from guiderail.constraints.special_tokens import SpecialTokens
 from guiderail.errors import PatternError
-from guiderail.frontends.tools.errors import ToolError, placed, step
+from guiderail.frontends.tools.errors import ToolError, placed
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
 from guiderail.frontends.tools.parameter_style import builtin_styles
 from guiderail.frontends.tools.parameters import Parameters
@@ -24,6 +24,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.nesting import nested, too_large
 from guiderail.support.numerals import read_integer
+from guiderail.support.pointers import extended
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class _Object:
         self.kind = self.values.get("type")
 
     def fail(self, message: str, code: str = "structural-tag", key: str | int | None = None) -> ToolError:
-        return ToolError(message, code=code, pointer=self.pointer if key is None else step(self.pointer, key))
+        return ToolError(message, code=code, pointer=self.pointer if key is None else extended(self.pointer, key))
 
     def take(self, key: str, check: Callable[[Any], bool], what: str, default: Any = _MISSING) -> Any:
         value = self.values.pop(key, default)
@@ -176,7 +177,7 @@ class _Object:
                 raise ToolError(
                     f"expected a string of at least one character, not {_words(text)}",
                     code="structural-tag",
-                    pointer=step(step(self.pointer, key), i),
+                    pointer=extended(self.pointer, key, i),
                 )
         return tuple(found)
 
@@ -229,7 +230,7 @@ class _Reader:
                 "schema", lambda v: isinstance(v, Mapping | bool | str), "a JSON Schema (an object, or JSON text)"
             )
             item.done()
-            content = self.schema(schema, "json", {}, step(item.pointer, "schema"))
+            content = self.schema(schema, "json", {}, extended(item.pointer, "schema"))
             tags.append((begin, sequence(content, Marker(end))))
         triggers = top.texts("triggers")
         top.done()
@@ -265,11 +266,11 @@ class _Reader:
                     "excludes",
                 )
             options["excludes"] = excludes
-        return self.schema(schema, style, options, step(item.pointer, "json_schema"))
+        return self.schema(schema, style, options, extended(item.pointer, "json_schema"))
 
     def qwen_xml_parameter(self, item: _Object, ends: _Ends) -> Constraint:
         schema = item.take("json_schema", _is_schema, "a JSON Schema: an object or a boolean")
-        return self.schema(schema, "qwen_xml", {"property_order": "declared"}, step(item.pointer, "json_schema"))
+        return self.schema(schema, "qwen_xml", {"property_order": "declared"}, extended(item.pointer, "json_schema"))
 
     def schema(self, schema: Any, style: str, options: dict[str, Any], pointer: str) -> Constraint:
         from guiderail.frontends.json_schema import json_schema
@@ -289,7 +290,7 @@ class _Reader:
         import guiderail
 
         text = item.text("grammar")
-        pointer = step(item.pointer, "grammar")
+        pointer = extended(item.pointer, "grammar")
         with placed(pointer):
             return Placed(guiderail.grammar(text, syntax="gbnf"), pointer)
 
@@ -297,7 +298,7 @@ class _Reader:
         from guiderail.frontends.regex import regex
 
         text = item.text("pattern")
-        pointer = step(item.pointer, "pattern")
+        pointer = extended(item.pointer, "pattern")
         try:
             return Placed(regex(text, dialect="ecma"), pointer)
         except PatternError as error:
@@ -312,12 +313,12 @@ class _Reader:
         found = item.items("elements")
         if not found:
             raise item.fail("at least one element is needed", key="elements")
-        pointer = step(item.pointer, "elements")
-        return [self.format(value, step(pointer, i), ends) for i, value in enumerate(found)]
+        pointer = extended(item.pointer, "elements")
+        return [self.format(value, extended(pointer, i), ends) for i, value in enumerate(found)]
 
     def content(self, item: _Object, ends: _Ends) -> Constraint:
         value = item.take("content", lambda v: isinstance(v, Mapping), "a format, an object")
-        return self.format(value, step(item.pointer, "content"), ends)
+        return self.format(value, extended(item.pointer, "content"), ends)
 
     def sequence(self, item: _Object, ends: _Ends) -> Constraint:
         return sequence(*self.elements(item, ends))
@@ -351,9 +352,9 @@ class _Reader:
         end = item.take("end", lambda v: isinstance(v, str | list | tuple | Mapping), "a string, some, or a token")
         start: str | Constraint = begin
         if isinstance(begin, Mapping):
-            start = self.tag_token(begin, step(item.pointer, "begin"))[0]
+            start = self.tag_token(begin, extended(item.pointer, "begin"))[0]
         if isinstance(end, Mapping):
-            close, token = self.tag_token(end, step(item.pointer, "end"))
+            close, token = self.tag_token(end, extended(item.pointer, "end"))
             ends = _Ends(tokens=(token,))
         else:
             texts = (end,) if isinstance(end, str) else tuple(end)
@@ -373,12 +374,12 @@ class _Reader:
 
     def tags(self, item: _Object) -> list[tuple[str | Constraint, Constraint, _Object, Any]]:
         found = []
-        pointer = step(item.pointer, "tags")
+        pointer = extended(item.pointer, "tags")
         values = item.items("tags")
         if not values:
             raise item.fail("at least one tag is needed", key="tags")
         for i, value in enumerate(values):
-            tag = _Object(value, step(pointer, i))
+            tag = _Object(value, extended(pointer, i))
             if tag.values.get("type", "tag") != "tag":
                 raise tag.fail(f"expected a tag, not {_words(tag.kind)}")
             begin_value = tag.values.get("begin")
@@ -425,7 +426,7 @@ class _Reader:
                 raise ToolError(
                     f"begin {_words(begin)} starts with {what}; it must start with exactly one",
                     code="structural-tag-trigger",
-                    pointer=step(step(item.pointer, key), i),
+                    pointer=extended(item.pointer, key, i),
                 )
         return Dispatch(tuple(tags), triggers, excludes, loop=loop, required=required)
 
@@ -447,16 +448,16 @@ class _Reader:
         return Dispatch(tuple(rules), tuple(pattern for pattern, _ in rules), excludes, loop=loop)
 
     def rules(self, item: _Object, ends: _Ends) -> list[tuple[Any, Constraint]]:
-        pointer = step(item.pointer, "rules")
+        pointer = extended(item.pointer, "rules")
         found = []
         for i, rule in enumerate(item.items("rules")):
             if not isinstance(rule, list | tuple) or len(rule) != 2:
                 raise ToolError(
                     "a rule must be a list of two: a pattern, and the format of what follows it",
                     code="structural-tag",
-                    pointer=step(pointer, i),
+                    pointer=extended(pointer, i),
                 )
-            found.append((rule[0], self.format(rule[1], step(step(pointer, i), 1), ends)))
+            found.append((rule[0], self.format(rule[1], extended(pointer, i, 1), ends)))
         if not found:
             raise item.fail("at least one rule is needed", key="rules")
         return found
@@ -473,7 +474,7 @@ class _Reader:
                 raise ToolError(
                     f"expected the text or the id of a token, not {_words(name)}",
                     code="structural-tag",
-                    pointer=step(step(item.pointer, key), i),
+                    pointer=extended(item.pointer, key, i),
                 )
         return tuple(found)
 

@@ -21,8 +21,8 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
+from guiderail.support.options import check_choice, check_integer
 from guiderail.support.suggestions import suggestion
-from guiderail.support.texts import shown
 from guiderail.support.work import allowed, spent
 
 if TYPE_CHECKING:
@@ -259,23 +259,17 @@ def tool_calls(
             needed or ``on_bad_tool`` is ``"error"``.
     """
     form = read_format(format)
-    mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning
-    if mode not in _MODES:
-        raise ToolError(
-            f"reasoning must be one of {', '.join(map(repr, _MODES))}, not {shown(reasoning)}", code="tool-choice"
-        )
+    mode = _REASONING[reasoning] if isinstance(reasoning, bool | None) else reasoning
+    check_choice("reasoning", mode, _MODES, error=ToolError, code="tool-choice")
     if mode != "none" and form.reasoning is None:
         raise ToolError(f"the format {form.name!r} has no reasoning; leave reasoning out", code="tool-choice")
-    if max_reasoning_tokens is not None:
-        if isinstance(max_reasoning_tokens, bool) or not 0 <= max_reasoning_tokens < 1 << 30:
-            raise ToolError(
-                f"max_reasoning_tokens must be an integer, 0 or more, or None, not {shown(max_reasoning_tokens)}",
-                code="tool-choice",
-            )
-        if mode == "none":
-            raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
-    if on_bad_tool not in ("drop", "error"):
-        raise ToolError(f"on_bad_tool must be 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
+    most = (1 << 30) - 1
+    check_integer(
+        "max_reasoning_tokens", max_reasoning_tokens, 0, most, optional=True, error=ToolError, code="tool-choice"
+    )
+    if max_reasoning_tokens is not None and mode == "none":
+        raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
+    check_choice("on_bad_tool", on_bad_tool, ("drop", "error"), error=ToolError, code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)

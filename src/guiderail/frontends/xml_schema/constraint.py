@@ -19,6 +19,7 @@ from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.support.arguments import checked
 from guiderail.support.nesting import nested
+from guiderail.support.texts import clipped
 from guiderail.support.work import reading
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class XmlSchema(Constraint):
         return XmlSchema, (self.source, self.root, self.options)
 
     def __repr__(self) -> str:
-        shown = self.source.text if len(self.source.text) <= 60 else self.source.text[:57] + "…"
+        shown = clipped(self.source.text, 60)
         root = f", root={self.root[0] if len(self.root) == 1 else list(self.root)!r}" if self.root else ""
         return f"xml_schema({shown!r}{root})"
 

@@ -19,12 +19,8 @@ class _InSchema(GuiderailError):
         source: str | None = None,
         span: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
+        super().__init__(message, code=code, source=source, span=span, place=path)
         self.path = path
-        self.reason = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
 
 
 class XmlSchemaError(_InSchema, CompileError):
@@ -55,17 +51,6 @@ def at_path(error: LimitError, path: str) -> LimitError:
     return XmlSchemaLimitError(error.message, code=error.code, path=path)
 
 
-def _rebuild(
-    kind: type[_InSchema],
-    message: str,
-    code: str,
-    path: str | None,
-    source: str | None,
-    span: tuple[int, int] | None,
-) -> _InSchema:
-    return kind(message, code=code, path=path, source=source, span=span)
-
-
 class XmlReadError(GuiderailError, ValueError):
     """A document is not XML, or is not valid against the schema.
 
@@ -76,13 +61,5 @@ class XmlReadError(GuiderailError, ValueError):
     code = "xml-read"
 
     def __init__(self, message: str, *, code: str | None = None, path: str | None = None) -> None:
-        super().__init__(f"{path}: {message}" if path else message, code=code)
+        super().__init__(message, code=code, place=path)
         self.path = path
-        self.reason = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_read, (self.reason, self.code, self.path)
-
-
-def _rebuild_read(message: str, code: str, path: str | None) -> XmlReadError:
-    return XmlReadError(message, code=code, path=path)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.support.suggestions import suggestion
-from guiderail.support.texts import shown
+from guiderail.support.options import check_choice, check_flag, check_integer, check_names
 
 __all__ = ["XmlSchemaOptions"]
 
@@ -65,25 +64,12 @@ class XmlSchemaOptions:
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(repr, allowed))
-                raise CompileError(
-                    f"{name} must be one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option"
-                )
+            check_choice(name, getattr(self, name), allowed, code="bad-xml-option")
         for name, least in _COUNTS.items():
-            value = getattr(self, name)
-            if value is None and name in _NULLABLE:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
-                raise CompileError(
-                    f"{name} must be an integer from {least} to {2**31 - 1:,}, not {shown(value)}",
-                    code="bad-xml-option",
-                )
+            optional = name in _NULLABLE
+            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
-            if not isinstance(getattr(self, name), bool):
-                raise CompileError(
-                    f"{name} must be True or False, not {shown(getattr(self, name))}", code="bad-xml-option"
-                )
+            check_flag(name, getattr(self, name), code="bad-xml-option")
         names = self.wildcard_names
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")
@@ -96,10 +82,5 @@ class XmlSchemaOptions:
         Raises:
             CompileError: ``bad-xml-option``: a name is unknown, or a value is wrong.
         """
-        known = {one.name for one in fields(cls)}
-        for name in options:
-            if name not in known:
-                raise CompileError(
-                    f"xml_schema has no option {name!r}; {suggestion(name, sorted(known))}", code="bad-xml-option"
-                )
+        check_names("xml_schema", options, (one.name for one in fields(cls)), code="bad-xml-option")
         return cls(**options)

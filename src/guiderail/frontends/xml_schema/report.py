@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from guiderail.support.reports import StatusReport
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.constraint import XmlSchema
@@ -29,31 +31,16 @@ class XmlReportEntry:
     status: str
     detail: str = ""
 
+    @property
+    def place(self) -> str:
+        """The path, with the component."""
+        return f"{self.path}, {self.component}" if self.component else self.path
 
-@dataclass(frozen=True, slots=True)
-class XmlReport:
+
+class XmlReport(StatusReport[XmlReportEntry]):
     """All entries, in the order of their paths."""
 
-    entries: tuple[XmlReportEntry, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: ``{"entries": [{"path", "component", "status", "detail"}, …], "counts": {status: number}}``."""
-        counts: dict[str, int] = {}
-        for entry in self.entries:
-            counts[entry.status] = counts.get(entry.status, 0) + 1
-        return {"entries": [asdict(entry) for entry in self.entries], "counts": counts}
-
-    def with_status(self, *statuses: str) -> tuple[XmlReportEntry, ...]:
-        """The entries that have one of these statuses."""
-        return tuple(entry for entry in self.entries if entry.status in statuses)
-
-    def __str__(self) -> str:
-        lines = [f"{status}: {count}" for status, count in self.to_dict()["counts"].items()]
-        for entry in self.entries:
-            if entry.status != "enforced":
-                what = f", {entry.component}" if entry.component else ""
-                lines.append(f"{entry.path}{what}: {entry.status}" + (f" ({entry.detail})" if entry.detail else ""))
-        return "\n".join(lines)
+    __slots__ = ()
 
 
 def report(constraint: XmlSchema) -> XmlReport:

@@ -12,8 +12,8 @@ from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError
 from guiderail.frontends.xml_schema.namespaces import XSD, split_name
 from guiderail.frontends.xml_schema.price import parser, spend_on
-from guiderail.support.files import reason
-from guiderail.support.packages import install
+from guiderail.support.files import file_errors, reason
+from guiderail.support.packages import package
 from guiderail.support.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
@@ -28,13 +28,7 @@ def library() -> Any:
     Raises:
         CompileError: ``missing-package``: it is not installed.
     """
-    try:
-        import xmlschema
-    except ImportError:
-        raise CompileError(
-            f"XML Schemas need the package xmlschema: {install('xml')}", code="missing-package"
-        ) from None
-    return xmlschema
+    return package("xmlschema", "XML Schemas need the package xmlschema", extra="xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +126,8 @@ def _text(source: Any) -> str:
         raise CompileError(
             f"documents must be strings or paths of schema documents, not {type(source).__name__}", code="xml-source"
         )
-    try:
+    with file_errors(f"{source} cannot be read", XmlSchemaError, "xml-file"):
         raw = source.read_bytes()
-    except OSError as error:
-        raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return _decoded(raw, source)
 
 
@@ -145,7 +137,7 @@ def _decoded(raw: bytes, source: Path) -> str:
     encoding = found[1].decode() if found else "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise XmlSchemaError(f"{source} cannot be read: {reason(error)}", code="xml-file") from None
     return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
 

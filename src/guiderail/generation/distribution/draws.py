@@ -34,7 +34,7 @@ def draws(
     prefix: bytes = b"",
     first_row: int = 0,
     which: str = "",
-    stop: Callable[[], bool] | None = None,
+    stop: Callable[[], bool] | None,
 ) -> Iterator[Generation]:
     """Draws ``options.n`` texts one at a time; each uses what earlier ones have learned.
 

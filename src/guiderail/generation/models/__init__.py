@@ -13,6 +13,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -91,8 +93,7 @@ def load_model(
     if any(kind.__module__.startswith("transformers.") for kind in type(source).__mro__):
         return TransformersModel(source)
     raise ModelError(
-        f"cannot make a model from {type(source).__name__}; pass None (the embedded model), the path of a "
-        f"GGUF file, "
+        f"cannot make a model from {type(source).__name__}; pass None (the embedded model), the path of a GGUF file, "
         "a transformers model or (model, tokenizer), or a llama_cpp.Llama",
         code="bad-model",
     )
@@ -104,6 +105,25 @@ def default_model() -> Model:
     return EmbeddedModel()
 
 
+def model_of(source: Any) -> tuple[Model, bool]:
+    """The model of a call, by default the embedded one, and whether it was loaded for this call only."""
+    if source is None:
+        return default_model(), False
+    model = load_model(source)
+    return model, model is not source
+
+
+@contextmanager
+def opened(source: Any) -> Iterator[Model]:
+    """The model of a call; closed afterwards if it was loaded for this call only."""
+    model, owned = model_of(source)
+    try:
+        yield model
+    finally:
+        if owned:
+            model.close()
+
+
 def _is_gguf(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and Path(os.fspath(source)).suffix.lower() == ".gguf"
 
@@ -111,9 +131,8 @@ def _is_gguf(source: Any) -> bool:
 def _from_pretrained(place: str, device: str | None, context_length: int | None) -> Model:
     if "/" not in place and not Path(place).exists():
         raise ModelError(
-            f"there is no model {place!r}: pass the path of a GGUF file, or the folder or hub name "
-            f"(owner/name) of "
-            "a transformers model",
+            f"there is no model {place!r}: pass the path of a GGUF file, or the folder or hub name (owner/name) of a "
+            "transformers model",
             code="missing-file",
         )
     try:

@@ -22,13 +22,28 @@ from typing import Any
 from guiderail.errors import ModelError
 from guiderail.support.packages import install
 
-__all__ = ["VERSION", "ContextParams", "Library", "ModelParams", "idle_cores", "load", "physical_cores", "recent_log"]
+__all__ = [
+    "VERSION",
+    "Batch",
+    "ChatMessage",
+    "ContextParams",
+    "Library",
+    "ModelParams",
+    "decode",
+    "free_context",
+    "idle_cores",
+    "load",
+    "open_context",
+    "physical_cores",
+    "recent_log",
+]
 
 VERSION = "2026.10.11549"
 """The release of xllamacpp whose structures are declared here."""
 
 LOAD_MODE_MMAP = 1
-LEVEL_WARNING, LEVEL_ERROR, LEVEL_CONTINUE = 3, 4, 5  # of ggml_log_level
+MOST_THREADS = 512  # of ggml
+LEVEL_WARNING, LEVEL_ERROR = 3, 4  # of ggml_log_level
 
 _log = logging.getLogger("guiderail.llama_cpp")
 _recent: deque[str] = deque(maxlen=12)
@@ -135,16 +150,13 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_model_free": (None, (c.c_void_p,)),
     "llama_init_from_model": (c.c_void_p, (c.c_void_p, ContextParams)),
     "llama_free": (None, (c.c_void_p,)),
-    "llama_n_ctx_seq": (c.c_uint32, (c.c_void_p,)),
     "llama_model_n_ctx_train": (c.c_int32, (c.c_void_p,)),
     "llama_model_has_encoder": (c.c_bool, (c.c_void_p,)),
     "llama_model_has_decoder": (c.c_bool, (c.c_void_p,)),
-    "llama_model_desc": (c.c_int32, (c.c_void_p, c.c_char_p, c.c_size_t)),
     "llama_model_meta_val_str": (c.c_int32, (c.c_void_p, c.c_char_p, c.c_char_p, c.c_size_t)),
     "llama_model_chat_template": (c.c_char_p, (c.c_void_p, c.c_char_p)),
     "llama_model_get_vocab": (c.c_void_p, (c.c_void_p,)),
     "llama_vocab_n_tokens": (c.c_int32, (c.c_void_p,)),
-    "llama_vocab_is_eog": (c.c_bool, (c.c_void_p, c.c_int32)),
     "llama_tokenize": (
         c.c_int32,
         (c.c_void_p, c.c_char_p, c.c_int32, c.POINTER(c.c_int32), c.c_int32, c.c_bool, c.c_bool),
@@ -158,7 +170,6 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_decode": (c.c_int32, (c.c_void_p, Batch)),
     "llama_get_logits_ith": (c.POINTER(c.c_float), (c.c_void_p, c.c_int32)),
     "llama_get_memory": (c.c_void_p, (c.c_void_p,)),
-    "llama_memory_clear": (None, (c.c_void_p, c.c_bool)),
     "llama_memory_seq_rm": (c.c_bool, (c.c_void_p, c.c_int32, c.c_int32, c.c_int32)),
     "llama_memory_seq_cp": (None, (c.c_void_p, c.c_int32, c.c_int32, c.c_int32, c.c_int32)),
 }
@@ -191,10 +202,7 @@ class Library:
 
 
 def _on_log(level: int, text: bytes | None, _user: object) -> None:
-    """Sends llama.cpp's log to the logger ``guiderail.llama_cpp``; keeps the last lines for error
-
-    messages.
-    """
+    """Sends llama.cpp's log to the logger ``guiderail.llama_cpp``; keeps the last lines for error messages."""
     line = (text or b"").decode("utf-8", "replace").rstrip()
     if not line:
         return
@@ -207,10 +215,43 @@ _on_log_c = _LogCallback(_on_log)  # the library keeps the pointer: this must li
 
 
 def recent_log() -> str:
-    """The last warnings and errors of the library, and forgets them."""
+    """The last warnings and errors of the library, which it forgets."""
     lines = list(_recent)
     _recent.clear()
-    return "; ".join(lines[-3:])
+    return "; ".join(lines[-3:]) or "no reason given"
+
+
+def open_context(library: Library, model: int, params: ContextParams, needs: str) -> int:
+    """A new context of a model.
+
+    Args:
+        needs: what it must have room for, for the message.
+
+    Raises:
+        ModelError: ``no-room``.
+    """
+    recent_log()
+    context: int | None = library.init_from_model(model, params)
+    if not context:
+        raise ModelError(f"llama.cpp cannot make room for {needs}: {recent_log()}", code="no-room")
+    return context
+
+
+def decode(library: Library, context: int, batch: Batch) -> None:
+    """Computes a batch of tokens.
+
+    Raises:
+        ModelError: ``decode``.
+    """
+    code = library.decode(context, batch)
+    if code != 0:
+        raise ModelError(f"llama.cpp failed to compute ({code}): {recent_log()}", code="decode")
+
+
+def free_context(library: Library, context: int, batch: Batch) -> None:
+    """Frees a context with the batch that it was fed from."""
+    library.batch_free(batch)
+    library.free(context)
 
 
 def _find() -> Path:

@@ -13,11 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
+from guiderail.support.options import check_integer
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Logits", "Model", "Session", "context_full", "empty_prompt", "feed_each", "feed_rows", "room_after"]
+__all__ = [
+    "Logits",
+    "Model",
+    "Session",
+    "check_context_length",
+    "context_full",
+    "empty_prompt",
+    "feed_each",
+    "feed_rows",
+    "room_after",
+]
 
 Logits = NDArray[np.float32]
 
@@ -125,6 +136,24 @@ def feed_each(session: Session, rows: Sequence[Sequence[int]], counts: Sequence[
         return None
     logits = feed_rows(session, rows, [row for row, count in enumerate(counts) if count])
     return [logits[row : row + count] for row, count in enumerate(counts)]
+
+
+def check_context_length(given: int | None, trained: int) -> None:
+    """Checks the option ``context_length`` of a model that was trained with contexts of ``trained`` tokens.
+
+    Raises:
+        ModelError: ``bad-option``.
+    """
+    check_integer(
+        "context_length",
+        given,
+        1,
+        trained,
+        optional=True,
+        meaning="the tokens of a context that the model was trained with",
+        error=ModelError,
+        code="bad-option",
+    )
 
 
 def context_full(name: str, wanted: int, room: int) -> ModelError:

@@ -16,7 +16,8 @@ import numpy as np
 
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
-from guiderail.generation.models.base import Logits, context_full
+from guiderail.generation.models.base import Logits, check_context_length, context_full
+from guiderail.support.options import check_integer
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
 _CHUNK = 512  # maximum tokens per decode call
 _SCORED = 16  # maximum rows of logits per decode call, besides one for each row
-_MARKS = (
-    "\x02guiderail-system\x03",
-    "\x02guiderail-user\x03",
-)  # stand-ins for texts while a template is rendered
+_MARKS = ("\x02guiderail-system\x03", "\x02guiderail-user\x03")  # stand-ins for texts while a template is rendered
 
 
 class GGUFModel:
@@ -57,8 +55,7 @@ class GGUFModel:
         self.path = Path(path)
         if not self.path.is_file():
             raise ModelError(f"there is no model file {str(self.path)!r}", code="missing-file")
-        if threads is not None and threads < 1:
-            raise ModelError(f"threads must be 1 or more, not {threads}", code="bad-option")
+        check_integer("threads", threads, 1, capi.MOST_THREADS, optional=True, error=ModelError, code="bad-option")
         self.threads = threads or capi.idle_cores()
         self._lib: Any = capi.load()
         params = self._lib.model_default_params()
@@ -68,7 +65,7 @@ class GGUFModel:
         handle = self._lib.model_load_from_file(os.fsencode(self.path), params)
         if not handle:
             raise ModelError(
-                f"llama.cpp cannot load {str(self.path)!r}: {capi.recent_log() or 'no reason given'}",
+                f"llama.cpp cannot load {str(self.path)!r}: {capi.recent_log()}",
                 code="bad-model",
             )
         self._handle = handle
@@ -79,23 +76,20 @@ class GGUFModel:
         if self._lib.model_has_encoder(handle) or not self._lib.model_has_decoder(handle):
             self.close()
             raise ModelError(
-                f"{self.path.name} is not a decoder-only model; guiderail runs no other kind",
-                code="bad-model",
+                f"{self.path.name} is not a decoder-only model; guiderail runs no other kind", code="bad-model"
             )
         self._vocab = self._lib.model_get_vocab(handle)
         self.logits_size: int = self._lib.vocab_n_tokens(self._vocab)
         trained: int = self._lib.model_n_ctx_train(handle)
-        if context_length is not None and not 1 <= context_length <= trained:
+        try:
+            check_context_length(context_length, trained)
+        except ModelError:
             self.close()
-            raise ModelError(
-                f"context_length must be between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
-                code="bad-option",
-            )
+            raise
         self.context_length: int = context_length or trained
 
     def _checked_layers(self, count: int) -> int:
-        if isinstance(count, bool) or not isinstance(count, int) or count < -1:
-            raise ModelError(f"gpu_layers must be -1 (all) or a number of layers, not {count!r}", code="bad-option")
+        check_integer("gpu_layers", count, -1, 2**31 - 1, meaning="-1: all", error=ModelError, code="bad-option")
         if count != 0 and not self._lib.supports_gpu_offload():
             raise ModelError(
                 "the llama.cpp inside the installed xllamacpp computes on the CPU alone: leave gpu_layers out, install "
@@ -148,8 +142,7 @@ class GGUFModel:
         texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
         if all(self.tokenize(text, special=True) == self.tokenize(text) for text in texts.values()):
             return self.tokenize(self._render(texts), special=True, start=True)
-        # Some text spells a special token: it must stay text, so only what the template adds is read as
-        # special.
+        # Some text spells a special token: it must stay text, so only what the template adds is read as special.
         marks = dict(zip(texts, _MARKS, strict=False))
         rest = self._render(marks)
         ids: list[int] = []
@@ -244,18 +237,10 @@ class GGUFSession:
         params.n_threads = params.n_threads_batch = model.threads
         params.no_perf = True
         params.kv_unified = False
-        capi.recent_log()
-        context = self._lib.init_from_model(model._handle, params)
-        if not context:
-            raise ModelError(
-                f"llama.cpp cannot make room for {batch} rows of {length} tokens: "
-                f"{capi.recent_log() or 'no reason given'}",
-                code="no-room",
-            )
-        self._context = context
+        self._context = capi.open_context(self._lib, model._handle, params, f"{batch} rows of {length} tokens")
         self._capacity: int = params.n_batch
         self._tokens = self._lib.batch_init(self._capacity, 0, 1)
-        self._finalizer = weakref.finalize(self, _free, self._lib, context, self._tokens)
+        self._finalizer = weakref.finalize(self, capi.free_context, self._lib, self._context, self._tokens)
         self._used = [0] * batch
         self._rows: Logits | None = None if batch == 1 else np.zeros((batch, model.logits_size), np.float32)
 
@@ -313,12 +298,7 @@ class GGUFSession:
             batch.token[i], batch.pos[i] = token, position
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, row
             batch.logits[i] = wanted
-        code = self._lib.decode(self._context, batch)
-        if code != 0:
-            raise ModelError(
-                f"llama.cpp failed to compute ({code}): {capi.recent_log() or 'no reason given'}",
-                code="decode",
-            )
+        capi.decode(self._lib, self._context, batch)
         for i, (_, _, row, wanted) in enumerate(items):
             if wanted:
                 pointer = self._lib.get_logits_ith(self._context, i)
@@ -396,11 +376,6 @@ class _Tokenizer:
                 "the model whose tokenizer this vocabulary uses was closed; load it again", code="no-encoder"
             )
         return model.tokenize(text.decode(), special=special, start=add_bos)
-
-
-def _free(library: Any, context: int, tokens: capi.Batch) -> None:
-    library.batch_free(tokens)
-    library.free(context)
 
 
 def embedded_model_path() -> Path:

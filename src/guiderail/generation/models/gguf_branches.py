@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes as c
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +53,10 @@ class GGUFBranches:
         params.n_threads = params.n_threads_batch = model.threads
         params.no_perf = True
         params.kv_unified = True  # one cache, whose cells belong to any number of sequences
-        capi.recent_log()
-        context = self._lib.init_from_model(model._handle, params)
-        if not context:
-            raise ModelError(
-                f"llama.cpp cannot make room for {len(prompt) + self._nodes} tokens: "
-                f"{capi.recent_log() or 'no reason given'}",
-                code="no-room",
-            )
-        self._context = context
+        self._context = capi.open_context(self._lib, model._handle, params, f"{len(prompt) + self._nodes} tokens")
         self._batch = self._lib.batch_init(self._capacity, 0, MOST_CHAINS)
         model._sessions.add(self)
-        self._finalizer = weakref.finalize(self, _free, self._lib, context, self._batch)
+        self._finalizer = weakref.finalize(self, capi.free_context, self._lib, self._context, self._batch)
 
     def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         if not self._finalizer.alive:
@@ -111,11 +103,7 @@ class GGUFBranches:
             ids = (c.c_int32 * len(item.sequences))(*item.sequences)
             c.memmove(batch.seq_id[i], ids, c.sizeof(ids))
             batch.logits[i] = bool(item.asked)
-        code = self._lib.decode(self._context, batch)
-        if code != 0:
-            raise ModelError(
-                f"llama.cpp failed to compute ({code}): {capi.recent_log() or 'no reason given'}", code="decode"
-            )
+        capi.decode(self._lib, self._context, batch)
         self.passes += 1
         self.tokens += len(items)
         for i, item in enumerate(items):
@@ -130,8 +118,3 @@ class GGUFBranches:
 
     def close(self) -> None:
         self._finalizer()
-
-
-def _free(lib: Any, context: Any, batch: Any) -> None:
-    lib.batch_free(batch)
-    lib.free(context)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, context_full
+from guiderail.generation.models.base import Logits, check_context_length, context_full
 from guiderail.generation.models.branches import MOST_CHAINS
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ class TransformersModel:
         self.model, self.tokenizer = model, tokenizer
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         trained = int(getattr(text, "max_position_embeddings", None) or 1 << 20)
-        if context_length is not None and not 1 <= context_length <= trained:
-            raise ModelError(
-                f"context_length must be between 1 and the {trained} tokens of the model, not {context_length}",
-                code="bad-option",
-            )
+        check_context_length(context_length, trained)
         self.context_length: int = context_length or trained
         self.logits_size: int = int(getattr(text, "vocab_size", None) or len(tokenizer))
         self._closed = False

@@ -53,7 +53,7 @@ def read_characters(
     made: Iterable[str],
     *,
     split: bool = False,
-    added: Iterable[int] = (),
+    added: Iterable[int],
     closed: bool = False,
 ) -> tuple[list[int], Characters]:
     """The token of each byte (-1: none), and what merging starts from.

@@ -358,7 +358,7 @@ class Program:
     start: int
 
 
-def assemble(nodes: list[Node], forbidden: Set | None = None) -> tuple[list[Program], bytes]:
+def assemble(nodes: list[Node], forbidden: Set | None) -> tuple[list[Program], bytes]:
     """The programs of the patterns of all levels, and the atom of each code point.
 
     Args:

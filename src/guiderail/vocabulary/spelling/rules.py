@@ -91,6 +91,15 @@ def merge_rules(
 
 
 def merge_table(ids: Mapping[str, int], merges: Sequence[str | Sequence[str]]) -> NDArray[np.uint32]:
+    """The merges by token ids: left part, right part, result and rank; shape ``(merges, 4)``.
+
+    Args:
+        ids: tokens by their texts.
+        merges: pairs of texts, or their texts with a space between them, in order of rank.
+
+    Raises:
+        VocabularyError: ``no-spelling``: a merge uses a text that is no token.
+    """
     table: list[tuple[int, int, int, int]] = []
     for rank, merge in enumerate(merges):
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
@@ -102,6 +111,7 @@ def merge_table(ids: Mapping[str, int], merges: Sequence[str | Sequence[str]]) -
 
 
 def unsupported(why: str) -> VocabularyError:
+    """The error for a tokenizer whose spelling of texts is unknown."""
     return VocabularyError(
         f"guiderail cannot tell how this tokenizer spells a text: {why}; canonical=True needs a byte-pair encoding "
         "from a tokenizer (tokenizers, sentencepiece, tiktoken, tekken, llama.cpp) that was loaded with its merges",

@@ -21,6 +21,7 @@ from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
 from guiderail.support.numerals import is_digit_limit
+from guiderail.support.packages import package
 from guiderail.support.work import spend
 
 __all__ = ["compiled", "read"]
@@ -62,13 +63,8 @@ def compiled(text: str, start: str, kept: set[str]) -> Any:
 
 
 def _lark() -> Any:
-    try:
-        return import_module("lark.load_grammar")
-    except ImportError:
-        raise CompileError(
-            "this grammar has an error, or a form that only the lark package reads: pip install lark",
-            code="missing-package",
-        ) from None
+    needs = "this grammar has an error, or a form that only the lark package reads"
+    return package("lark.load_grammar", needs, get="pip install lark")
 
 
 class _LarkReader(Reader):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import ClassVar
 
-from guiderail.errors import CompileError
+from guiderail.support.packages import package
 from guiderail.support.work import spend
 
 __all__ = [
@@ -128,13 +128,8 @@ def _widths(text: str) -> tuple[int, int]:
             return int(least), int(most)
         except re.error:
             pass  # not for `re`: Lark asks the `regex` package
-    try:
-        utils = import_module("lark.utils")
-    except ImportError:
-        raise CompileError(
-            f"the lark package is needed to tell how long matches of /{text}/ are: pip install lark",
-            code="missing-package",
-        ) from None
+    needs = f"the lark package is needed to tell how long matches of /{text}/ are"
+    utils = package("lark.utils", needs, get="pip install lark")
     least, most = utils.get_regexp_width(text)
     return least, most
 

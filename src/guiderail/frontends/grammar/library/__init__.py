@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.syntax import Indentation
+from guiderail.support.options import check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import shown
 
@@ -124,7 +125,7 @@ def whole_words(text: str, word: str = "NAME") -> str:
 
 def _json(text: str, max_depth: int) -> str:
     """JSON with a maximum nesting of objects and arrays (Koo, Liu & He 2024, §5.1)."""
-    _whole("max_depth", max_depth, 0, 1000)
+    check_integer("max_depth", max_depth, 0, 1000, code="bad-option")
     rules = ["start: value_0", "?scalar: STRING | NUMBER | TRUE | FALSE | NULL"]
     for level in range(max_depth):
         inner = level + 1
@@ -139,7 +140,7 @@ def _json(text: str, max_depth: int) -> str:
 
 
 def _csv(text: str, columns: int) -> str:
-    _whole("columns", columns, 1, 1000)
+    check_integer("columns", columns, 1, 1000, code="bad-option")
     if columns == 1:  # a record may be empty, and the last line break is one more empty record
         return text.replace('record: _field? ("," _field?)*', "record: _field?")
     rules = f'_records: record (LINE_END record)* LINE_END?\nrecord: _field? ("," _field?)~{columns - 1}\n'
@@ -147,7 +148,7 @@ def _csv(text: str, columns: int) -> str:
 
 
 def _markdown_table(text: str, columns: int) -> str:
-    _whole("columns", columns, 1, 200)
+    check_integer("columns", columns, 1, 200, code="bad-option")
     rules = (
         "start: row LINE_END delimiters (LINE_END row)* LINE_END?\n"
         f'row: "|" (CELL "|")~{columns}\ndelimiters: "|" (DELIMITER "|")~{columns}\n'
@@ -228,11 +229,6 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
     if len(set(found)) != len(found):
         raise CompileError(f"{option} lists a name twice; leave one out", code="bad-option")
     return found
-
-
-def _whole(option: str, value: int, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise CompileError(f"{option} must be an integer from {least} to {most}, not {shown(value)}", code="bad-option")
 
 
 _PYTHON_LINES = Indentation(

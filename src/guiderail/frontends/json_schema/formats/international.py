@@ -25,7 +25,7 @@ from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats import _idna
-from guiderail.frontends.json_schema.formats._made import made
+from guiderail.frontends.json_schema.formats._cached_regex import cached_regex
 from guiderail.frontends.json_schema.formats.internet import address_literal, domain, email
 from guiderail.frontends.regex.charsets import ANY, _unpack
 from guiderail.support.caches import cached
@@ -257,7 +257,7 @@ def idn_hostname() -> Constraint:
 
 def idn_hostname_wide() -> Constraint:
     """Names whose labels contain no ASCII characters except letters, digits and hyphens."""
-    return made(f"{_WIDE}(?:[.\u3002\uff0e\uff61]{_WIDE})*")
+    return cached_regex(f"{_WIDE}(?:[.\u3002\uff0e\uff61]{_WIDE})*")
 
 
 @cached(1 << 20)
@@ -270,10 +270,10 @@ def idn_email() -> Constraint:
     that is not.
     """
     foreign = _Names(False).limited_to(47) | domain().limited_to(189) | address_literal()
-    return email() | (made(_LOCAL) & made(_OCTETS)) + "@" + foreign
+    return email() | (cached_regex(_LOCAL) & cached_regex(_OCTETS)) + "@" + foreign
 
 
 @cached(1 << 20)
 def idn_email_wide() -> Constraint:
     """With any characters beyond ASCII in the domain, of any length; the local part of at most 64 characters."""
-    return made(_LOCAL).limited_to(64) + "@" + (idn_hostname_wide() | address_literal())
+    return cached_regex(_LOCAL).limited_to(64) + "@" + (idn_hostname_wide() | address_literal())

@@ -8,7 +8,7 @@ from functools import lru_cache
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint
-from guiderail.frontends.json_schema.formats._made import made
+from guiderail.frontends.json_schema.formats._cached_regex import cached_regex
 from guiderail.frontends.json_schema.formats.addresses import Ipv4, Ipv6
 from guiderail.frontends.regex.charsets import ANY
 from guiderail.support.caches import cached
@@ -92,7 +92,7 @@ def hostname_wide() -> Constraint:
 @cached(1 << 20)
 def address_literal() -> Constraint:
     """``address-literal`` of RFC 5321, section 4.1.3, without the tags that are yet to be registered."""
-    return "[" + (Ipv4() | (made("[Ii][Pp][Vv]6:") + Ipv6())) + "]"
+    return "[" + (Ipv4() | (cached_regex("[Ii][Pp][Vv]6:") + Ipv6())) + "]"
 
 
 def domain() -> Constraint:
@@ -109,7 +109,7 @@ class _Mailbox(Constraint):
         label = b.concat([some, b.repeat(b.concat([hyphen, some]), 0)])
         domain = b.concat([label, b.repeat(b.concat([b.literal(b"."), label]), 0)])
         where = b.union([domain, address_literal()._lower(b)])
-        whole = b.concat([made(_LOCAL)._lower(b), b.literal(b"@"), where])
+        whole = b.concat([cached_regex(_LOCAL)._lower(b), b.literal(b"@"), where])
         return b.intersection([whole, b.repeat(b.char_class(ANY), 0, 254)])
 
 

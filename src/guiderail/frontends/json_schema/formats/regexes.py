@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint
-from guiderail.frontends.json_schema.formats._made import made
+from guiderail.frontends.json_schema.formats._cached_regex import cached_regex
 
 __all__ = ["ecma_pattern", "ecma_pattern_wide"]
 
@@ -279,4 +279,4 @@ def ecma_pattern() -> Constraint:
 
 def ecma_pattern_wide() -> Constraint:
     """All texts but those whose first character cannot begin a pattern."""
-    return made(r"(?:[^)*+?{}\]][\s\S]*)?")
+    return cached_regex(r"(?:[^)*+?{}\]][\s\S]*)?")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraints.constraint import Constraint
-from guiderail.frontends.json_schema.formats._made import made
+from guiderail.frontends.json_schema.formats._cached_regex import cached_regex
 from guiderail.frontends.json_schema.formats.addresses import Ipv6
 
 __all__ = ["iri", "iri_reference", "uri", "uri_reference", "uri_template", "uri_template_reserved"]
@@ -127,7 +127,7 @@ def _template(operators: str) -> Constraint:
     literal = rf"(?:[!#$&-;=?-\[\]_a-z~{beyond}]|{encoded})"
     char = f"(?:[A-Za-z0-9_]|{encoded})"
     spec = rf"{char}(?:\.?{char})*(?::[1-9][0-9]{{0,3}}|\*)?"
-    return made(rf"(?:{literal}|\{{[{operators}]?{spec}(?:,{spec})*\}})*")
+    return cached_regex(rf"(?:{literal}|\{{[{operators}]?{spec}(?:,{spec})*\}})*")
 
 
 def uri_template() -> Constraint:

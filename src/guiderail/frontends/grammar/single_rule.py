@@ -10,13 +10,13 @@ from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.prepare import Prepared, prepare
 from guiderail.frontends.grammar.syntax import Grammar, Rule
 
-__all__ = ["RulesFrom"]
+__all__ = ["SingleRule"]
 
 _MAX_RULES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class RulesFrom(Constraint):
+class SingleRule(Constraint):
     """The strings of one rule of a grammar without a lexer."""
 
     rules: tuple[Rule, ...]
