@@ -57,6 +57,7 @@ struct ByteSet {
 
   bool has(u8 b) const { return (words[b >> 6] >> (b & 63)) & 1; }
   void add(u8 b) { words[b >> 6] |= u64{1} << (b & 63); }
+  void remove(u8 b) { words[b >> 6] &= ~(u64{1} << (b & 63)); }
   void add_range(unsigned lo, unsigned hi) {  // inclusive
     for (unsigned b = lo; b <= hi; ++b) add(static_cast<u8>(b));
   }

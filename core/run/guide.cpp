@@ -92,14 +92,14 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
       throw Error("unknown-token", "the vocabulary has no token " + (std::holds_alternative<u32>(name)
                                                                          ? std::to_string(std::get<u32>(name))
                                                                          : "'" + std::get<std::string>(name) + "'"));
-    named[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    set_bit(named, token);
   }
   if (set.but) {
-    for (u32 s : vocabulary_->stops()) named[s >> 5] |= 1u << (s & 31);
+    for (u32 s : vocabulary_->stops()) set_bit(named, s);
     for (u32 t = 0; t < count; ++t)  // a token without bytes would not advance the text
-      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) named[t >> 5] |= 1u << (t & 31);
+      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) set_bit(named, t);
     for (u32 w = 0; w < named.size(); ++w) named[w] = ~named[w];
-    for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
+    for (u32 t = count; t < 32 * named.size(); ++t) clear_bit(named, t);
   }
   if (std::all_of(named.begin(), named.end(), [](u32 w) { return w == 0; }))
     throw Error("no-token", "the set contains no token of the vocabulary; exclude fewer tokens");
@@ -247,10 +247,10 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
     std::memset(out, 0, words * 4);
   for (auto [word, value] : entry->diff) out[word] = value;
   if (program.accepting(state))
-    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+    for (u32 s : stops) set_bit(out, s);
   for (int s : entry->specials) {
     if (s >= 0) {
-      out[s >> 5] |= 1u << (s & 31);
+      set_bit(out, s);
     } else {
       const Words& set = *symbols_->set(static_cast<u32>(~s));
       for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
@@ -335,7 +335,7 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
     return true;
   });
   if (program.accepting(state))
-    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+    for (u32 s : stops) set_bit(out, s);
   return restricts;
 }
 

@@ -178,8 +178,8 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   begin(kMaskSearchWork);
   Words refused(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
-  auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };
-  auto allow = [&](u32 token) { refused[token >> 5] &= ~(1u << (token & 31)); };
+  auto refuse = [&](u32 token) { set_bit(refused, token); };
+  auto allow = [&](u32 token) { clear_bit(refused, token); };
   auto count = [&](u32 needed) {
     worst = std::max(worst, needed);
     least = std::min(least, needed);

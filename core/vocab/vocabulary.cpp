@@ -53,7 +53,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::ve
     if (special[i] || text.empty() || text.size() > kLongestToken ||
         std::binary_search(stops_.begin(), stops_.end(), i))
       continue;
-    texts_[i >> 6] |= u64{1} << (i & 63);
+    set_bit(texts_, i);
     ++text_tokens_;
     longest_ = std::max(longest_, static_cast<u32>(text.size()));
   }
@@ -204,7 +204,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
       continue;
     }
     state[depth] = s;
-    out->alive[(n - root) >> 6] |= u64{1} << ((n - root) & 63);
+    set_bit(out->alive, n - root);
     if (node.token >= 0) found.push_back({node.chars - base_chars, node.token});
     ++n;
   }
@@ -217,7 +217,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   out->upto.pop_back();
   if (found.size() >= kFewTokensOfSet) {
     auto dense = std::make_shared<Words>(words(), 0);
-    for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
+    for (int t : out->tokens) set_bit(*dense, t);
     out->dense = dense;
   }
   find_exits(*out, boundary);
@@ -234,8 +234,8 @@ void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) co
     u32 p = trie_.parents[n];
     if (p != root && !nodes[p].whole) out.splits.push_back(n);
     if (p != root && nodes[p].whole) exits.push_back(n);
-    for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
-      seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
+    for (; p != root && !bit(seen, p - root); p = trie_.parents[p]) {
+      set_bit(seen, p - root);
       u32 above = trie_.parents[p];
       if (above != root && nodes[above].whole) exits.push_back(p);
     }
@@ -281,11 +281,10 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
     std::shared_ptr<Words> made;
     if (mask.tokens.size() - count < count) {
       made = std::make_shared<Words>(*mask.dense);
-      for (std::size_t i = count; i < mask.tokens.size(); ++i)
-        (*made)[mask.tokens[i] >> 5] &= ~(1u << (mask.tokens[i] & 31));
+      for (std::size_t i = count; i < mask.tokens.size(); ++i) clear_bit(*made, mask.tokens[i]);
     } else {
       made = std::make_shared<Words>(words(), 0);
-      for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
+      for (u32 i = 0; i < count; ++i) set_bit(*made, mask.tokens[i]);
     }
     slot = made;
     cache_.note_growth(class_key(mask.chars.get(), mask.root), made->size() * 4);

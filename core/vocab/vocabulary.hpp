@@ -115,7 +115,7 @@ struct ClassMask {
   std::array<u32, 257> exit_at{};
   PagedVector<u32> splits;  // nodes that leave the set inside a character
 
-  bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
+  bool is_alive(u32 node) const { return bit(alive, node - root); }
   std::size_t memory() const;
 };
 
@@ -161,7 +161,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<u32>& stops() const { return stops_; }
   const Words& zeros() const { return zeros_; }  // a bitset without tokens
   const Trie& trie() const { return trie_; }
-  bool is_text(u32 token) const { return token < token_count() && (texts_[token >> 6] >> (token & 63) & 1); }
+  bool is_text(u32 token) const { return token < token_count() && bit(texts_, token); }
   std::string_view bytes(u32 token) const {
     return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
   }

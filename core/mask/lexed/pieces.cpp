@@ -353,7 +353,7 @@ void MaskBuilder::trim_withouts() {
     if (!all[i])
       std::erase_if(*w, [&](int t) {
         return std::all_of(inside[i].begin(), inside[i].end(),
-                           [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
+                           [&](const Words* of) { return of && bit(*of, t); });
       });
     if (!std::is_sorted(w->begin(), w->end())) sort_unique(*w);  // a copy of an earlier one already is
     w->shrink_to_fit();
