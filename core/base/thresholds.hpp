@@ -72,7 +72,6 @@ inline constexpr std::size_t kMostPieceBytes = 64u << 20;  // limit: of pieces a
 inline constexpr u32 kNearParts = 2;                       // crossover: parts of the grammar that are tried first
 inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words of a piece stored with its continuation
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set; more become a bitset
-inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
 inline constexpr u32 kMasksBetweenCounts = 16;             // crossover: masks between two counts of all pieces
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
 inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;

@@ -250,7 +250,6 @@ class MaskBuilder {
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
-  void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
   void keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const;
   // lexed texts
   bool shareable(Id e, u32 node) const;
@@ -263,11 +262,8 @@ class MaskBuilder {
   void for_tokens_at(const Source& s, F f) const;
   template <class F>
   void for_children(const Source& s, F f) const;
-  template <class F>
-  void for_tokens_below(const Suffixes& suffixes, F f) const;
   void begin_piece(bool share);
   std::shared_ptr<Piece> end_piece();
-  std::shared_ptr<Piece> end_piece(const Begin& begin);
   class GroupMaker;
   void trim_withouts();
   void note_endings(Piece& piece);
@@ -305,26 +301,21 @@ class MaskBuilder {
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(const MaskEntry& open, Id state);
   void unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const;
-  // A mask is drawn on a scratch, if there is one; masks composed of pieces use words_.
-  void set(int token) {
-    if (scratch_)
-      scratch_->set(token);
-    else
-      words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
-  }
-  void unset(int token) {
-    if (scratch_)
-      scratch_->clear(token);
-    else
-      words_[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
-  }
-  bool touched() const { return !scratch_ || scratch_->touched(); }
+  void set(int token) { scratch_->set(token); }
+  void unset(int token) { scratch_->clear(token); }
   void add(ClassMask& mask, u32 most);
-  void add(const std::shared_ptr<const Words>& dense);
+  // May the mask of another state be copied? Not into a piece, which needs the places where lexemes end.
+  bool blank() const { return !pieces_only_ && !scratch_->touched(); }
 
-  struct Drawing {  // while it lives, there is a scratch
-    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_scratch(); }
-    ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
+  struct Drawing {  // while it lives, there is a scratch: for a mask or, one after the other, for pieces of masks
+    explicit Drawing(MaskBuilder& b, bool pieces = false) : builder(b) {
+      b.scratch_ = b.vocabulary_.take_scratch();
+      b.pieces_only_ = pieces;
+    }
+    ~Drawing() {
+      builder.vocabulary_.give_back(std::move(builder.scratch_));
+      builder.pieces_only_ = false;
+    }
     MaskBuilder& builder;
   };
 
@@ -332,9 +323,9 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, with_twins_;
-  std::vector<std::pair<u32, u32>> diff_;
+  MaskScratch::Diff diff_;
   std::unique_ptr<MaskScratch> scratch_;
+  bool pieces_only_ = false;
   bool shared_ = false;  // several alternatives of one state share the same subtrees
   struct Shared {        // while it lives
     explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
@@ -455,7 +446,6 @@ class MaskBuilder {
   std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
   u32 lexed_masks_ = 0;
-  bool blank_ = false;                          // words_ are all 0
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others

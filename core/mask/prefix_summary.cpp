@@ -178,7 +178,7 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (!head) return false;
   const Shared shared(*this);
   if (head->dense)
-    add(head->dense);
+    scratch_->add(head->dense);
   else
     for (int t : head->tokens) set(t);
   walk_exits(head->rest, tail);

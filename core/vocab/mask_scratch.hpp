@@ -54,6 +54,11 @@ class MaskScratch {
     sheet_->words[word] = value;
     mark(word);
   }
+  void unite(u32 word, u32 bits) {
+    if (!sheet_) lay(nullptr);
+    sheet_->words[word] |= bits;
+    mark(word);
+  }
   bool has(u32 token) const { return sheet_ && bit(sheet_->words, token); }
   // Adds a bitset. The first one becomes the base.
   void add(const std::shared_ptr<const Words>& dense) {

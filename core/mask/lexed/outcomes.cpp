@@ -408,6 +408,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   std::vector<Id> others;
   if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
   if (!lexed_parts(begun(state), lexed, others)) return nullptr;
+  const Drawing drawing(*this, true);
   counts_.note(Strategy::LexedPieces, true, 0);
   if ((++lexed_masks_ % kMasksBetweenCounts == 0 || piece_bytes_ + outcome_bytes_ > kMostPieceBytes) &&
       lexed_memory() > kMostPieceBytes)
@@ -416,6 +417,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   struct Part {
     Id open, after;
     Lexed::Place place;
+    std::shared_ptr<Piece> piece{};
   };
   std::vector<Part> parts;
   std::vector<u32> key;
@@ -427,17 +429,17 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     parts.push_back({open, after, place});
   }
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
-  for (const Part& part : parts) {
-    const std::shared_ptr<Piece> piece = piece_of(part.open);
+  for (Part& part : parts) {
+    part.piece = piece_of(part.open);
     key.insert(key.end(), {index_of(part.open), index_of(part.after)});
     const std::size_t from = key.size();
-    key.resize(from + piece->bundles.size(), kNotKnown);
-    outcomes(piece->bundles, part.place, part.after, key.data() + from);
+    key.resize(from + part.piece->bundles.size(), kNotKnown);
+    outcomes(part.piece->bundles, part.place, part.after, key.data() + from);
   }
   key.push_back(index_of(other));
   key.insert(key.end(), specials.begin(), specials.end());
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
-  Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
+  Sum sum;
   std::shared_ptr<Piece> beside;
   if (other != kEmpty && other != kEpsilon) {
     begin_piece(false);
@@ -448,10 +450,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   if (beside) take(*beside, sum);
   std::size_t at = 0;
   for (const Part& part : parts) {
-    const std::shared_ptr<Piece> piece = piece_of(part.open);
-    take(*piece, sum);
+    take(*part.piece, sum);
     at += 2;
-    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
+    for (std::size_t i = 0; i < part.piece->bundles.size(); ++i) take(key[at++], sum);
   }
   if (sum.blurred) {  // the other strategies make this mask
     outcome_bytes_ += 56 + key.size() * 4;
@@ -463,9 +464,12 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   entry->specials = specials;
-  const std::shared_ptr<const Words> base = common_base(sum.dense);
-  for (std::size_t i = 0; base && i < base->size(); ++i) sum.words[i] |= (*base)[i];
-  store(sum.words, base, *entry);
+  MaskEntry dense;
+  dense.base = common_base(sum.dense);
+  for (auto [one, other] : vocabulary_.twins())
+    if (scratch_->has(one) || (dense.base && bit(*dense.base, one))) set(static_cast<int>(other));
+  scratch_->differences(diff_);
+  unite(dense, diff_, *entry);
   outcome_bytes_ += bytes_of(key);
   known_masks_.emplace(std::move(key), entry);
   fresh = true;

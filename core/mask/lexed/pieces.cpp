@@ -97,17 +97,6 @@ void MaskBuilder::for_children(const Source& s, F f) const {
   }
 }
 
-// Calls f with each token below the suffixes, at least once.
-template <class F>
-void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
-  if (suffixes.node == kInTrie) {
-    for (int t : suffixes.rest->tokens) f(t);
-    return;
-  }
-  for (u32 n = suffixes.node; n < trie_.nodes[suffixes.node].end; ++n)
-    if (const int t = trie_.nodes[n].token; t >= 0) f(t);
-}
-
 void MaskBuilder::begin_piece(bool share) {
   share_ = share;
   wanted_.clear();
@@ -120,22 +109,14 @@ void MaskBuilder::begin_piece(bool share) {
   withouts_.assign(1, nullptr);
   without_ = 0;
   shared_ = false;
-  if (!blank_) words_.assign(vocabulary_.words(), 0);
-  blank_ = false;
+  scratch_->begin();
+  scratch_->add(nullptr);
 }
 
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
-  constexpr std::size_t kBlock = 16;
-  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
-    const std::size_t end = std::min(i + kBlock, words_.size());
-    u32 any = end - i < kBlock;
-    if (!any)
-      for (std::size_t k = 0; k < kBlock; ++k) any |= words_[i + k];
-    for (std::size_t k = i; any && k < end; ++k)
-      if (words_[k]) piece->words.push_back({static_cast<u32>(k), words_[k]});
-  }
+  scratch_->differences(piece->words);
   std::size_t count = piece->words.size();
   piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
   auto join = [&](std::shared_ptr<Piece> part) {
@@ -148,16 +129,16 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
   for (const auto& [state, exits] : wanted_exits) join(piece_after(state, exits));
-  const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
+  const std::size_t most = std::min<std::size_t>(kDensePiece, vocabulary_.words() / 4);
   if (count > most) {
-    Sum all{Words(words_.size(), 0), {}, {}, {}};
+    Sum all;
     begin_taking();
     take(*piece, all);
-    for (const auto& dense : all.dense)
-      for (std::size_t i = 0; i < all.words.size(); ++i) all.words[i] |= (*dense)[i];
-    count = all.words.size() - static_cast<std::size_t>(std::count(all.words.begin(), all.words.end(), 0u));
+    for (const auto& dense : all.dense) scratch_->add(dense);
+    const Words& words = *scratch_->words();
+    count = words.size() - static_cast<std::size_t>(std::count(words.begin(), words.end(), 0u));
     if (count > most) {
-      piece->dense = std::make_shared<const Words>(std::move(all.words));
+      piece->dense = std::make_shared<const Words>(words);
       piece->words.clear();
       piece_bytes_ += shared_bytes<Words>() + bytes_of(*piece->dense);
     }
@@ -174,9 +155,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   if (known) return known;
   begin_piece(false);
   enter(state, node);
-  if (trie_.nodes[node].end - node > kFewPieceTokens) return known = end_piece();
-  Begin all{0, {Suffixes{node, nullptr, nullptr}}, 0, {}};
-  return known = end_piece(all);
+  return known = end_piece();
 }
 
 // The piece for everything after exits of a class, shared by many pieces.
@@ -189,26 +168,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std
     for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
     walk_exits(*exits, state);
   }
-  if (exits->tokens.size() > kFewPieceTokens) return known = end_piece();
-  return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
-}
-
-// The same if the piece has few tokens, which are known.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
-  auto piece = std::make_shared<Piece>();
-  for (const Suffixes& suffixes : begin.suffixes)
-    for_tokens_below(suffixes, [&](int t) {
-      u32& word = words_[static_cast<u32>(t) >> 5];
-      if (word) piece->words.push_back({static_cast<u32>(t) >> 5, word});
-      word = 0;
-    });
-  blank_ = true;
-  note_endings(*piece);
-  piece->words.shrink_to_fit();
-  piece->count = piece->words.size();
-  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
-  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles);
-  return piece;
+  return known = end_piece();
 }
 
 // The groups of a piece, made from the places where a lexeme may end.
@@ -309,7 +269,7 @@ void MaskBuilder::GroupMaker::finish(Piece& piece) {
     auto begin_at = [&](u8 byte) -> Begin& {
       for (Begin& b : group.begins)
         if (b.byte == byte) return b;
-      group.begins.push_back({byte, {}, 0, {}});
+      group.begins.push_back({byte, {}, {}});
       return group.begins.back();
     };
     for (auto& [at, sources] : m->begins) {
@@ -329,9 +289,6 @@ void MaskBuilder::GroupMaker::finish(Piece& piece) {
       std::stable_sort(b.suffixes.begin(), b.suffixes.end(), [](const Suffixes& x, const Suffixes& y) {
         return x.without.get() > y.without.get();  // those with one first
       });
-      for (const Suffixes& suffixes : b.suffixes)
-        b.tokens += suffixes.node == kInTrie ? suffixes.rest->tokens.size()
-                                             : of_.trie_.nodes[suffixes.node].end - suffixes.node;
       of_.piece_bytes_ += bytes_of(b.suffixes) + block_bytes(64);  // about one state after it
     }
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
@@ -352,8 +309,7 @@ void MaskBuilder::trim_withouts() {
     if (!w) continue;
     if (!all[i])
       std::erase_if(*w, [&](int t) {
-        return std::all_of(inside[i].begin(), inside[i].end(),
-                           [&](const Words* of) { return of && bit(*of, t); });
+        return std::all_of(inside[i].begin(), inside[i].end(), [&](const Words* of) { return of && bit(*of, t); });
       });
     if (!std::is_sorted(w->begin(), w->end())) sort_unique(*w);  // a copy of an earlier one already is
     w->shrink_to_fit();
@@ -403,28 +359,24 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id st
   auto& known = begin.next[state];
   if (known) return known;
   begin_piece(false);
-  Words kept;
   const std::vector<int>* without = nullptr;
+  std::vector<int> excluded;  // those that no other suffixes have allowed
   auto leave_out = [&] {
-    if (!without) return;
-    for (int t : *without) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
-    for (std::size_t i = 0; i < kept.size(); ++i) words_[i] |= kept[i];
+    for (int t : excluded) unset(t);
+    excluded.clear();
   };
-  bool first = true;
   for (const Suffixes& suffixes : begin.suffixes) {
     if (suffixes.without.get() != without) {
       leave_out();
       without = suffixes.without.get();
-      kept.clear();
-      if (without && !first) kept = words_;
       without_ = 0;
       if (without) {
         without_ = static_cast<u32>(withouts_.size());
         withouts_.push_back(std::make_shared<std::vector<int>>(*without));
-        if (!first) words_.assign(vocabulary_.words(), 0);
+        std::copy_if(without->begin(), without->end(), std::back_inserter(excluded),
+                     [&](int t) { return !scratch_->has(static_cast<u32>(t)); });
       }
     }
-    first = false;
     if (suffixes.node != kInTrie) {
       enter(state, suffixes.node);
       continue;
@@ -436,7 +388,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id st
     walk_exits(*suffixes.rest, state);
   }
   leave_out();
-  return known = begin.tokens < kFewPieceTokens ? end_piece(begin) : end_piece();
+  return known = end_piece();
 }
 
 // -- keywords --
