@@ -85,10 +85,6 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Program> fresh();
 
  private:
-  struct Manner {
-    bool plain, forget;  // printable ASCII only; states without the texts of keys
-    bool haste;          // any completion, not a shortest one
-  };
   // These take the mutex:
   Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from byte `read` on
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);

@@ -47,7 +47,7 @@ bool CompletionDistance::follow(Id state, const std::string& completion) {
   const u32 nodes = arena_.node_count();
   const std::vector<Id> path = along(state, completion);
   const std::size_t work = completion.size() / kStatesPerWork + (arena_.node_count() - nodes) / kNodesPerWork + 1;
-  work_ -= std::min(work_ - 1, work);
+  now_.work -= std::min(now_.work - 1, work);
   if (path.empty()) return false;
   known_[path.back()] = {0, 0, 0, kEmpty};
   const std::vector<u32> needed = fewest_tokens(completion);
