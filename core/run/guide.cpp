@@ -2,7 +2,6 @@
 #include "run/matcher.hpp"
 
 #include <algorithm>
-#include <queue>
 
 #include "run/mask_making.hpp"
 
@@ -260,40 +259,40 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
          !MaskBuilder::allows_all(out, vocabulary_->size());  // a stop token may be all that the mask itself lacks
 }
 
-CompletionDistance& Guide::distance(Program& program) const {
-  if (!program.distance_)
-    program.distance_ = std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, symbols_);
-  return *program.distance_;
+// Searches from a state for ends of texts, by f(distance, step, key), unless found(distance) is the answer. Another
+// thread that searches from there comes first.
+template <class Found, class F>
+auto Guide::search(Program& program, Id state, Found found, F f) const {
+  vocabulary_->bytes_below();  // otherwise the search would make it under the mutex
+  return program.deep(state, [&] {
+    Program::Lock lock(program);
+    std::unique_ptr<CompletionDistance>& distance = program.distance_;
+    if (!distance) distance = std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, symbols_);
+    for (;;) {
+      if (const auto known = found(*distance)) return *known;
+      Program::Maker maker(program, Program::Making::Cost, state);
+      if (!maker.begin(lock)) continue;
+      const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
+      return f(*distance, step, maker.key());
+    }
+  });
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
-  vocabulary_->bytes_below();  // otherwise the search would make it under the mutex
-  return program.deep(state, [&] { return new_need(program, state, thorough); });
+  auto found = [&](CompletionDistance& distance) { return thorough ? std::nullopt : distance.found(state); };
+  return search(program, state, found, [&](CompletionDistance& distance, const Work::Step& step, u64 key) {
+    program.check_refused(key, kSearchForEnd);
+    return program.noting_refusal(step, key, [&] { return thorough ? distance.refine(state) : distance.of(state); });
+  });
 }
 
-u32 Guide::new_need(Program& program, Id state, bool thorough) const {
-  Program::Lock lock(program);
-  CompletionDistance& distance = this->distance(program);
-  for (;;) {
-    if (!thorough)
-      if (const auto found = distance.found(state)) return *found;
-    Program::Maker maker(program, Program::Making::Cost, state);
-    program.check_refused(maker.key(), kSearchForEnd);
-    if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
-    return program.noting_refusal(step, maker.key(),
-                                  [&] { return thorough ? distance.refine(state) : distance.of(state); });
-  }
-}
-
-void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const {
-  Program::Lock lock(program);
-  CompletionDistance& distance = this->distance(program);
-  auto plenty = [&] { return budget > 0 && distance.worst(state).value_or(kInf) <= budget - 1; };
-  while (!plenty()) {
-    Program::Maker maker(program, Program::Making::Cost, state);
-    if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
+// Would more budget change nothing? Otherwise removes tokens from a mask.
+bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
+  auto plenty = [&](CompletionDistance& distance) {
+    const bool is = budget > 0 && distance.worst(state).value_or(kInf) <= budget - 1;
+    return is ? std::optional(true) : std::nullopt;
+  };
+  return search(program, state, plenty, [&](CompletionDistance& distance, const Work::Step&, u64) {
     u32 needed = distance.of(state);
     if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)
@@ -308,32 +307,20 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
       std::memset(out, 0, vocabulary_->words() * 4);
     else
       distance.restrict(state, budget - 1, out);
-    restricts = true;
-    break;
-  }
+    return false;
+  });
 }
 
 bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left) const {
-  vocabulary_->bytes_below();
-  return program.deep(after, [&] {
-    Program::Lock lock(program);
-    CompletionDistance& distance = this->distance(program);
-    for (;;) {
-      Program::Maker maker(program, Program::Making::Cost, after);
-      if (!maker.begin(lock)) continue;
-      const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
-      return distance.suffices(before, token, after, left);
-    }
+  auto unknown = [](CompletionDistance&) { return std::optional<bool>(); };
+  return search(program, after, unknown, [&](CompletionDistance& distance, const Work::Step&, u64) {
+    return distance.suffices(before, token, after, left);
   });
 }
 
 bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
   bool restricts = fill(program, state, {}, out);
-  vocabulary_->bytes_below();
-  program.deep(state, [&] {
-    within(program, state, budget, out, restricts);
-    return true;
-  });
+  restricts = !within(program, state, budget, out) || restricts;
   if (program.accepting(state))
     for (u32 s : stops) set_bit(out, s);
   return restricts;
