@@ -68,11 +68,6 @@ struct ByteSet {
   int count() const {
     return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
   }
-  int lowest() const {  // -1: empty
-    for (int i = 0; i < 4; ++i)
-      if (words[i]) return i * 64 + std::countr_zero(words[i]);
-    return -1;
-  }
   ByteSet& operator|=(const ByteSet& o) {
     for (int i = 0; i < 4; ++i) words[i] |= o.words[i];
     return *this;
