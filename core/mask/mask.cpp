@@ -36,37 +36,37 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
 std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   const Drawing drawing(*this);
   visit(state, 0);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  finish(*entry);
+  return entry;
+}
+
+// Takes the mask from the scratch: as the differences from its base, or as a whole if they are many.
+void MaskBuilder::finish(MaskEntry& entry) {
   for (auto [one, other] : vocabulary_.twins()) {  // tokens copied from another mask bring twins of their own
     if (scratch_->has(one))
       set(static_cast<int>(other));
     else
       unset(static_cast<int>(other));
   }
-  auto entry = std::make_shared<MaskEntry>();
-  note_open(*entry);
   const Words* words = scratch_->words();
-  if (!words) return entry;
+  if (!words) return;
+  entry.full = allows_all(words->data(), vocabulary_.size());
   scratch_->differences(diff_);
-  keep(*words, scratch_->base(), *entry);
-  return entry;
+  if (diff_.size() > words->size() / 3) {
+    entry.base = std::make_shared<const Words>(*words);
+    entry.owns_base = true;
+    return;
+  }
+  entry.base = scratch_->base();
+  entry.diff.assign(diff_.begin(), diff_.end());
 }
 
 bool MaskBuilder::allows_all(const u32* mask, u32 size) {
   const u32 rest = size & 31;
   return (rest == 0 || mask[size >> 5] == (1u << rest) - 1) &&
          std::all_of(mask, mask + (size >> 5), [](u32 w) { return w == ~0u; });
-}
-
-// Stores the differences in diff_, or the whole mask if they are many.
-void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const {
-  entry.full = allows_all(words.data(), vocabulary_.size());
-  if (diff_.size() > words.size() / 3) {
-    entry.base = std::make_shared<const Words>(words);
-    entry.owns_base = true;
-    return;
-  }
-  entry.base = std::move(base);
-  entry.diff.assign(diff_.begin(), diff_.end());
 }
 
 // Adds the tokens of a class mask with at most `most` characters.

@@ -250,18 +250,13 @@ class MaskBuilder {
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
-  void keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const;
+  void finish(MaskEntry& entry);
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
   bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it ended, and nothing else continues here
     return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
   }
-  std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
-  template <class F>
-  void for_tokens_at(const Source& s, F f) const;
-  template <class F>
-  void for_children(const Source& s, F f) const;
   void begin_piece(bool share);
   std::shared_ptr<Piece> end_piece();
   class GroupMaker;
@@ -300,7 +295,6 @@ class MaskBuilder {
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(const MaskEntry& open, Id state);
-  void unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const;
   void set(int token) { scratch_->set(token); }
   void unset(int token) { scratch_->clear(token); }
   void add(ClassMask& mask, u32 most);

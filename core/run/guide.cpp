@@ -162,7 +162,6 @@ const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Progra
   if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
   if (!entry->is_open()) return entry;
   auto own = builder.settle(*entry, state);
-  if (!own) return entry;
   entry = own.get();
   program.keep(std::move(own));
   return entry;

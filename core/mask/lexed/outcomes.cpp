@@ -464,12 +464,11 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   entry->specials = specials;
-  MaskEntry dense;
-  dense.base = common_base(sum.dense);
-  for (auto [one, other] : vocabulary_.twins())
-    if (scratch_->has(one) || (dense.base && bit(*dense.base, one))) set(static_cast<int>(other));
   scratch_->differences(diff_);
-  unite(dense, diff_, *entry);
+  scratch_->begin();
+  scratch_->add(common_base(sum.dense));
+  for (auto [word, bits] : diff_) scratch_->unite(word, bits);
+  finish(*entry);
   outcome_bytes_ += bytes_of(key);
   known_masks_.emplace(std::move(key), entry);
   fresh = true;
@@ -495,44 +494,12 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
 // Completes the mask of a canonical form for a state: decides the tokens that the form left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
   const Drawing drawing(*this);
-  scratch_->add(nullptr);  // what is open is not in the form's mask: its tokens are collected on their own
+  copy(shared);
   resolve(shared, state);
-  for (auto [one, other] : vocabulary_.twins())
-    if (scratch_->has(one)) set(static_cast<int>(other));
-  scratch_->differences(diff_);
-  if (diff_.empty()) return nullptr;
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
-  unite(shared, diff_, *entry);
+  finish(*entry);
   return entry;
-}
-
-// The mask of another entry and more words.
-void MaskBuilder::unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const {
-  auto of_base = [&](u32 word) { return shared.base ? (*shared.base)[word] : 0; };
-  out.base = shared.base;
-  out.diff.reserve(shared.diff.size() + more.size());
-  auto known = shared.diff.begin();
-  for (auto [word, bits] : more) {
-    for (; known != shared.diff.end() && known->first < word; ++known) out.diff.push_back(*known);
-    const bool both = known != shared.diff.end() && known->first == word;
-    const u32 before = both ? (known++)->second : of_base(word);
-    if (both || bits & ~before) out.diff.push_back({word, before | bits});
-  }
-  out.diff.insert(out.diff.end(), known, shared.diff.end());
-  const u32 words = vocabulary_.words(), rest = vocabulary_.size() & 31;
-  auto next = out.diff.begin();
-  out.full = true;
-  for (u32 w = 0; w < words && out.full; ++w) {
-    const u32 value = next != out.diff.end() && next->first == w ? (next++)->second : of_base(w);
-    out.full = value == (w + 1 == words && rest ? (1u << rest) - 1 : ~0u);
-  }
-  if (out.diff.size() <= words / 3) return;
-  auto all = std::make_shared<Words>(shared.base ? *shared.base : vocabulary_.zeros());
-  for (auto [word, value] : out.diff) (*all)[word] = value;
-  out.base = std::move(all);
-  out.owns_base = true;
-  out.diff = {};
 }
 
 // Decides the open nodes and tokens, one by one.
