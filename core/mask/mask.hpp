@@ -65,10 +65,6 @@ class MaskBuilder {
     u32 number;
     bool shape = false;  // whatever the values of variables
   };
-  struct Source {          // the children of a node
-    const ExitTrie* trie;  // null: the vocabulary's trie
-    u32 node;
-  };
   struct Within {  // a part of a state: head outer or, in a string, escaped(head inner) outer
     Id head = kEmpty, inner = kEpsilon, outer = kEpsilon;
     bool string = false;

@@ -78,7 +78,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
     });
     if (!done) return false;
   }
-  out.rest = merge_exits(trie_, std::move(ends), 0);
+  out.rest = merge_exits(trie_, ends, 0);
   if (out.tokens.size() >= kDenseSummary) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
     for (int t : out.tokens) set_bit(*dense, t);

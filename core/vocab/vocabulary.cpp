@@ -316,10 +316,18 @@ int Vocabulary::longest_token(std::string_view text) const {
   return found;
 }
 
-ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
+ExitTrie merge_exits(const Trie& trie, std::span<const u32> nodes, u8 byte, std::vector<u32>* origin) {
+  std::vector<TrieAt> all;
+  all.reserve(nodes.size());
+  for (u32 n : nodes) all.push_back({nullptr, n});
+  return merge_exits(trie, all, byte, origin);
+}
+
+ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
-  struct From {  // a trie node, the exit above it, and the byte that leads to it
-    u32 node, top;
+  struct From {  // a node, the exit above it, and the byte that leads to it
+    TrieAt at;
+    u32 top;
     u8 byte;
   };
   PagedVector<From> from;  // of all open nodes; those of the deepest one are last
@@ -331,7 +339,9 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
   PagedVector<From> unsorted;
   auto sort_by_byte = [&](std::size_t begin) {
     const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
-    auto before = [](const From& a, const From& b) { return a.byte != b.byte ? a.byte < b.byte : a.node < b.node; };
+    auto before = [](const From& a, const From& b) {
+      return a.byte != b.byte ? a.byte < b.byte : a.at.node < b.at.node;
+    };
     if (from.size() - begin < 256) return std::sort(first, from.end(), before);
     std::array<std::size_t, 257> at{};
     for (auto it = first; it != from.end(); ++it) ++at[it->byte + 1u];
@@ -345,12 +355,13 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     const std::size_t below = from.size();
     Work::spend();
     for (std::size_t i = begin; i < end; ++i) {
-      const auto [n, top, b] = from[i];
-      if (trie.nodes[n].token >= 0) {
-        out.tokens.push_back(trie.nodes[n].token);
+      const TrieAt of = from[i].at;
+      const u32 top = from[i].top;
+      of.each_token(trie, [&](int token) {
+        out.tokens.push_back(token);
         if (origin) origin->push_back(top);
-      }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) from.push_back({c, top, trie.nodes[c].byte});
+      });
+      of.each_child(trie, [&](u8 b, TrieAt child) { from.push_back({child, top, b}); });
     }
     const u16 depth = static_cast<u16>(open.size());
     out.nodes.push_back({id + 1, first, static_cast<u32>(out.tokens.size()), depth, by});
@@ -358,7 +369,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     if (end - begin > 1) sort_by_byte(below);
     if (from.size() > below) open.push_back({id, below, below, from.size()});
   };
-  for (u32 n : nodes) from.push_back({n, n, byte});
+  for (const TrieAt& at : nodes) from.push_back({at, at.node, byte});
   write(0, nodes.size(), byte);
   while (!open.empty()) {
     Open& last = open.back();
@@ -392,8 +403,8 @@ std::shared_ptr<const ExitTrie> Vocabulary::known_exit_trie(ClassMask& mask, u8 
 
 std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
   if (auto known = known_exit_trie(mask, byte)) return known;
-  auto out = std::make_shared<ExitTrie>(
-      merge_exits(trie_, {mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
+  const std::span exits(mask.exits.data() + mask.exit_at[byte], mask.exits.data() + mask.exit_at[byte + 1]);
+  auto out = std::make_shared<ExitTrie>(merge_exits(trie_, exits, byte));
   std::lock_guard lock(mutex_);
   auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
   if (fresh)

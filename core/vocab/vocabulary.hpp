@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 
 #include "base/lru_cache.hpp"
@@ -93,9 +94,35 @@ struct ExitTrie {
   std::size_t memory() const;
 };
 
-// Merges what follows these trie nodes into one trie; `byte` is on the edges to them. `origin`: for each of its tokens,
-// the node among these that it is below.
-ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
+// A node of the vocabulary's trie, or of another one.
+struct TrieAt {
+  const ExitTrie* other;  // null: it is the vocabulary's
+  u32 node;
+  // Calls f(token) for the tokens that end here.
+  template <class F>
+  void each_token(const Trie& trie, F f) const {
+    if (other)
+      for (u32 i = other->nodes[node].first; i < other->nodes[node].last; ++i) f(other->tokens[i]);
+    else if (const int token = trie.nodes[node].token; token >= 0)
+      f(token);
+  }
+  // Calls f(byte, child).
+  template <class F>
+  void each_child(const Trie& trie, F f) const {
+    auto visit = [&](const auto& nodes) {
+      for (u32 c = node + 1; c < nodes[node].end; c = nodes[c].end) f(nodes[c].byte, TrieAt{other, c});
+    };
+    if (other)
+      visit(other->nodes);
+    else
+      visit(trie.nodes);
+  }
+};
+
+// Merges what follows these nodes into one trie; `byte` is on the edges to them. `origin`: for each of its tokens, the
+// node among these that it is below.
+ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, std::vector<u32>* origin = nullptr);
+ExitTrie merge_exits(const Trie& trie, std::span<const u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
 
 // The tokens below one trie node that consist of characters of one set (the last may be unfinished), and where the
 // others leave the set. Built once for a vocabulary, in one scan that prunes.

@@ -36,67 +36,6 @@ bool MaskBuilder::shareable(Id e, u32 node) const {
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
-// The suffixes of tokens below several nodes, some of this trie and some of others, as one trie. Its root represents
-// them all.
-std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
-  auto out = std::make_shared<ExitTrie>();
-  struct Item {
-    std::vector<Source> from;
-    u8 byte;
-    u16 depth;
-    u32 close = kNoFan;
-  };
-  std::vector<Item> stack;
-  stack.push_back({std::move(sources), 0, 0});
-  std::vector<std::pair<u8, Source>> children;
-  while (!stack.empty()) {
-    Item item = std::move(stack.back());
-    stack.pop_back();
-    if (item.close != kNoFan) {
-      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
-      continue;
-    }
-    const u32 id = static_cast<u32>(out->nodes.size());
-    const u32 first = static_cast<u32>(out->tokens.size());
-    children.clear();
-    for (const Source& s : item.from) {
-      for_tokens_at(s, [&](int t) { out->tokens.push_back(t); });
-      for_children(s, [&](u8 byte, Source child) { children.push_back({byte, child}); });
-    }
-    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
-    out->deepest = std::max(out->deepest, item.depth);
-    stack.push_back({{}, 0, 0, id});
-    std::stable_sort(children.begin(), children.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-    for (std::size_t i = 0; i < children.size();) {
-      Item below{{}, children[i].first, static_cast<u16>(item.depth + 1)};
-      for (; i < children.size() && children[i].first == below.byte; ++i) below.from.push_back(children[i].second);
-      stack.push_back(std::move(below));
-    }
-  }
-  return out;
-}
-
-template <class F>
-void MaskBuilder::for_tokens_at(const Source& s, F f) const {
-  if (s.trie) {
-    const ExitTrie::Node& n = s.trie->nodes[s.node];
-    for (u32 i = n.first; i < n.last; ++i) f(s.trie->tokens[i]);
-  } else if (const int t = trie_.nodes[s.node].token; t >= 0) {
-    f(t);
-  }
-}
-
-template <class F>
-void MaskBuilder::for_children(const Source& s, F f) const {
-  if (s.trie) {
-    for (u32 c = s.node + 1; c < s.trie->nodes[s.node].end; c = s.trie->nodes[c].end)
-      f(s.trie->nodes[c].byte, Source{s.trie, c});
-  } else {
-    for (u32 c = s.node + 1; c < trie_.nodes[s.node].end; c = trie_.nodes[c].end)
-      f(trie_.nodes[c].byte, Source{nullptr, c});
-  }
-}
-
 void MaskBuilder::begin_piece(bool share) {
   share_ = share;
   wanted_.clear();
@@ -164,10 +103,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std
   if (known) return known;
   begin_piece(false);
   tries_.push_back(exits);
-  if (!may_end(state, 0, exits.get())) {
-    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
-    walk_exits(*exits, state);
-  }
+  if (!may_end(state, 0, exits.get())) walk_exits(*exits, state, nullptr, true);
   return known = end_piece();
 }
 
@@ -182,7 +118,7 @@ class MaskBuilder::GroupMaker {
  private:
   struct Making {
     Group group;
-    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
+    std::map<std::pair<u8, u32>, std::vector<TrieAt>> begins;  // by byte and `without`: after the byte
     std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
     std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
   };
@@ -218,21 +154,21 @@ void MaskBuilder::GroupMaker::add(const Ending& ending) {
   const Trie& trie = of_.trie_;
   const auto group = group_of(ending.state);
   Making& m = *group.first;
-  const Source at{ending.trie, ending.node};
+  const TrieAt at{ending.trie, ending.node};
   const u32 without = kept(ending.without);
   if (group.second)
-    of_.for_tokens_at(at, [&](int t) {
+    at.each_token(trie, [&](int t) {
       const auto& tokens = of_.withouts_[without];
       if (!without || !std::binary_search(tokens->begin(), tokens->end(), t)) m.group.whole.push_back(t);
     });
   if (!ending.trie && !without && trie.nodes[ending.node].end - ending.node >= kHeavy) {
     std::size_t below = 0;
-    of_.for_children(at, [&](u8 byte, Source child) {
+    at.each_child(trie, [&](u8 byte, TrieAt child) {
       if (allowed(m, byte)) below += trie.nodes[child.node].end - child.node;
     });
     if (below >= kHeavy) return m.group.heavy.push_back(ending.node);
   }
-  of_.for_children(at, [&](u8 byte, Source child) {
+  at.each_child(trie, [&](u8 byte, TrieAt child) {
     if (allowed(m, byte)) m.begins[{byte, without}].push_back(child);
   });
 }
@@ -274,10 +210,10 @@ void MaskBuilder::GroupMaker::finish(Piece& piece) {
     };
     for (auto& [at, sources] : m->begins) {
       Suffixes suffixes{kInTrie, nullptr, of_.withouts_[at.second]};
-      if (sources.size() == 1 && !sources[0].trie) {
+      if (sources.size() == 1 && !sources[0].other) {
         suffixes.node = sources[0].node;
       } else {
-        suffixes.rest = of_.joined(std::move(sources));
+        suffixes.rest = std::make_shared<const ExitTrie>(merge_exits(of_.trie_, sources, 0));
         of_.piece_bytes_ += suffixes.rest->memory();
       }
       begin_at(at.first).suffixes.push_back(std::move(suffixes));
@@ -383,9 +319,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id st
     }
     if (postpone_exits(*suffixes.rest, state, 0)) continue;
     tries_.push_back(suffixes.rest);
-    if (may_end(state, 0, suffixes.rest.get())) continue;
-    for (u32 i = suffixes.rest->nodes[0].first; i < suffixes.rest->nodes[0].last; ++i) set(suffixes.rest->tokens[i]);
-    walk_exits(*suffixes.rest, state);
+    if (!may_end(state, 0, suffixes.rest.get())) walk_exits(*suffixes.rest, state, nullptr, true);
   }
   leave_out();
   return known = end_piece();
