@@ -284,9 +284,8 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   const Work::Step step(search_work(), kSearchForEnd, step_work());
   for (u32 haste : {1u, kShortestHaste}) {
     bool all = true;  // no search has left out states
-    for (const Manner manner :
-         {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
-      if (!Json::of(*arena_).used() && (manner.plain || manner.forgetful)) continue;  // the last search suffices
+    for (const Manner manner : manners(haste)) {
+      if (!Json::of(*arena_).used() && !manner.takes_all()) continue;  // few states: the last search suffices
       bool some = false;
       if (search(start, limit, manner, out, some)) return true;
       all = all && !some;

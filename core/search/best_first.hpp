@@ -1,6 +1,7 @@
 // The search for a short completion: states in the order of the way to them plus a bound on what is missing (A*).
 #pragma once
 
+#include <array>
 #include <queue>
 #include <unordered_map>
 
@@ -13,7 +14,12 @@ struct Manner {    // of searching
   bool forgetful;  // states without texts of keys
   u32 haste;       // weight of what is missing; 1: finds a shortest completion
   bool takes(u8 byte) const { return !plain || (byte >= 0x20 && byte < 0x7F && byte != '\\'); }
+  bool takes_all() const { return !plain && !forgetful; }
 };
+// In this order: the first ones visit the fewest states.
+inline std::array<Manner, 4> manners(u32 haste) {
+  return {{{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}};
+}
 
 // An edge leads from a state to the next one: a byte, or a token.
 template <class Edge>

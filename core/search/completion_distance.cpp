@@ -118,16 +118,14 @@ bool CompletionDistance::complete(Id state) {
   auto most = [&](std::size_t states) { return now_.work > states ? now_.work - states : 1; };
   if (hasty_ && search(*hasty_, most(kFewSearchStates), 0)) return true;
   if (Json::of(arena_).used() && arena_.node(state).shortest < kFewestSearchStates)
-    for (bool plain : {true, false})
-      for (bool forgetful : {true, false})
-        if (search({plain, forgetful, 1}, most(kFewestSearchStates), 0)) return true;
+    for (const Manner manner : manners(1))
+      if (search(manner, most(kFewestSearchStates), 0)) return true;
   for (u32 haste : {1u, kDistanceHaste}) {
     const u32 nodes = arena_.node_count(), free = now_.most_nodes > nodes ? now_.most_nodes - nodes : 0;
     const std::size_t work_kept = haste == 1 ? half(now_.work, std::size_t{1}) : 1;
     const u32 nodes_kept = haste == 1 ? free / 2 : 0;
-    for (Manner manner :
-         {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
-      const bool last = !manner.plain && !manner.forgetful;
+    for (const Manner manner : manners(haste)) {
+      const bool last = manner.takes_all();
       if (!Json::of(arena_).used() && !last) continue;
       const u32 now = arena_.node_count();
       if (!search(manner, last ? work_kept : half(now_.work, work_kept),
