@@ -102,7 +102,6 @@ class MaskBuilder {
     counts_.note(strategy, made, Work::spent() - before);
     return made;
   }
-  bool excluded_texts(Id e, u32 node);
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
@@ -111,6 +110,7 @@ class MaskBuilder {
   bool counted_intersections(Id e, u32 node);
   bool absorbing_strings(Id e, u32 node);
   bool class_loops(Id e, u32 node);
+  bool excluded_texts(Id e, u32 node);
   bool state_differences(Id e, u32 node);
   bool self_loops(Id e, u32 node);
   void visit(Id e, u32 node);
