@@ -229,7 +229,7 @@ def test_a_batch_loads_its_model_as_it_is_told(tmp_path, monkeypatch):
 def test_on_shortened_goes_with_finish(on_incomplete):
     with pytest.raises(gr.ModelError, match="on_shortened needs"):
         gr.generate(Toy(), "x", gr.literal("a"), on_incomplete=on_incomplete, on_shortened="warn")
-    with pytest.raises(gr.ModelError, match='"error", "warn" or "return"'):
+    with pytest.raises(gr.ModelError, match="'error', 'warn' or 'return'"):
         gr.generate(Toy(), "x", gr.literal("a"), on_shortened="raise")
 
 

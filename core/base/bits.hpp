@@ -1,6 +1,8 @@
-// Sets of small numbers.
+// Sets of small numbers, as lists of words: of 64 bits here, of 32 in the masks that engines read.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
 #include <vector>
 
 #include "base/support.hpp"
@@ -8,7 +10,27 @@
 namespace guiderail {
 
 using Bits = std::vector<u64>;
-inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
-inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
+
+template <class Set>
+using WordOf = std::remove_cvref_t<decltype(std::declval<Set&>()[0])>;
+
+template <class Set>
+bool bit(const Set& set, std::integral auto i) {
+  constexpr std::size_t kWord = 8 * sizeof(WordOf<const Set>);
+  const auto at = static_cast<std::size_t>(i);
+  return set[at / kWord] >> (at % kWord) & 1;
+}
+template <class Set>
+void set_bit(Set& set, std::integral auto i) {
+  constexpr std::size_t kWord = 8 * sizeof(WordOf<Set>);
+  const auto at = static_cast<std::size_t>(i);
+  set[at / kWord] |= WordOf<Set>{1} << at % kWord;
+}
+template <class Set>
+void clear_bit(Set& set, std::integral auto i) {
+  constexpr std::size_t kWord = 8 * sizeof(WordOf<Set>);
+  const auto at = static_cast<std::size_t>(i);
+  set[at / kWord] &= ~(WordOf<Set>{1} << at % kWord);
+}
 
 }  // namespace guiderail

@@ -57,6 +57,7 @@ struct ByteSet {
 
   bool has(u8 b) const { return (words[b >> 6] >> (b & 63)) & 1; }
   void add(u8 b) { words[b >> 6] |= u64{1} << (b & 63); }
+  void remove(u8 b) { words[b >> 6] &= ~(u64{1} << (b & 63)); }
   void add_range(unsigned lo, unsigned hi) {  // inclusive
     for (unsigned b = lo; b <= hi; ++b) add(static_cast<u8>(b));
   }
@@ -66,11 +67,6 @@ struct ByteSet {
   bool any() const { return (words[0] | words[1] | words[2] | words[3]) != 0; }
   int count() const {
     return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
-  }
-  int lowest() const {  // -1: empty
-    for (int i = 0; i < 4; ++i)
-      if (words[i]) return i * 64 + std::countr_zero(words[i]);
-    return -1;
   }
   ByteSet& operator|=(const ByteSet& o) {
     for (int i = 0; i < 4; ++i) words[i] |= o.words[i];

@@ -56,7 +56,6 @@ inline constexpr u16 kLeastObjectDepth = 1;       // nesting below which an expr
 // -- masks: limits (masks) --
 inline constexpr std::size_t kMostLoops = 12;              // alternatives of a state that are examined one by one
 inline constexpr int kMostTextNesting = 8;                 // of an examined text
-inline constexpr std::size_t kMostTexts = 24;              // states of a text, including those inside characters
 inline constexpr std::size_t kMostStrings = 6;             // alternatives of a string that is compared with another
 inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states
 inline constexpr u32 kMostPairsInAll = 12'000;             // the same, below all of them
@@ -72,7 +71,6 @@ inline constexpr std::size_t kMostPieceBytes = 64u << 20;  // limit: of pieces a
 inline constexpr u32 kNearParts = 2;                       // crossover: parts of the grammar that are tried first
 inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words of a piece stored with its continuation
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set; more become a bitset
-inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
 inline constexpr u32 kMasksBetweenCounts = 16;             // crossover: masks between two counts of all pieces
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
 inline constexpr u32 kLeastProbed = 64;          // halved down to this whenever a search of the same lexer gives up;

@@ -66,13 +66,6 @@ class SharedBuilder {
   std::atomic<bool> in_use_{false};
 };
 
-// Checks that an expression of a builder, which is only examined, contains no rule.
-Id regular(Builder& b, Id e, const char* asked) {
-  if (b.arena().has(b.check(e), kHasRef))
-    throw Error("not-regular", std::string(asked) + " takes an expression without rules");
-  return e;
-}
-
 namespace ops = operations;
 using ops::Numbers, ops::Strings;
 
@@ -339,11 +332,11 @@ void bind_expressions(nb::module_& m) {
            [](SharedBuilder& b, Id e) { return b.with([&](Builder& of) { return of.arena().nullable(of.check(e)); }); })
       .def("is_empty",
            [](SharedBuilder& b, Id e) {
-             return b.with_patience([&](Builder& of) { return !of.arena().live(regular(of, e, "is_empty")); });
+             return b.with_patience([&](Builder& of) { return !of.arena().live(of.check_regular(e, "is_empty")); });
            })
       .def("first_bytes",
            [](SharedBuilder& b, Id e) {
-             return to_bytes(b.with([&](Builder& of) { return of.arena().first(regular(of, e, "first_bytes")); }));
+             return to_bytes(b.with([&](Builder& of) { return of.arena().first(of.check_regular(e, "first_bytes")); }));
            })
       .def("dump",
            [](SharedBuilder& b, Id e) { return b.with([&](Builder& of) { return of.arena().dump(of.check(e)); }); })

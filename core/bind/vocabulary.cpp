@@ -89,7 +89,6 @@ void bind_vocabulary(nb::module_& m) {
            nb::arg("data"), nb::arg("offsets"), nb::arg("special"), nb::arg("size"), nb::arg("stop_token_ids"))
       .def_prop_ro("size", &Vocabulary::size)
       .def_prop_ro("token_count", &Vocabulary::token_count)
-      .def_prop_ro("trie_nodes", [](const Vocabulary& v) { return v.trie().nodes.size(); })
       .def_prop_ro("longest_token", &Vocabulary::longest)
       .def_prop_ro("stop_token_ids", [](const Vocabulary& v) { return v.stops(); })
       .def("token_bytes",

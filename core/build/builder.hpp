@@ -30,6 +30,12 @@ class Builder {
       throw Error("bad-handle", "no such expression in this builder: " + std::to_string(index_of(e)));
     return e;
   }
+  // An expression that is only examined, and must contain no rule.
+  Id check_regular(Id e, const char* asked) {
+    if (arena().has(check(e), kHasRef))
+      throw Error("not-regular", std::string(asked) + " takes an expression without rules");
+    return e;
+  }
   template <class Op>
   Given<Op> add(Op operation) {
     Arena& arena = this->arena();

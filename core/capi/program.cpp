@@ -35,9 +35,6 @@ Id looked_at(gr_builder* builder, u32 number) {
   builder->builder.arena();
   return builder->replay.expression(number);
 }
-void need_regular(const Arena& arena, Id e, const char* what) {
-  if (arena.has(e, kHasRef)) throw Error("not-regular", std::string(what) + " takes an expression without rules");
-}
 
 }  // namespace
 
@@ -174,21 +171,17 @@ GR_API gr_status gr_builder_is_nullable(gr_builder* builder, uint32_t expression
 GR_API gr_status gr_builder_is_empty(gr_builder* builder, uint32_t expression, bool* empty) {
   return guarded([&] {
     need(empty, "empty");
-    const Id e = looked_at(builder, expression);
-    Arena& arena = builder->builder.arena();
-    need_regular(arena, e, "is_empty");
+    const Id e = builder->builder.check_regular(looked_at(builder, expression), "is_empty");
     const Work::Compilation limited(builder->work);
-    *empty = !arena.live(e);
+    *empty = !builder->builder.arena().live(e);
   });
 }
 
 GR_API gr_status gr_builder_first_bytes(gr_builder* builder, uint32_t expression, bool flags[256]) {
   return guarded([&] {
     need(flags, "flags");
-    const Id e = looked_at(builder, expression);
-    Arena& arena = builder->builder.arena();
-    need_regular(arena, e, "first_bytes");
-    flags_of(arena.first(e), flags);
+    const Id e = builder->builder.check_regular(looked_at(builder, expression), "first_bytes");
+    flags_of(builder->builder.arena().first(e), flags);
   });
 }
 

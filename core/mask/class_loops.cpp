@@ -174,7 +174,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
 bool MaskBuilder::self_loops(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
-  if (node == 0 && scratch_ && attempt(Strategy::CharacterIndex, [&] { return semantic_spelled(loop, e); }))
+  if (node == 0 && !pieces_only_ && attempt(Strategy::CharacterIndex, [&] { return semantic_spelled(loop, e); }))
     return true;
   auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});

@@ -78,7 +78,7 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
 
 // The mask of e from that of b (`form`: a form of b with the same mask). Nothing must be drawn yet.
 bool MaskBuilder::differential(Id e, Id b, Id form) {
-  if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(form)) return false;
+  if (!blank() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(form)) return false;
   std::vector<Difference> found;
   std::size_t anew = 0;
   u32 left = kMostPairsInAll;
@@ -130,7 +130,7 @@ bool MaskBuilder::excluded_texts(Id e, u32) {
   const auto [head, tail] = unstack(arena_, e);
   Id others = kEmpty;
   ByteSet begins;
-  if (!scratch_ || scratch_->touched() || !split_excluded(head, others, begins)) return false;
+  if (!blank() || !split_excluded(head, others, begins)) return false;
   const Id b = arena_.concat(others, tail);
   return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
@@ -242,8 +242,7 @@ bool MaskBuilder::free_beside(Id e, Id b) {
 // may become a name or match a pattern: most characters lead to a key that may have any text.
 bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
-  if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
-    return false;
+  if (!blank() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings)) return false;
   if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
     return false;  // no text returns to itself
   auto after = [&](const Ids& texts, u8 byte) {
@@ -369,8 +368,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
 // most n characters, and those that leave such a string after m to n characters. If the text is constrained but has
 // matches of any length, and n is infinite: the mask without the length, minus the tokens that leave too early.
 bool MaskBuilder::bounded_strings(Id e, u32) {
-  if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
-    return false;
+  if (!blank() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText)) return false;
   const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
   if (!is_escaped(arena_.node(head))) return false;
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
@@ -404,7 +402,7 @@ bool MaskBuilder::bounded_strings(Id e, u32) {
       if (l.chars < min && !l.open) unset(l.token);
     return true;
   }
-  if (auto inside = vocabulary_.string_of(max, mode)) add(inside);
+  if (auto inside = vocabulary_.string_of(max, mode)) scratch_->add(inside);
   for (const Leaving& l : leaving) {
     if (l.chars < min || l.chars > max) continue;
     if (l.open)

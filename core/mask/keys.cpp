@@ -196,8 +196,9 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
                                 Abstraction::of(arena_).canonical(named, vocabulary_.longest()))));
 }
 
+// Nothing must be drawn yet.
 void MaskBuilder::copy(const MaskEntry& entry) {
-  if (entry.base) scratch_->add(entry.base);
+  scratch_->add(entry.base);
   for (auto [word, value] : entry.diff) scratch_->put(word, value);
   postponed_.insert(postponed_.end(), entry.open_nodes.begin(), entry.open_nodes.end());
   postponed_tokens_.insert(postponed_tokens_.end(), entry.open_tokens.begin(), entry.open_tokens.end());

@@ -203,7 +203,7 @@ Id Abstraction::endless_beginning(Id e, u32 most) {
     alone = static_cast<u8>(b);
   }
   if (out == kEmpty) return out;
-  others.words[alone >> 6] &= ~(u64{1} << (alone & 63));
+  others.remove(alone);
   return others.any() ? unite(out, elided_before(others)) : out;
 }
 

@@ -152,7 +152,7 @@ bool MaskBuilder::class_loops(Id e, u32 node) {
 }
 
 bool MaskBuilder::run_loops(u32 node, const std::vector<Loop>& loops, Ids& rest) {
-  if (node == 0 && scratch_ && loops.size() == 1) {
+  if (node == 0 && !pieces_only_ && loops.size() == 1) {
     const Shared shared(*this);
     if (attempt(Strategy::CharacterIndex, [&] { return run_spelled(loops[0]); })) {
       if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
@@ -283,7 +283,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
       leave(mask, b, next);
       continue;
     }
-    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !index.empty() && !index.many_exits(b) &&
+    if (Letters letters; node == 0 && !pieces_only_ && !inside.has(b) && !index.empty() && !index.many_exits(b) &&
                          CharacterIndex::letters_of(*loop.chars, letters)) {
       auto exits = index.exits(b, trie_);
       const Spelled only{exits->before, letters, loop.min, loop.max};

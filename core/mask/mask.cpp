@@ -36,19 +36,31 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
 std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   const Drawing drawing(*this);
   visit(state, 0);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  finish(*entry);
+  return entry;
+}
+
+// Takes the mask from the scratch: as the differences from its base, or as a whole if they are many.
+void MaskBuilder::finish(MaskEntry& entry) {
   for (auto [one, other] : vocabulary_.twins()) {  // tokens copied from another mask bring twins of their own
     if (scratch_->has(one))
       set(static_cast<int>(other));
     else
       unset(static_cast<int>(other));
   }
-  auto entry = std::make_shared<MaskEntry>();
-  note_open(*entry);
   const Words* words = scratch_->words();
-  if (!words) return entry;
+  if (!words) return;
+  entry.full = allows_all(words->data(), vocabulary_.size());
   scratch_->differences(diff_);
-  keep(*words, scratch_->base(), *entry);
-  return entry;
+  if (diff_.size() > words->size() / 3) {
+    entry.base = std::make_shared<const Words>(*words);
+    entry.owns_base = true;
+    return;
+  }
+  entry.base = scratch_->base();
+  entry.diff.assign(diff_.begin(), diff_.end());
 }
 
 bool MaskBuilder::allows_all(const u32* mask, u32 size) {
@@ -57,59 +69,15 @@ bool MaskBuilder::allows_all(const u32* mask, u32 size) {
          std::all_of(mask, mask + (size >> 5), [](u32 w) { return w == ~0u; });
 }
 
-// Stores the differences in diff_, or the whole mask if they are many.
-void MaskBuilder::keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const {
-  entry.full = allows_all(words.data(), vocabulary_.size());
-  if (diff_.size() > words.size() / 3) {
-    entry.base = std::make_shared<const Words>(words);
-    entry.owns_base = true;
-    return;
-  }
-  entry.base = std::move(base);
-  entry.diff.assign(diff_.begin(), diff_.end());
-}
-
-// Finds where a mask differs from its base, block by block.
-void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_words, MaskEntry& entry) {
-  const auto& twins = vocabulary_.twins();
-  const Words* of = &words;
-  if (!twins.empty()) {
-    with_twins_ = words;
-    for (auto [one, other] : twins)
-      if (words[one >> 5] >> (one & 31) & 1) with_twins_[other >> 5] |= 1u << (other & 31);
-    of = &with_twins_;
-  }
-  const u32 *mine = of->data(), *base = base_words ? base_words->data() : vocabulary_.zeros().data();
-  constexpr std::size_t kBlock = 16;
-  diff_.clear();
-  for (std::size_t i = 0; i < of->size(); i += kBlock) {
-    const std::size_t end = std::min(i + kBlock, of->size());
-    if (end - i == kBlock) {
-      u32 any = 0;
-      for (std::size_t k = 0; k < kBlock; ++k) any |= mine[i + k] ^ base[i + k];
-      if (!any) continue;
-    }
-    for (std::size_t k = i; k < end; ++k)
-      if (mine[k] != base[k]) diff_.push_back({static_cast<u32>(k), mine[k]});
-  }
-  keep(*of, std::move(base_words), entry);
-}
-
-void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
-  if (scratch_) return scratch_->add(dense);
-  const u32* from = dense->data();
-  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= from[i];
-}
-
 // Adds the tokens of a class mask with at most `most` characters.
 void MaskBuilder::add(ClassMask& mask, u32 most) {
   const std::size_t kept = most >= mask.most ? mask.tokens.size() : mask.upto[most];
-  if (!touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // as a difference from the class
-    add(mask.dense);
+  if (!scratch_->touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // a difference from the class
+    scratch_->add(mask.dense);
     for (std::size_t i = kept; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
     return;
   }
-  if (auto dense = vocabulary_.bounded(mask, most)) return add(dense);
+  if (auto dense = vocabulary_.bounded(mask, most)) return scratch_->add(dense);
   const u32 count = mask.tokens.empty() ? 0 : mask.upto[std::min(most, mask.most)];
   for (u32 i = 0; i < count; ++i) set(mask.tokens[i]);
 }

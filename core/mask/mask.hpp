@@ -35,7 +35,7 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> build(Id state);
   // The mask of a lexed text in progress, as it is; null: it is none. `fresh`: no earlier state had this mask.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
-  // The mask of a state, from that of its canonical form: decides the open tokens. Null: none of them is allowed.
+  // The mask of a state, from that of its canonical form: decides the open tokens.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
   // A state with the same mask, except for open tokens, that many positions reach.
   Id shared_form(Id e);
@@ -64,10 +64,6 @@ class MaskBuilder {
     Lexed::Place place;
     u32 number;
     bool shape = false;  // whatever the values of variables
-  };
-  struct Source {          // the children of a node
-    const ExitTrie* trie;  // null: the vocabulary's trie
-    u32 node;
   };
   struct Within {  // a part of a state: head outer or, in a string, escaped(head inner) outer
     Id head = kEmpty, inner = kEpsilon, outer = kEpsilon;
@@ -106,7 +102,6 @@ class MaskBuilder {
     counts_.note(strategy, made, Work::spent() - before);
     return made;
   }
-  bool excluded_texts(Id e, u32 node);
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
@@ -115,6 +110,7 @@ class MaskBuilder {
   bool counted_intersections(Id e, u32 node);
   bool absorbing_strings(Id e, u32 node);
   bool class_loops(Id e, u32 node);
+  bool excluded_texts(Id e, u32 node);
   bool state_differences(Id e, u32 node);
   bool self_loops(Id e, u32 node);
   void visit(Id e, u32 node);
@@ -134,7 +130,6 @@ class MaskBuilder {
   CharSet::Ptr free_class(Id e) const;
   bool uniform_text(Id text, int depth) const;
   bool takes_any(Id text, int depth);
-  bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
   bool free_loop(Id e, std::vector<Loop>& loops);
   Within within(Id e) const;
@@ -252,24 +247,15 @@ class MaskBuilder {
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
-  void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
-  void keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const;
+  void finish(MaskEntry& entry);
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
   bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it ended, and nothing else continues here
     return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
   }
-  std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
-  template <class F>
-  void for_tokens_at(const Source& s, F f) const;
-  template <class F>
-  void for_children(const Source& s, F f) const;
-  template <class F>
-  void for_tokens_below(const Suffixes& suffixes, F f) const;
   void begin_piece(bool share);
   std::shared_ptr<Piece> end_piece();
-  std::shared_ptr<Piece> end_piece(const Begin& begin);
   class GroupMaker;
   void trim_withouts();
   void note_endings(Piece& piece);
@@ -306,27 +292,21 @@ class MaskBuilder {
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(const MaskEntry& open, Id state);
-  void unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const;
-  // A mask is drawn on a scratch, if there is one; masks composed of pieces use words_.
-  void set(int token) {
-    if (scratch_)
-      scratch_->set(token);
-    else
-      words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
-  }
-  void unset(int token) {
-    if (scratch_)
-      scratch_->clear(token);
-    else
-      words_[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
-  }
-  bool touched() const { return !scratch_ || scratch_->touched(); }
+  void set(int token) { scratch_->set(token); }
+  void unset(int token) { scratch_->clear(token); }
   void add(ClassMask& mask, u32 most);
-  void add(const std::shared_ptr<const Words>& dense);
+  // May the mask of another state be copied? Not into a piece, which needs the places where lexemes end.
+  bool blank() const { return !pieces_only_ && !scratch_->touched(); }
 
-  struct Drawing {  // while it lives, there is a scratch
-    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_scratch(); }
-    ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
+  struct Drawing {  // while it lives, there is a scratch: for a mask or, one after the other, for pieces of masks
+    explicit Drawing(MaskBuilder& b, bool pieces = false) : builder(b) {
+      b.scratch_ = b.vocabulary_.take_scratch();
+      b.pieces_only_ = pieces;
+    }
+    ~Drawing() {
+      builder.vocabulary_.give_back(std::move(builder.scratch_));
+      builder.pieces_only_ = false;
+    }
     MaskBuilder& builder;
   };
 
@@ -334,9 +314,9 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, with_twins_;
-  std::vector<std::pair<u32, u32>> diff_;
+  MaskScratch::Diff diff_;
   std::unique_ptr<MaskScratch> scratch_;
+  bool pieces_only_ = false;
   bool shared_ = false;  // several alternatives of one state share the same subtrees
   struct Shared {        // while it lives
     explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
@@ -457,11 +437,9 @@ class MaskBuilder {
   std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
   u32 lexed_masks_ = 0;
-  bool blank_ = false;                          // words_ are all 0
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others
-  std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by string of any text, with what follows it
   std::unordered_map<std::vector<Id>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
   std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of these maps own

@@ -78,10 +78,10 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
     });
     if (!done) return false;
   }
-  out.rest = merge_exits(trie_, std::move(ends), 0);
+  out.rest = merge_exits(trie_, ends, 0);
   if (out.tokens.size() >= kDenseSummary) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
-    for (int t : out.tokens) (*dense)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+    for (int t : out.tokens) set_bit(*dense, t);
     out.dense = dense;
     out.tokens = {};
   }
@@ -143,7 +143,7 @@ bool MaskBuilder::summary_part(Id part) const {
 // Does it begin only with what follows a JSON value? Prefixes end there, so there are few of them.
 bool MaskBuilder::ends_value(Id part) const {
   ByteSet first = arena_.first(part);
-  for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));
+  for (char c : {',', ']', '}'}) first.remove(static_cast<u8>(c));
   return !first.any();
 }
 
@@ -178,7 +178,7 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (!head) return false;
   const Shared shared(*this);
   if (head->dense)
-    add(head->dense);
+    scratch_->add(head->dense);
   else
     for (int t : head->tokens) set(t);
   walk_exits(head->rest, tail);

@@ -8,7 +8,6 @@ namespace guiderail {
 namespace {
 
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
-    {"excluded-texts", "root", "all texts but some: the mask of all texts, and where the two differ"},
     {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
     {"keywords", "large", "a lexeme with keywords among its texts: the mask without keywords, then those"},
     {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
@@ -17,6 +16,7 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"counted-intersections", "large", "a counted class among other conditions: a class mask over a chain of states"},
     {"absorbing-strings", "strings", "strings that any character may follow: a class mask, then what leaves them"},
     {"class-loops", "strings", "C{m,n} t: the class mask of C, then t from where tokens leave it"},
+    {"excluded-texts", "root", "all texts but some: the mask of all texts, and where the two differ"},
     {"state-differences", "root", "a state that most characters lead to another one: its mask, and where they differ"},
     {"self-loops", "large", "a state that characters of a class lead back to: the class mask, then the exits"},
     {"character-index", "root", "a class mask from the characters of tokens, without a scan of the trie"},
@@ -85,7 +85,6 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 // Exact and cheap strategies first. Each may assume that the earlier ones did not apply, but must be right without
 // them.
 const std::array<MaskBuilder::Row, kMakers> MaskBuilder::kOrder{{
-    {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::SeveralKeys, Reach::Strings, &MaskBuilder::several_keys},
     {Strategy::Keywords, Reach::Large, &MaskBuilder::keywords},
     {Strategy::BoundedStrings, Reach::Root, &MaskBuilder::bounded_strings},
@@ -94,6 +93,7 @@ const std::array<MaskBuilder::Row, kMakers> MaskBuilder::kOrder{{
     {Strategy::CountedIntersections, Reach::Large, &MaskBuilder::counted_intersections},
     {Strategy::AbsorbingStrings, Reach::Strings, &MaskBuilder::absorbing_strings},
     {Strategy::ClassLoops, Reach::Strings, &MaskBuilder::class_loops},
+    {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::StateDifferences, Reach::Root, &MaskBuilder::state_differences},
     {Strategy::SelfLoops, Reach::Large, &MaskBuilder::self_loops},
 }};
@@ -112,7 +112,6 @@ std::size_t MaskBuilder::memory(Strategy s) const {
   switch (s) {
     case Strategy::BoundedStrings: return own + bytes_of(leaving_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
-    case Strategy::AbsorbingStrings: return own + bytes_of(never_dies_);
     case Strategy::StateDifferences: return own + bytes_of(kept_);
     case Strategy::SelfLoops: return own + bytes_of(self_loops_);
     case Strategy::LexedPieces: return own + lexed_memory();
@@ -123,9 +122,8 @@ std::size_t MaskBuilder::memory(Strategy s) const {
 }
 
 void MaskBuilder::count(Tally& to) const {
-  to.add("building masks", sizeof(*this) + bytes_of(words_) + bytes_of(with_twins_) + bytes_of(diff_) +
-                               bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) + bytes_of(endings_) +
-                               bytes_of(postponed_));
+  to.add("building masks", sizeof(*this) + bytes_of(diff_) + bytes_of(states_) + bytes_of(exit_states_) +
+                               bytes_of(rows_) + bytes_of(endings_) + bytes_of(postponed_));
   std::size_t forms = 0;
   for (std::size_t i = 0; i < kStrategies; ++i) {
     const std::size_t bytes = memory(static_cast<Strategy>(i));

@@ -15,7 +15,6 @@ namespace guiderail {
 
 enum class Strategy : u8 {
   // They make a mask, in this order (see strategies.cpp):
-  ExcludedTexts,
   SeveralKeys,
   Keywords,
   BoundedStrings,
@@ -24,6 +23,7 @@ enum class Strategy : u8 {
   CountedIntersections,
   AbsorbingStrings,
   ClassLoops,
+  ExcludedTexts,
   StateDifferences,
   SelfLoops,
   // This makes a part of one:

@@ -2,7 +2,6 @@
 #include "run/matcher.hpp"
 
 #include <algorithm>
-#include <queue>
 
 #include "run/mask_making.hpp"
 
@@ -92,14 +91,14 @@ std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
       throw Error("unknown-token", "the vocabulary has no token " + (std::holds_alternative<u32>(name)
                                                                          ? std::to_string(std::get<u32>(name))
                                                                          : "'" + std::get<std::string>(name) + "'"));
-    named[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    set_bit(named, token);
   }
   if (set.but) {
-    for (u32 s : vocabulary_->stops()) named[s >> 5] |= 1u << (s & 31);
+    for (u32 s : vocabulary_->stops()) set_bit(named, s);
     for (u32 t = 0; t < count; ++t)  // a token without bytes would not advance the text
-      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) named[t >> 5] |= 1u << (t & 31);
+      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) set_bit(named, t);
     for (u32 w = 0; w < named.size(); ++w) named[w] = ~named[w];
-    for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
+    for (u32 t = count; t < 32 * named.size(); ++t) clear_bit(named, t);
   }
   if (std::all_of(named.begin(), named.end(), [](u32 w) { return w == 0; }))
     throw Error("no-token", "the set contains no token of the vocabulary; exclude fewer tokens");
@@ -163,7 +162,6 @@ const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Progra
   if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
   if (!entry->is_open()) return entry;
   auto own = builder.settle(*entry, state);
-  if (!own) return entry;
   entry = own.get();
   program.keep(std::move(own));
   return entry;
@@ -247,10 +245,10 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
     std::memset(out, 0, words * 4);
   for (auto [word, value] : entry->diff) out[word] = value;
   if (program.accepting(state))
-    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+    for (u32 s : stops) set_bit(out, s);
   for (int s : entry->specials) {
     if (s >= 0) {
-      out[s >> 5] |= 1u << (s & 31);
+      set_bit(out, s);
     } else {
       const Words& set = *symbols_->set(static_cast<u32>(~s));
       for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
@@ -260,40 +258,40 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
          !MaskBuilder::allows_all(out, vocabulary_->size());  // a stop token may be all that the mask itself lacks
 }
 
-CompletionDistance& Guide::distance(Program& program) const {
-  if (!program.distance_)
-    program.distance_ = std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, symbols_);
-  return *program.distance_;
+// Searches from a state for ends of texts, by f(distance, step, key), unless found(distance) is the answer. Another
+// thread that searches from there comes first.
+template <class Found, class F>
+auto Guide::search(Program& program, Id state, Found found, F f) const {
+  vocabulary_->bytes_below();  // otherwise the search would make it under the mutex
+  return program.deep(state, [&] {
+    Program::Lock lock(program);
+    std::unique_ptr<CompletionDistance>& distance = program.distance_;
+    if (!distance) distance = std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, symbols_);
+    for (;;) {
+      if (const auto known = found(*distance)) return *known;
+      Program::Maker maker(program, Program::Making::Cost, state);
+      if (!maker.begin(lock)) continue;
+      const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
+      return f(*distance, step, maker.key());
+    }
+  });
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
-  vocabulary_->bytes_below();  // otherwise the search would make it under the mutex
-  return program.deep(state, [&] { return new_need(program, state, thorough); });
+  auto found = [&](CompletionDistance& distance) { return thorough ? std::nullopt : distance.found(state); };
+  return search(program, state, found, [&](CompletionDistance& distance, const Work::Step& step, u64 key) {
+    program.check_refused(key, kSearchForEnd);
+    return program.noting_refusal(step, key, [&] { return thorough ? distance.refine(state) : distance.of(state); });
+  });
 }
 
-u32 Guide::new_need(Program& program, Id state, bool thorough) const {
-  Program::Lock lock(program);
-  CompletionDistance& distance = this->distance(program);
-  for (;;) {
-    if (!thorough)
-      if (const auto found = distance.found(state)) return *found;
-    Program::Maker maker(program, Program::Making::Cost, state);
-    program.check_refused(maker.key(), kSearchForEnd);
-    if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
-    return program.noting_refusal(step, maker.key(),
-                                  [&] { return thorough ? distance.refine(state) : distance.of(state); });
-  }
-}
-
-void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const {
-  Program::Lock lock(program);
-  CompletionDistance& distance = this->distance(program);
-  auto plenty = [&] { return budget > 0 && distance.worst(state).value_or(kInf) <= budget - 1; };
-  while (!plenty()) {
-    Program::Maker maker(program, Program::Making::Cost, state);
-    if (!maker.begin(lock)) continue;
-    const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
+// Would more budget change nothing? Otherwise removes tokens from a mask.
+bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
+  auto plenty = [&](CompletionDistance& distance) {
+    const bool is = budget > 0 && distance.worst(state).value_or(kInf) <= budget - 1;
+    return is ? std::optional(true) : std::nullopt;
+  };
+  return search(program, state, plenty, [&](CompletionDistance& distance, const Work::Step&, u64) {
     u32 needed = distance.of(state);
     if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)
@@ -308,34 +306,22 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
       std::memset(out, 0, vocabulary_->words() * 4);
     else
       distance.restrict(state, budget - 1, out);
-    restricts = true;
-    break;
-  }
+    return false;
+  });
 }
 
 bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left) const {
-  vocabulary_->bytes_below();
-  return program.deep(after, [&] {
-    Program::Lock lock(program);
-    CompletionDistance& distance = this->distance(program);
-    for (;;) {
-      Program::Maker maker(program, Program::Making::Cost, after);
-      if (!maker.begin(lock)) continue;
-      const Work::Step step(program.search_work(), kSearchForEnd, program.step_work());
-      return distance.suffices(before, token, after, left);
-    }
+  auto unknown = [](CompletionDistance&) { return std::optional<bool>(); };
+  return search(program, after, unknown, [&](CompletionDistance& distance, const Work::Step&, u64) {
+    return distance.suffices(before, token, after, left);
   });
 }
 
 bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
   bool restricts = fill(program, state, {}, out);
-  vocabulary_->bytes_below();
-  program.deep(state, [&] {
-    within(program, state, budget, out, restricts);
-    return true;
-  });
+  restricts = !within(program, state, budget, out) || restricts;
   if (program.accepting(state))
-    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+    for (u32 s : stops) set_bit(out, s);
   return restricts;
 }
 

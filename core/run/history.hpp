@@ -87,14 +87,6 @@ class History {
 
   void clear() { *this = History(); }
 
-  // The bytes of the blocks that no other history holds.
-  std::size_t memory() const {
-    std::size_t bytes = 0;
-    for (const Block* b = block_; b && b->holders.load(std::memory_order_relaxed) == 1; b = b->parent)
-      bytes += size_of(b->capacity);
-    return bytes;
-  }
-
  private:
   static constexpr u32 kFirst = 8, kMost = 512;  // steps in a block
 
@@ -110,10 +102,9 @@ class History {
     const Step* steps() const { return reinterpret_cast<const Step*>(this + 1); }
   };
 
-  static std::size_t size_of(u32 capacity) { return sizeof(Block) + capacity * sizeof(Step); }
   static Block* make(u32 capacity) {
     if (capacity > kMost) capacity = kMost;
-    return new (::operator new(size_of(capacity))) Block(capacity);
+    return new (::operator new(sizeof(Block) + capacity * sizeof(Step))) Block(capacity);
   }
   static void release(Block* block) noexcept {  // iterative: chains may be long
     while (block && block->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {

@@ -2,7 +2,6 @@
 #include "run/matcher.hpp"
 
 #include <algorithm>
-#include <queue>
 
 #include "run/mask_making.hpp"
 

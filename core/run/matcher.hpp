@@ -85,10 +85,6 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Program> fresh();
 
  private:
-  struct Manner {
-    bool plain, forget;  // printable ASCII only; states without the texts of keys
-    bool haste;          // any completion, not a shortest one
-  };
   // These take the mutex:
   Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from byte `read` on
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
@@ -252,14 +248,14 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // These take the program's mutex:
   Id advance_either(Program& program, Id state, u32 token) const;
   const MaskEntry* new_mask(Program& program, Id state) const;
-  u32 new_need(Program& program, Id state, bool thorough) const;
-  void within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const;
+  template <class Found, class F>
+  auto search(Program& program, Id state, Found found, F f) const;
+  bool within(Program& program, Id state, u32 budget, u32* out) const;
   // requires: the program's mutex held; functions with a lock release it while they wait
   std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
   const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
-  CompletionDistance& distance(Program& program) const;
   // These take no mutex of a program:
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   SpelledTexts& spelled(Program& program) const;  // takes mutex_

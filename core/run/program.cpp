@@ -2,12 +2,12 @@
 #include "run/matcher.hpp"
 
 #include <algorithm>
-#include <queue>
 
 #include "base/host.hpp"
 #include "mask/abstraction.hpp"
 #include "run/mask_making.hpp"
 #include "run/spelled.hpp"
+#include "search/best_first.hpp"
 #include "search/likely_text.hpp"
 
 namespace guiderail {
@@ -276,17 +276,18 @@ bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   return start != kEmpty && deep(start, [&] { return shortest_from(start, limit, out); });
 }
 
-// A* with a lower bound on the missing characters. For JSON, it first tries printable ASCII without escapes, and states
-// without the texts of keys: there are few of these. If a shortest completion is too far away, it searches for any.
+// Best first, with a lower bound on the missing characters. For JSON, it first tries printable ASCII without escapes,
+// and states without the texts of keys: there are few of these. If a shortest completion is too far away, it searches
+// for any.
 bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   Lock lock(*this);
   const Work::Step step(search_work(), kSearchForEnd, step_work());
-  for (bool haste : {false, true}) {
+  for (u32 haste : {1u, kShortestHaste}) {
     bool all = true;  // no search has left out states
-    for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // few states: the last search suffices
+    for (const Manner manner : manners(haste)) {
+      if (!Json::of(*arena_).used() && !manner.takes_all()) continue;  // few states: the last search suffices
       bool some = false;
-      if (search(start, limit, {plain, forget, haste}, out, some)) return true;
+      if (search(start, limit, manner, out, some)) return true;
       all = all && !some;
     }
     if (all) return false;
@@ -297,43 +298,27 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
 // One search. `left`: states were left out because there were too many.
 bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
   const std::size_t most = std::min<std::size_t>(arena_->limits().fuel, kMostSearchStates);
-  const std::size_t weight = manner.haste ? kShortestHaste : 1;
-  auto seen = [&](Id e) { return manner.forget ? Abstraction::of(*arena_).without_texts(e) : e; };
-  const Id start = seen(exact);
-  struct Item {
-    std::size_t total, depth;
-    Id id;
-    bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
-  };
-  std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
-  std::unordered_map<Id, std::size_t> best{{start, 0}};
-  std::priority_queue<Item> queue;
-  queue.push({0, 0, start});
-  while (!queue.empty()) {
+  auto seen = [&](Id e) { return manner.forgetful ? Abstraction::of(*arena_).without_texts(e) : e; };
+  auto missing = [&](Id e) { return mul_sat(manner.haste, arena_->node(e).shortest); };
+  BestFirst<u8> states(seen(exact), 0);
+  for (BestFirst<u8>::Open at; states.next(at);) {
     arena_->make_room();
     Work::spend();
-    const auto [total, depth, state] = queue.top();
-    queue.pop();
-    if (best[state] < depth) continue;
-    if (arena_->nullable(state)) {
+    if (arena_->nullable(at.state)) {
       out.clear();
-      for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
+      states.each_step(at.state, [&](Id, u8 byte, Id) { out.push_back(static_cast<char>(byte)); });
       std::reverse(out.begin(), out.end());
       return true;
     }
-    left = left || from.size() > most;
-    if (depth == limit || from.size() > most) continue;
-    const ByteSet first = arena_->first(state);
-    arena_->each_byte(state, [&, depth = depth, state = state](u8 byte) {
-      if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
-      const Id next = seen(arena_->step_slow(state, byte));
+    left = left || states.size() > most;
+    if (at.depth == limit || states.size() > most) continue;
+    const ByteSet first = arena_->first(at.state);
+    arena_->each_byte(at.state, [&](u8 byte) {
+      if (!first.has(byte) || !manner.takes(byte)) return true;
+      const Id next = seen(arena_->step_slow(at.state, byte));
       if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
-      if (depth + 1 + arena_->node(next).shortest > limit) return true;  // no end is close enough
-      auto [it, fresh] = best.try_emplace(next, depth + 1);
-      if (!fresh && it->second <= depth + 1) return true;
-      it->second = depth + 1;
-      from[next] = {state, byte};
-      queue.push({depth + 1 + weight * arena_->node(next).shortest, depth + 1, next});
+      if (add_sat(at.depth + 1, arena_->node(next).shortest) > limit) return true;  // no end is close enough
+      states.reach(at, byte, next, missing);
       return true;
     });
   }

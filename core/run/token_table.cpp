@@ -4,6 +4,28 @@
 #include "run/matcher.hpp"
 
 namespace guiderail {
+namespace {
+
+// Where tokens of sets lead as units; as text, they may lead elsewhere.
+std::unordered_map<u32, Id> units_of_sets(Arena& arena, const Symbols& symbols, Id state) {
+  std::unordered_map<u32, Id> units;
+  if (!symbols.has_sets()) return units;
+  std::vector<u32> first;
+  arena.first_symbols(state, first);
+  for (u32 s : first) {
+    if (!symbols.set(s)) continue;
+    const Id next = arena.derive_symbol(state, s);
+    if (next == kEmpty || !arena.live(next)) continue;
+    for_each_bit(*symbols.set(s), [&](u32 token) {
+      Id& known = units.try_emplace(token, kEmpty).first->second;
+      known = arena.unite(known, next);
+    });
+  }
+  return units;
+}
+
+}  // namespace
+
 TokenTable Guide::token_table(std::size_t max_states) const {
   const std::shared_ptr<Program> program = this->program();
   Arena& arena = *program->arena_;
@@ -28,23 +50,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
   for (std::size_t at = 0; at < states.size(); ++at) {
     const Id state = states[at];
     std::vector<std::pair<std::int32_t, std::int32_t>> row;
-    auto unit = [&](u32 symbol) {
-      const Id next = arena.derive_symbol(state, symbol);
-      return next != kEmpty && arena.live(next) ? next : kEmpty;
-    };
-    std::unordered_map<u32, Id> units;  // where tokens of sets lead as units; as text, they may lead elsewhere
-    if (symbols_->has_sets()) {
-      std::vector<u32> symbols;
-      arena.first_symbols(state, symbols);
-      for (u32 s : symbols) {
-        const Id next = symbols_->set(s) ? unit(s) : kEmpty;
-        if (next == kEmpty) continue;
-        for_each_bit(*symbols_->set(s), [&](u32 token) {
-          Id& known = units.try_emplace(token, kEmpty).first->second;
-          known = arena.unite(known, next);
-        });
-      }
-    }
+    std::unordered_map<u32, Id> units = units_of_sets(arena, *symbols_, state);
     auto emit_one = [&](u32 token, Id next) {
       if (auto it = units.find(token); it != units.end()) {
         next = arena.unite(next, it->second);
@@ -52,17 +58,10 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       }
       row.push_back({static_cast<std::int32_t>(token), number_of(next)});
     };
-    auto emit = [&](int token, Id next) {
-      if (!units.empty()) {
-        emit_one(static_cast<u32>(token), next);
-        if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
-          for (u32 other : it->second) emit_one(other, next);
-        return;
-      }
-      std::int32_t to = number_of(next);
-      row.push_back({token, to});
-      if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
-        for (u32 other : it->second) row.push_back({static_cast<std::int32_t>(other), to});
+    auto emit = [&](u32 token, Id next) {
+      emit_one(token, next);
+      if (auto it = twins.find(token); it != twins.end())
+        for (u32 other : it->second) emit_one(other, next);
     };
     stack[0] = state;
     u32 count = 0;
@@ -77,13 +76,13 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       }
       arena.ensure_row(next);
       stack[depth] = next;
-      if (node.token >= 0) emit(node.token, arena.token_end(next));
+      if (node.token >= 0) emit(static_cast<u32>(node.token), arena.token_end(next));
       ++n;
     }
     for (const auto& [token, symbols] : symbols_->of_tokens()) {
       Id next = kEmpty;
       for (u32 symbol : symbols) next = arena.unite(next, arena.derive_symbol(state, symbol));
-      if (next != kEmpty && arena.live(next)) emit(static_cast<int>(token), next);
+      if (next != kEmpty && arena.live(next)) emit(token, next);
     }
     while (!units.empty()) emit_one(units.begin()->first, units.begin()->second);
     std::sort(row.begin(), row.end());

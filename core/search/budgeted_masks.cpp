@@ -32,7 +32,7 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
     return found[place];
   };
   auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
-    if (steps_ > 0) --steps_;
+    if (now_.steps > 0) --now_.steps;
     std::vector<u32>& tokens = branch(next, plain).tokens;
     tokens.push_back(token);
     if (twins_.empty() || unit) return;
@@ -78,12 +78,12 @@ u32 CompletionDistance::need(Id next, u32 left) {
   if (needed <= left || exhausted()) return needed;
   if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // certainly more
   if (needed == kInf) {  // leaves work for the searches of other tokens
-    const std::size_t kept = work_ > kSearchShare ? work_ - kSearchShare : 0;
-    work_ -= kept;
+    const std::size_t kept = now_.work > kSearchShare ? now_.work - kSearchShare : 0;
+    now_.work -= kept;
     needed = find(next);
-    work_ += kept;
+    now_.work += kept;
   }
-  if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
+  if (needed > left && now_.steps > 0 && !exhausted() && looked_at_[next] < left) {
     const bool found = by_tokens(next, kFewByTokens, left);
     looked_at_[next] = left;
     if (found) needed = known(next);
@@ -94,7 +94,7 @@ u32 CompletionDistance::need(Id next, u32 left) {
 bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
   const Turn turn(*this);
   begin(kMaskSearchWork);
-  steps_ = kFewSteps;
+  now_.steps = kFewSteps;
   u32 least = need(after, left);
   auto part = [&](Id next) {
     if (least > left && next != kEmpty && arena_.live(next)) least = std::min(least, need(forget(next), left));
@@ -178,8 +178,8 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   begin(kMaskSearchWork);
   Words refused(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
-  auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };
-  auto allow = [&](u32 token) { refused[token >> 5] &= ~(1u << (token & 31)); };
+  auto refuse = [&](u32 token) { set_bit(refused, token); };
+  auto allow = [&](u32 token) { clear_bit(refused, token); };
   auto count = [&](u32 needed) {
     worst = std::max(worst, needed);
     least = std::min(least, needed);
@@ -187,8 +187,8 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   };
   std::vector<u32> lost, far;  // states without texts that have no end, or none close enough
   const Branches branches = profile(state);
-  steps_ = kFewSteps;  // with many tokens, one more or less does not matter
-  for (const Branch& branch : *branches) steps_ -= std::min(steps_, branch.size());
+  now_.steps = kFewSteps;  // with many tokens, one more or less does not matter
+  for (const Branch& branch : *branches) now_.steps -= std::min(now_.steps, branch.size());
   std::vector<const Branch*> allowed;
   for (const Branch& branch : *branches) {
     const u32 needed = need(branch.next, left);
@@ -237,10 +237,10 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   }
   // Common tokens come first.
   std::sort(lost.begin(), lost.end());
-  const std::size_t kept = work_ > kLostWork ? work_ - kLostWork : 0;
-  work_ -= kept;
+  const std::size_t kept = now_.work > kLostWork ? now_.work - kLostWork : 0;
+  now_.work -= kept;
   reread(lost, lost.size() <= kFewLost);
-  work_ += kept;
+  now_.work += kept;
   reread(far, false);
   if (least != kInf) lower(state, least + 1);
   worst_[state] = worst;

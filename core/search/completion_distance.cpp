@@ -1,7 +1,6 @@
 #include "search/completion_distance.hpp"
 
 #include <algorithm>
-#include <queue>
 
 #include "search/token_walk.hpp"
 
@@ -57,16 +56,13 @@ u32 CompletionDistance::known(Id state) {
 }
 
 void CompletionDistance::begin(std::size_t work) {
-  work_ = work;
-  steps_ = kMostSteps;
-  work_kept_ = 1;  // an error may have left these behind
-  nodes_kept_ = 0;
-  depth_ = 0;
   const u32 now = arena_.node_count();
-  if (most_nodes_ != 0) added_ += std::min(now - begun_at_, most_nodes_ - begun_at_);  // an upper bound: others read
+  if (now_.most_nodes != 0)  // an upper bound: others read
+    added_ += std::min(now - now_.begun_at, now_.most_nodes - now_.begun_at);
   const u32 share = arena_.limits().max_nodes / kNodesShare;
-  begun_at_ = now;
-  most_nodes_ = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
+  now_ = {work, kMostSteps};
+  now_.begun_at = now;
+  now_.most_nodes = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
 }
 
 Id CompletionDistance::leave(Id state) {
@@ -81,7 +77,7 @@ u32 CompletionDistance::of(Id state) {
   // A path passes one state per byte, and needs a few expressions for each.
   const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
   begin(2 * kMostSearchStates + far);
-  most_nodes_ += std::min(far, arena_.limits().max_nodes / 4);
+  now_.most_nodes += std::min(far, arena_.limits().max_nodes / 4);
   const u32 needed = find(state);
   if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // no search can do more
   return needed;
@@ -94,11 +90,11 @@ u32 CompletionDistance::find(Id state) {
   if (const Id spent = leave(state); spent != state)  // there are few such states
     if (const u32 least = find(spent); least != kInf) return least;
   if (auto it = shared_.find(forget(state)); it != shared_.end() && follow(state, it->second)) return known(state);
-  unspelled_ = false;
+  now_.unspelled = false;
   if (complete(state)) {
     share(state);
   } else {
-    if (unspelled_ && !exhausted())
+    if (now_.unspelled && !exhausted())
       by_tokens(state, kFewByTokens, kInf);  // no tokens spell this completion, but they may spell others
     if (!exhausted()) known_.try_emplace(state);
   }
@@ -112,30 +108,28 @@ u32 CompletionDistance::find(Id state) {
 bool CompletionDistance::complete(Id state) {
   auto half = [](auto all, auto kept) { return all > kept ? kept + (all - kept) / 2 : kept; };
   auto search = [&](Manner manner, std::size_t work_kept, u32 nodes_kept) {
-    work_kept_ = work_kept;
-    nodes_kept_ = nodes_kept;
+    now_.work_kept = work_kept;
+    now_.nodes_kept = nodes_kept;
     const bool found = complete(state, manner);
-    work_kept_ = 1;
-    nodes_kept_ = 0;
+    now_.work_kept = 1;
+    now_.nodes_kept = 0;
     return found;
   };
-  auto most = [&](std::size_t states) { return work_ > states ? work_ - states : 1; };
+  auto most = [&](std::size_t states) { return now_.work > states ? now_.work - states : 1; };
   if (hasty_ && search(*hasty_, most(kFewSearchStates), 0)) return true;
   if (Json::of(arena_).used() && arena_.node(state).shortest < kFewestSearchStates)
-    for (bool plain : {true, false})
-      for (bool forgetful : {true, false})
-        if (search({plain, forgetful, 1}, most(kFewestSearchStates), 0)) return true;
+    for (const Manner manner : manners(1))
+      if (search(manner, most(kFewestSearchStates), 0)) return true;
   for (u32 haste : {1u, kDistanceHaste}) {
-    const u32 nodes = arena_.node_count(), free = most_nodes_ > nodes ? most_nodes_ - nodes : 0;
-    const std::size_t work_kept = haste == 1 ? half(work_, std::size_t{1}) : 1;
+    const u32 nodes = arena_.node_count(), free = now_.most_nodes > nodes ? now_.most_nodes - nodes : 0;
+    const std::size_t work_kept = haste == 1 ? half(now_.work, std::size_t{1}) : 1;
     const u32 nodes_kept = haste == 1 ? free / 2 : 0;
-    for (Manner manner :
-         {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
-      const bool last = !manner.plain && !manner.forgetful;
+    for (const Manner manner : manners(haste)) {
+      const bool last = manner.takes_all();
       if (!Json::of(arena_).used() && !last) continue;
       const u32 now = arena_.node_count();
-      if (!search(manner, last ? work_kept : half(work_, work_kept),
-                  last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept)))
+      if (!search(manner, last ? work_kept : half(now_.work, work_kept),
+                  last ? nodes_kept : half(now_.most_nodes > now ? now_.most_nodes - now : 0, nodes_kept)))
         continue;
       hasty_ = haste == 1 ? std::nullopt : std::optional(manner);
       return true;
@@ -169,10 +163,10 @@ u32 CompletionDistance::refined(Id e, Manner manner) {
       least =
           std::max(least, add_sat(arena_.node(arena_.node(part).head()).shortest, promise(arena_.node(part).tail())));
     bounds_[part] = least;
-    if (i > 0 && depth_ < kMostSearchDepth && !arena_.nullable(part)) {
-      ++depth_;
+    if (i > 0 && now_.depth < kMostSearchDepth && !arena_.nullable(part)) {
+      ++now_.depth;
       complete(part, manner);
-      --depth_;
+      --now_.depth;
     }
   }
   return promise(e);
@@ -184,65 +178,44 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   if (arena_.has(start, kUnknownText)) return false;
   // In haste, one measure for all: better knowledge of some states would make the others look closer.
   auto missing = [&](Id e) { return manner.haste > 1 ? mul_sat(manner.haste, arena_.node(e).shortest) : promise(e); };
-  struct Item {
-    u32 total, depth;
-    Id id;
-    bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
-  };
-  struct Way {
-    u32 depth;
-    Id from;
-    u32 edge;
-  };
-  std::unordered_map<Id, Way> ways{{start, {0, kEmpty, 0}}};
-  std::priority_queue<Item> queue;
-  queue.push({missing(start), 0, start});
+  BestFirst<u32> states(start, missing(start));
   std::vector<u32> symbols;
   std::size_t most = manner.haste * kMostSearchStates;           // states; few more once texts are missed
   const bool texts = !manner.forgetful && forget(from) != from;  // each key leads to expressions of its own
-  while (!queue.empty()) {
+  for (BestFirst<u32>::Open at; states.next(at);) {
     arena_.make_room();
     Work::spend();
-    const auto [total, depth, state] = queue.top();
-    queue.pop();
-    if (ways[state].depth < depth) continue;
-    const u32 least = manner.haste > 1 ? total : add_sat(depth, refined(state, manner));
-    if (least > total) {
-      queue.push({least, depth, state});
+    const Id state = at.state;
+    const u32 least = manner.haste > 1 ? at.total : add_sat(at.depth, refined(state, manner));
+    if (least > at.total) {
+      states.postpone(at, least);
       continue;
     }
     auto it = known_.find(state);
     const bool joined = it != known_.end() && it->second.bytes != kInf;
     if (joined || arena_.nullable(state)) {
       if (!joined) known_[state] = {0, 0, 0, kEmpty};
-      for (Id s = state; s != start;) {  // backwards, so that each state knows what follows
-        const Way way = ways[s];
-        link(way.from, way.edge, s);
-        s = way.from;
-      }
-      unspelled_ = unspelled_ || known_[start].tokens == kInf;
+      // Backwards, so that each state knows what follows.
+      states.each_step(state, [&](Id before, u32 edge, Id next) { link(before, edge, next); });
+      now_.unspelled = now_.unspelled || known_[start].tokens == kInf;
       return known_[start].tokens != kInf;
     }
-    if (exhausted() || ways.size() > most) return false;
-    --work_;
+    if (exhausted() || states.size() > most) return false;
+    --now_.work;
     const u32 nodes = arena_.node_count();
-    auto visit = [&, depth = depth, state = state](u32 edge, Id next) {
+    auto visit = [&](u32 edge, Id next) {
       if (next == kEmpty) return;
-      if (arena_.has(next, kUnknownText)) {
-        most = std::min(most, ways.size() + kFewestSearchStates);
-        return;
-      }
-      auto [known, fresh] = ways.try_emplace(next, Way{depth + 1, state, edge});
-      if (!fresh && known->second.depth <= depth + 1) return;
-      known->second = {depth + 1, state, edge};
-      queue.push({add_sat(depth + 1, missing(next)), depth + 1, next});
+      if (arena_.has(next, kUnknownText))
+        most = std::min(most, states.size() + kFewestSearchStates);
+      else
+        states.reach(at, edge, next, missing);
     };
     ByteSet first = arena_.first(state);
     const ByteSet all = first;
     first &= below_.all();  // no token has others
-    unspelled_ = unspelled_ || !(first == all);
-    arena_.each_byte(state, [&, state = state](u8 byte) {
-      if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
+    now_.unspelled = now_.unspelled || !(first == all);
+    arena_.each_byte(state, [&](u8 byte) {
+      if (!first.has(byte) || !manner.takes(byte)) return true;
       const Id next = arena_.step_slow(state, byte);  // as a token's end: then any tokens can spell it
       if (next != kEmpty) visit(byte, seen(arena_.token_end(next)));
       return true;
@@ -254,7 +227,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
         if (const Id next = read_special(state, symbols_->token(s)); next != kEmpty)
           visit(kSpecial + symbols_->token(s), seen(next));
     }
-    if (texts) work_ -= std::min<std::size_t>(work_ - 1, (arena_.node_count() - nodes) / kNodesPerWork);
+    if (texts) now_.work -= std::min<std::size_t>(now_.work - 1, (arena_.node_count() - nodes) / kNodesPerWork);
   }
   return false;
 }
@@ -306,15 +279,15 @@ bool CompletionDistance::by_tokens(Id from, std::size_t most, u32 deepest) {
   for (u32 depth = 0; end == kEmpty && !level.empty() && depth < deepest; ++depth) {
     next_level.clear();
     for (Id state : level) {
-      if (++popped > most || steps_ == 0 || exhausted()) return false;
-      work_ -= std::min<std::size_t>(work_ - 1, 100);
+      if (++popped > most || now_.steps == 0 || exhausted()) return false;
+      now_.work -= std::min<std::size_t>(now_.work - 1, 100);
       auto visit = [&](u32, Id next) {
-        if (steps_ > 0) --steps_;
+        if (now_.steps > 0) --now_.steps;
         if (end == kEmpty && before.try_emplace(next, state).second) {
           if (arena_.nullable(next)) end = next;
           next_level.push_back(next);
         }
-        return end == kEmpty && steps_ > 0;
+        return end == kEmpty && now_.steps > 0;
       };
       each_token(state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
@@ -332,21 +305,21 @@ u32 CompletionDistance::refine(Id state) {
   begin(kMostSearchWork);
   if (find(state) == kInf) {
     begin(kMostSearchWork);
-    most_nodes_ += arena_.limits().max_nodes / kNodesShare;
+    now_.most_nodes += arena_.limits().max_nodes / kNodesShare;
     if (auto it = known_.find(state); it != known_.end()) known_.erase(it);
     if (find(state) == kInf) return kInf;
   }
   if (by_tokens(state, kMostByTokens, kInf)) return known(state);
   begin(kMostSearchWork);
-  for (int round = 0; round < kMostRounds && steps_ > 0 && !exhausted(); ++round) {  // a step ahead, all along the path
+  for (int round = 0; round < kMostRounds && now_.steps > 0 && !exhausted(); ++round) {  // a step ahead along the path
     const u32 earlier = known(state);
     std::vector<Id> path{state};
-    while (!arena_.nullable(path.back()) && path.size() <= earlier + 1 && steps_ > 0) {
+    while (!arena_.nullable(path.back()) && path.size() <= earlier + 1 && now_.steps > 0) {
       const Id next = best_next(path.back());
       if (next == kEmpty) break;
       path.push_back(next);
     }
-    for (std::size_t i = path.size(); i-- > 0 && steps_ > 0;)
+    for (std::size_t i = path.size(); i-- > 0 && now_.steps > 0;)
       if (!arena_.nullable(path[i])) best_next(path[i]);
     if (known(state) >= earlier) break;
   }

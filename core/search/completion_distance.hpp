@@ -19,6 +19,7 @@
 
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
+#include "search/best_first.hpp"
 #include "search/symbols.hpp"
 #include "vocab/vocabulary.hpp"
 
@@ -56,15 +57,22 @@ class CompletionDistance {
     std::vector<std::pair<u32, u32>> spans = {};  // ranges of trie nodes: all tokens there
     std::size_t size() const;                     // at most how many tokens
   };
-  struct Manner {    // of searching
-    bool plain;      // printable ASCII only
-    bool forgetful;  // states without texts of keys
-    u32 haste;       // 1: finds a shortest completion
+  struct Search {               // the one whose turn it is
+    std::size_t work = 0;       // states that searches may still visit, plus one
+    std::size_t steps = 0;      // tokens that may still be read except for masks
+    std::size_t work_kept = 1;  // the part of the work for other searches
+    u32 begun_at = 0;           // expressions in the arena
+    u32 most_nodes = 0;         // how many expressions the arena may reach
+    u32 nodes_kept = 0;         // the part of these for other searches
+    int depth = 0;
+    bool unspelled = false;  // some completion found cannot be spelled with tokens
   };
   static constexpr u32 kSpecial = 256, kNoToken = 0xFFFFFFFF;
 
   void begin(std::size_t work);
-  bool exhausted() const { return work_ <= work_kept_ || arena_.node_count() > most_nodes_ - nodes_kept_; }
+  bool exhausted() const {
+    return now_.work <= now_.work_kept || arena_.node_count() > now_.most_nodes - now_.nodes_kept;
+  }
 
   u32 known(Id state);
   u32 find(Id state);
@@ -125,16 +133,8 @@ class CompletionDistance {
   std::size_t profile_size_ = 0;
   u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
-  // Of the search whose turn it is:
-  std::size_t work_ = 0;         // states that searches may still visit, plus one
-  std::size_t steps_ = 0;        // tokens that may still be read except for masks
+  Search now_;
   std::optional<Manner> hasty_;  // of the last successful search, if it was hasty
-  std::size_t work_kept_ = 1;    // the part of work_ for other searches
-  u32 nodes_kept_ = 0;           // the part of most_nodes_ for them
-  u32 begun_at_ = 0;             // expressions in the arena
-  u32 most_nodes_ = 0;           // how many expressions the arena may reach
-  int depth_ = 0;
-  bool unspelled_ = false;  // some completion found cannot be spelled with tokens
 };
 
 }  // namespace guiderail

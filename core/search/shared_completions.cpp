@@ -47,7 +47,7 @@ bool CompletionDistance::follow(Id state, const std::string& completion) {
   const u32 nodes = arena_.node_count();
   const std::vector<Id> path = along(state, completion);
   const std::size_t work = completion.size() / kStatesPerWork + (arena_.node_count() - nodes) / kNodesPerWork + 1;
-  work_ -= std::min(work_ - 1, work);
+  now_.work -= std::min(now_.work - 1, work);
   if (path.empty()) return false;
   known_[path.back()] = {0, 0, 0, kEmpty};
   const std::vector<u32> needed = fewest_tokens(completion);
@@ -80,7 +80,7 @@ const Words& CompletionDistance::marks() {
   Words found(vocabulary_.words(), 0);
   for (u32 token = 0; token < vocabulary_.token_count(); ++token)
     if (!vocabulary_.is_text(token) || vocabulary_.bytes(token).find_first_of("\"\\") != std::string_view::npos)
-      found[token >> 5] |= 1u << (token & 31);
+      set_bit(found, token);
   marks_ = std::move(found);
   return marks_;
 }
@@ -93,10 +93,9 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
   const std::optional<Json::Writing> writing = json.writing(state);
   if (!writing) return kInf;
   const Words& marks = this->marks();
-  auto marked = [&](u32 token) { return (marks[token >> 5] >> (token & 31) & 1) != 0; };
   std::vector<u32> tokens;
   each_of(branch, [&](u32 token) {
-    if (!marked(token)) tokens.push_back(token);
+    if (!bit(marks, token)) tokens.push_back(token);
   });
   std::string completion;
   std::vector<Id> path;  // of one of the tokens
@@ -117,12 +116,11 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
     for (std::size_t at = writing->text.size(); at < text.size() && node != kNoFan; ++at) {
       node = vocabulary_.child(node, static_cast<u8>(text[at]));
       if (node == kNoFan) break;
-      if (const int token = trie_.nodes[node].token; token >= 0)
-        risky[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+      if (const int token = trie_.nodes[node].token; token >= 0) set_bit(risky, token);
     }
   }
   each_of(branch, [&](u32 token) {
-    if (marked(token) || (risky[token >> 5] >> (token & 31) & 1)) unsure.push_back(token);
+    if (bit(marks, token) || bit(risky, token)) unsure.push_back(token);
   });
   return fewest_tokens(completion)[0];
 }

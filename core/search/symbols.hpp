@@ -25,7 +25,7 @@ class Symbols {
     std::vector<u32> found;
     if (auto it = of_token_.find(token); it != of_token_.end()) found = it->second;
     for (u32 s : sets_)
-      if ((*all_[s].set)[token >> 5] >> (token & 31) & 1) found.push_back(s);
+      if (bit(*all_[s].set, token)) found.push_back(s);
     return found;
   }
   // By token: those of its symbols that are no sets.

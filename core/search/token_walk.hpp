@@ -14,37 +14,20 @@ class CompletionDistance::Turn : public Arena::Aside {
  public:
   explicit Turn(CompletionDistance& of) : Arena::Aside(of.arena_), of_(of) {}
   void leave() override {
-    work_ = of_.work_;
-    steps_ = of_.steps_;
-    hasty_ = of_.hasty_;
-    work_kept_ = std::exchange(of_.work_kept_, 1);
-    nodes_kept_ = std::exchange(of_.nodes_kept_, 0);
-    begun_at_ = of_.begun_at_;
-    most_nodes_ = std::exchange(of_.most_nodes_, 0);
-    depth_ = std::exchange(of_.depth_, 0);
-    unspelled_ = of_.unspelled_;
+    search_ = std::exchange(of_.now_, Search());
     nodes_ = of_.arena_.node_count();
   }
   void enter() override {
     const u32 foreign = of_.arena_.node_count() - nodes_;
-    of_.work_ = work_;
-    of_.steps_ = steps_;
-    of_.hasty_ = hasty_;
-    of_.work_kept_ = work_kept_;
-    of_.nodes_kept_ = nodes_kept_;
-    of_.begun_at_ = begun_at_ + foreign;
-    of_.most_nodes_ = most_nodes_ + foreign;
-    of_.depth_ = depth_;
-    of_.unspelled_ = unspelled_;
+    of_.now_ = search_;
+    of_.now_.begun_at += foreign;
+    of_.now_.most_nodes += foreign;
   }
 
  private:
   CompletionDistance& of_;
-  std::size_t work_ = 0, steps_ = 0, work_kept_ = 0;
-  std::optional<Manner> hasty_;
-  u32 nodes_kept_ = 0, begun_at_ = 0, most_nodes_ = 0, nodes_ = 0;
-  int depth_ = 0;
-  bool unspelled_ = false;
+  Search search_;
+  u32 nodes_ = 0;
 };
 
 template <class F, class Whole, class Many, class Open>

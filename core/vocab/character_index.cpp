@@ -30,7 +30,7 @@ void CharacterIndex::build(const Trie& trie, u32 words, u32 longest) {
     if (parent != 0 && trie.nodes[parent].whole) exits_[node.byte].push_back(n);
     if (node.token < 0) continue;
     const u32 token = static_cast<u32>(node.token);
-    text_[token >> 5] |= 1u << (token & 31);
+    set_bit(text_, token);
     for (u64 bits = path.low; bits; bits &= bits - 1) users[static_cast<u32>(std::countr_zero(bits))].push_back(token);
     for (u64 bits = path.high; bits; bits &= bits - 1)
       users[64 + static_cast<u32>(std::countr_zero(bits))].push_back(token);
@@ -44,7 +44,7 @@ void CharacterIndex::build(const Trie& trie, u32 words, u32 longest) {
       return;
     }
     out.dense.assign(words, 0);
-    for (u32 t : tokens) out.dense[t >> 5] |= 1u << (t & 31);
+    for (u32 t : tokens) set_bit(out.dense, t);
   };
   for (u32 c = 0; c < 128; ++c) keep(users[c], users_[c]);
   keep(beyond, beyond_);
@@ -58,13 +58,13 @@ void CharacterIndex::take(const Users& users, Words& from) const {
     u32* mine = from.data();
     for (std::size_t i = 0; i < from.size(); ++i) mine[i] &= ~out[i];
   }
-  for (u32 t : users.few) from[t >> 5] &= ~(1u << (t & 31));
+  for (u32 t : users.few) clear_bit(from, t);
 }
 
 void CharacterIndex::add_users(u8 c, Words& to) const {
   const Users& users = users_[c];
   for (std::size_t i = 0; i < users.dense.size(); ++i) to[i] |= users.dense[i];
-  for (u32 t : users.few) to[t >> 5] |= 1u << (t & 31);
+  for (u32 t : users.few) set_bit(to, t);
 }
 
 bool CharacterIndex::letters_of(const CharSet& chars, Letters& out) {
@@ -129,8 +129,7 @@ std::shared_ptr<const Words> CharacterIndex::dense_with(const SpelledClass& of, 
   auto made = std::make_shared<Words>(*of.dense);
   const auto& top = exits.trie->nodes[0];
   for (u32 i = top.first; i < top.last; ++i)
-    if (exits.before[i].within(of.letters))
-      (*made)[static_cast<u32>(exits.trie->tokens[i]) >> 5] |= 1u << (exits.trie->tokens[i] & 31);
+    if (exits.before[i].within(of.letters)) set_bit(*made, exits.trie->tokens[i]);
   std::lock_guard lock(mutex_);
   if (with_.size() >= kMostClasses) with_.clear();
   if (classes_.contains(of.chars.get())) with_.emplace(key, made);

@@ -61,7 +61,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     clear_range(out->alive, n - root, nodes[n].end - root);
     if (root == 0 && nodes[n].byte < 0x80) return;  // see add_users()
     for (u32 m = n; m < nodes[n].end; ++m)
-      if (const int t = nodes[m].token; t >= 0) cut[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+      if (const int t = nodes[m].token; t >= 0) set_bit(cut, t);
   };
   std::vector<u8> known(automaton.size(), 2);
   auto whole = [&](auto& self, u16 state) -> bool {  // do all endings of the character lie in the class?
@@ -99,10 +99,8 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
   }();
   out->tokens.reserve(base->tokens.size());
   for (u32 chars_read = 0, i = 0; chars_read < base->upto.size(); ++chars_read) {
-    for (; i < base->upto[chars_read]; ++i) {
-      const u32 t = static_cast<u32>(base->tokens[i]);
-      if (!(cut[t >> 5] >> (t & 31) & 1)) out->tokens.push_back(base->tokens[i]);
-    }
+    for (; i < base->upto[chars_read]; ++i)
+      if (!bit(cut, base->tokens[i])) out->tokens.push_back(base->tokens[i]);
     if (chars_read == 0 || out->tokens.size() > out->upto.back()) out->most = chars_read;
     out->upto.push_back(static_cast<u32>(out->tokens.size()));
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/bits.hpp"
 #include "base/memory.hpp"
 #include "base/pages.hpp"
 #include "base/support.hpp"
@@ -53,7 +54,12 @@ class MaskScratch {
     sheet_->words[word] = value;
     mark(word);
   }
-  bool has(u32 token) const { return sheet_ && (sheet_->words[token >> 5] >> (token & 31) & 1); }
+  void unite(u32 word, u32 bits) {
+    if (!sheet_) lay(nullptr);
+    sheet_->words[word] |= bits;
+    mark(word);
+  }
+  bool has(u32 token) const { return sheet_ && bit(sheet_->words, token); }
   // Adds a bitset. The first one becomes the base.
   void add(const std::shared_ptr<const Words>& dense) {
     if (!sheet_) return lay(dense);

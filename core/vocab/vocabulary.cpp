@@ -53,7 +53,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, const std::ve
     if (special[i] || text.empty() || text.size() > kLongestToken ||
         std::binary_search(stops_.begin(), stops_.end(), i))
       continue;
-    texts_[i >> 6] |= u64{1} << (i & 63);
+    set_bit(texts_, i);
     ++text_tokens_;
     longest_ = std::max(longest_, static_cast<u32>(text.size()));
   }
@@ -204,7 +204,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
       continue;
     }
     state[depth] = s;
-    out->alive[(n - root) >> 6] |= u64{1} << ((n - root) & 63);
+    set_bit(out->alive, n - root);
     if (node.token >= 0) found.push_back({node.chars - base_chars, node.token});
     ++n;
   }
@@ -217,7 +217,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   out->upto.pop_back();
   if (found.size() >= kFewTokensOfSet) {
     auto dense = std::make_shared<Words>(words(), 0);
-    for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
+    for (int t : out->tokens) set_bit(*dense, t);
     out->dense = dense;
   }
   find_exits(*out, boundary);
@@ -234,8 +234,8 @@ void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) co
     u32 p = trie_.parents[n];
     if (p != root && !nodes[p].whole) out.splits.push_back(n);
     if (p != root && nodes[p].whole) exits.push_back(n);
-    for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
-      seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
+    for (; p != root && !bit(seen, p - root); p = trie_.parents[p]) {
+      set_bit(seen, p - root);
       u32 above = trie_.parents[p];
       if (above != root && nodes[above].whole) exits.push_back(p);
     }
@@ -281,11 +281,10 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
     std::shared_ptr<Words> made;
     if (mask.tokens.size() - count < count) {
       made = std::make_shared<Words>(*mask.dense);
-      for (std::size_t i = count; i < mask.tokens.size(); ++i)
-        (*made)[mask.tokens[i] >> 5] &= ~(1u << (mask.tokens[i] & 31));
+      for (std::size_t i = count; i < mask.tokens.size(); ++i) clear_bit(*made, mask.tokens[i]);
     } else {
       made = std::make_shared<Words>(words(), 0);
-      for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
+      for (u32 i = 0; i < count; ++i) set_bit(*made, mask.tokens[i]);
     }
     slot = made;
     cache_.note_growth(class_key(mask.chars.get(), mask.root), made->size() * 4);
@@ -317,10 +316,18 @@ int Vocabulary::longest_token(std::string_view text) const {
   return found;
 }
 
-ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
+ExitTrie merge_exits(const Trie& trie, std::span<const u32> nodes, u8 byte, std::vector<u32>* origin) {
+  std::vector<TrieAt> all;
+  all.reserve(nodes.size());
+  for (u32 n : nodes) all.push_back({nullptr, n});
+  return merge_exits(trie, all, byte, origin);
+}
+
+ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
-  struct From {  // a trie node, the exit above it, and the byte that leads to it
-    u32 node, top;
+  struct From {  // a node, the exit above it, and the byte that leads to it
+    TrieAt at;
+    u32 top;
     u8 byte;
   };
   PagedVector<From> from;  // of all open nodes; those of the deepest one are last
@@ -332,7 +339,9 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
   PagedVector<From> unsorted;
   auto sort_by_byte = [&](std::size_t begin) {
     const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
-    auto before = [](const From& a, const From& b) { return a.byte != b.byte ? a.byte < b.byte : a.node < b.node; };
+    auto before = [](const From& a, const From& b) {
+      return a.byte != b.byte ? a.byte < b.byte : a.at.node < b.at.node;
+    };
     if (from.size() - begin < 256) return std::sort(first, from.end(), before);
     std::array<std::size_t, 257> at{};
     for (auto it = first; it != from.end(); ++it) ++at[it->byte + 1u];
@@ -346,12 +355,13 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     const std::size_t below = from.size();
     Work::spend();
     for (std::size_t i = begin; i < end; ++i) {
-      const auto [n, top, b] = from[i];
-      if (trie.nodes[n].token >= 0) {
-        out.tokens.push_back(trie.nodes[n].token);
+      const TrieAt of = from[i].at;
+      const u32 top = from[i].top;
+      of.each_token(trie, [&](int token) {
+        out.tokens.push_back(token);
         if (origin) origin->push_back(top);
-      }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) from.push_back({c, top, trie.nodes[c].byte});
+      });
+      of.each_child(trie, [&](u8 b, TrieAt child) { from.push_back({child, top, b}); });
     }
     const u16 depth = static_cast<u16>(open.size());
     out.nodes.push_back({id + 1, first, static_cast<u32>(out.tokens.size()), depth, by});
@@ -359,7 +369,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     if (end - begin > 1) sort_by_byte(below);
     if (from.size() > below) open.push_back({id, below, below, from.size()});
   };
-  for (u32 n : nodes) from.push_back({n, n, byte});
+  for (const TrieAt& at : nodes) from.push_back({at, at.node, byte});
   write(0, nodes.size(), byte);
   while (!open.empty()) {
     Open& last = open.back();
@@ -393,8 +403,8 @@ std::shared_ptr<const ExitTrie> Vocabulary::known_exit_trie(ClassMask& mask, u8 
 
 std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
   if (auto known = known_exit_trie(mask, byte)) return known;
-  auto out = std::make_shared<ExitTrie>(
-      merge_exits(trie_, {mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
+  const std::span exits(mask.exits.data() + mask.exit_at[byte], mask.exits.data() + mask.exit_at[byte + 1]);
+  auto out = std::make_shared<ExitTrie>(merge_exits(trie_, exits, byte));
   std::lock_guard lock(mutex_);
   auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
   if (fresh)

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 
 #include "base/lru_cache.hpp"
@@ -93,9 +94,35 @@ struct ExitTrie {
   std::size_t memory() const;
 };
 
-// Merges what follows these trie nodes into one trie; `byte` is on the edges to them. `origin`: for each of its tokens,
-// the node among these that it is below.
-ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
+// A node of the vocabulary's trie, or of another one.
+struct TrieAt {
+  const ExitTrie* other;  // null: it is the vocabulary's
+  u32 node;
+  // Calls f(token) for the tokens that end here.
+  template <class F>
+  void each_token(const Trie& trie, F f) const {
+    if (other)
+      for (u32 i = other->nodes[node].first; i < other->nodes[node].last; ++i) f(other->tokens[i]);
+    else if (const int token = trie.nodes[node].token; token >= 0)
+      f(token);
+  }
+  // Calls f(byte, child).
+  template <class F>
+  void each_child(const Trie& trie, F f) const {
+    auto visit = [&](const auto& nodes) {
+      for (u32 c = node + 1; c < nodes[node].end; c = nodes[c].end) f(nodes[c].byte, TrieAt{other, c});
+    };
+    if (other)
+      visit(other->nodes);
+    else
+      visit(trie.nodes);
+  }
+};
+
+// Merges what follows these nodes into one trie; `byte` is on the edges to them. `origin`: for each of its tokens, the
+// node among these that it is below.
+ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, std::vector<u32>* origin = nullptr);
+ExitTrie merge_exits(const Trie& trie, std::span<const u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
 
 // The tokens below one trie node that consist of characters of one set (the last may be unfinished), and where the
 // others leave the set. Built once for a vocabulary, in one scan that prunes.
@@ -115,7 +142,7 @@ struct ClassMask {
   std::array<u32, 257> exit_at{};
   PagedVector<u32> splits;  // nodes that leave the set inside a character
 
-  bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
+  bool is_alive(u32 node) const { return bit(alive, node - root); }
   std::size_t memory() const;
 };
 
@@ -161,7 +188,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<u32>& stops() const { return stops_; }
   const Words& zeros() const { return zeros_; }  // a bitset without tokens
   const Trie& trie() const { return trie_; }
-  bool is_text(u32 token) const { return token < token_count() && (texts_[token >> 6] >> (token & 63) & 1); }
+  bool is_text(u32 token) const { return token < token_count() && bit(texts_, token); }
   std::string_view bytes(u32 token) const {
     return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
   }

@@ -232,7 +232,6 @@ class Vocabulary:
     ) -> None: ...
     size: int
     token_count: int
-    trie_nodes: int
     longest_token: int
     stop_token_ids: list[int]
     def token_bytes(self, token: int, /) -> bytes: ...

@@ -408,6 +408,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   std::vector<Id> others;
   if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
   if (!lexed_parts(begun(state), lexed, others)) return nullptr;
+  const Drawing drawing(*this, true);
   counts_.note(Strategy::LexedPieces, true, 0);
   if ((++lexed_masks_ % kMasksBetweenCounts == 0 || piece_bytes_ + outcome_bytes_ > kMostPieceBytes) &&
       lexed_memory() > kMostPieceBytes)
@@ -416,6 +417,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   struct Part {
     Id open, after;
     Lexed::Place place;
+    std::shared_ptr<Piece> piece{};
   };
   std::vector<Part> parts;
   std::vector<u32> key;
@@ -427,17 +429,17 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     parts.push_back({open, after, place});
   }
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
-  for (const Part& part : parts) {
-    const std::shared_ptr<Piece> piece = piece_of(part.open);
+  for (Part& part : parts) {
+    part.piece = piece_of(part.open);
     key.insert(key.end(), {index_of(part.open), index_of(part.after)});
     const std::size_t from = key.size();
-    key.resize(from + piece->bundles.size(), kNotKnown);
-    outcomes(piece->bundles, part.place, part.after, key.data() + from);
+    key.resize(from + part.piece->bundles.size(), kNotKnown);
+    outcomes(part.piece->bundles, part.place, part.after, key.data() + from);
   }
   key.push_back(index_of(other));
   key.insert(key.end(), specials.begin(), specials.end());
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
-  Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
+  Sum sum;
   std::shared_ptr<Piece> beside;
   if (other != kEmpty && other != kEpsilon) {
     begin_piece(false);
@@ -448,10 +450,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   if (beside) take(*beside, sum);
   std::size_t at = 0;
   for (const Part& part : parts) {
-    const std::shared_ptr<Piece> piece = piece_of(part.open);
-    take(*piece, sum);
+    take(*part.piece, sum);
     at += 2;
-    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
+    for (std::size_t i = 0; i < part.piece->bundles.size(); ++i) take(key[at++], sum);
   }
   if (sum.blurred) {  // the other strategies make this mask
     outcome_bytes_ += 56 + key.size() * 4;
@@ -463,9 +464,11 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   entry->specials = specials;
-  const std::shared_ptr<const Words> base = common_base(sum.dense);
-  for (std::size_t i = 0; base && i < base->size(); ++i) sum.words[i] |= (*base)[i];
-  store(sum.words, base, *entry);
+  scratch_->differences(diff_);
+  scratch_->begin();
+  scratch_->add(common_base(sum.dense));
+  for (auto [word, bits] : diff_) scratch_->unite(word, bits);
+  finish(*entry);
   outcome_bytes_ += bytes_of(key);
   known_masks_.emplace(std::move(key), entry);
   fresh = true;
@@ -491,44 +494,12 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
 // Completes the mask of a canonical form for a state: decides the tokens that the form left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
   const Drawing drawing(*this);
-  scratch_->add(nullptr);  // what is open is not in the form's mask: its tokens are collected on their own
+  copy(shared);
   resolve(shared, state);
-  for (auto [one, other] : vocabulary_.twins())
-    if (scratch_->has(one)) set(static_cast<int>(other));
-  scratch_->differences(diff_);
-  if (diff_.empty()) return nullptr;
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
-  unite(shared, diff_, *entry);
+  finish(*entry);
   return entry;
-}
-
-// The mask of another entry and more words.
-void MaskBuilder::unite(const MaskEntry& shared, const MaskScratch::Diff& more, MaskEntry& out) const {
-  auto of_base = [&](u32 word) { return shared.base ? (*shared.base)[word] : 0; };
-  out.base = shared.base;
-  out.diff.reserve(shared.diff.size() + more.size());
-  auto known = shared.diff.begin();
-  for (auto [word, bits] : more) {
-    for (; known != shared.diff.end() && known->first < word; ++known) out.diff.push_back(*known);
-    const bool both = known != shared.diff.end() && known->first == word;
-    const u32 before = both ? (known++)->second : of_base(word);
-    if (both || bits & ~before) out.diff.push_back({word, before | bits});
-  }
-  out.diff.insert(out.diff.end(), known, shared.diff.end());
-  const u32 words = vocabulary_.words(), rest = vocabulary_.size() & 31;
-  auto next = out.diff.begin();
-  out.full = true;
-  for (u32 w = 0; w < words && out.full; ++w) {
-    const u32 value = next != out.diff.end() && next->first == w ? (next++)->second : of_base(w);
-    out.full = value == (w + 1 == words && rest ? (1u << rest) - 1 : ~0u);
-  }
-  if (out.diff.size() <= words / 3) return;
-  auto all = std::make_shared<Words>(shared.base ? *shared.base : vocabulary_.zeros());
-  for (auto [word, value] : out.diff) (*all)[word] = value;
-  out.base = std::move(all);
-  out.owns_base = true;
-  out.diff = {};
 }
 
 // Decides the open nodes and tokens, one by one.

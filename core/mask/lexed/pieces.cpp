@@ -36,78 +36,6 @@ bool MaskBuilder::shareable(Id e, u32 node) const {
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
-// The suffixes of tokens below several nodes, some of this trie and some of others, as one trie. Its root represents
-// them all.
-std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
-  auto out = std::make_shared<ExitTrie>();
-  struct Item {
-    std::vector<Source> from;
-    u8 byte;
-    u16 depth;
-    u32 close = kNoFan;
-  };
-  std::vector<Item> stack;
-  stack.push_back({std::move(sources), 0, 0});
-  std::vector<std::pair<u8, Source>> children;
-  while (!stack.empty()) {
-    Item item = std::move(stack.back());
-    stack.pop_back();
-    if (item.close != kNoFan) {
-      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
-      continue;
-    }
-    const u32 id = static_cast<u32>(out->nodes.size());
-    const u32 first = static_cast<u32>(out->tokens.size());
-    children.clear();
-    for (const Source& s : item.from) {
-      for_tokens_at(s, [&](int t) { out->tokens.push_back(t); });
-      for_children(s, [&](u8 byte, Source child) { children.push_back({byte, child}); });
-    }
-    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
-    out->deepest = std::max(out->deepest, item.depth);
-    stack.push_back({{}, 0, 0, id});
-    std::stable_sort(children.begin(), children.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-    for (std::size_t i = 0; i < children.size();) {
-      Item below{{}, children[i].first, static_cast<u16>(item.depth + 1)};
-      for (; i < children.size() && children[i].first == below.byte; ++i) below.from.push_back(children[i].second);
-      stack.push_back(std::move(below));
-    }
-  }
-  return out;
-}
-
-template <class F>
-void MaskBuilder::for_tokens_at(const Source& s, F f) const {
-  if (s.trie) {
-    const ExitTrie::Node& n = s.trie->nodes[s.node];
-    for (u32 i = n.first; i < n.last; ++i) f(s.trie->tokens[i]);
-  } else if (const int t = trie_.nodes[s.node].token; t >= 0) {
-    f(t);
-  }
-}
-
-template <class F>
-void MaskBuilder::for_children(const Source& s, F f) const {
-  if (s.trie) {
-    for (u32 c = s.node + 1; c < s.trie->nodes[s.node].end; c = s.trie->nodes[c].end)
-      f(s.trie->nodes[c].byte, Source{s.trie, c});
-  } else {
-    for (u32 c = s.node + 1; c < trie_.nodes[s.node].end; c = trie_.nodes[c].end)
-      f(trie_.nodes[c].byte, Source{nullptr, c});
-  }
-}
-
-// Calls f with each token below the suffixes, at least once.
-template <class F>
-void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
-  if (suffixes.node == kInTrie) {
-    for (int t : suffixes.rest->tokens) f(t);
-    return;
-  }
-  for (u32 n = suffixes.node; n < trie_.nodes[suffixes.node].end; ++n)
-    if (const int t = trie_.nodes[n].token; t >= 0) f(t);
-}
-
 void MaskBuilder::begin_piece(bool share) {
   share_ = share;
   wanted_.clear();
@@ -120,22 +48,14 @@ void MaskBuilder::begin_piece(bool share) {
   withouts_.assign(1, nullptr);
   without_ = 0;
   shared_ = false;
-  if (!blank_) words_.assign(vocabulary_.words(), 0);
-  blank_ = false;
+  scratch_->begin();
+  scratch_->add(nullptr);
 }
 
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
-  constexpr std::size_t kBlock = 16;
-  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
-    const std::size_t end = std::min(i + kBlock, words_.size());
-    u32 any = end - i < kBlock;
-    if (!any)
-      for (std::size_t k = 0; k < kBlock; ++k) any |= words_[i + k];
-    for (std::size_t k = i; any && k < end; ++k)
-      if (words_[k]) piece->words.push_back({static_cast<u32>(k), words_[k]});
-  }
+  scratch_->differences(piece->words);
   std::size_t count = piece->words.size();
   piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
   auto join = [&](std::shared_ptr<Piece> part) {
@@ -148,16 +68,16 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
   for (const auto& [state, exits] : wanted_exits) join(piece_after(state, exits));
-  const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
+  const std::size_t most = std::min<std::size_t>(kDensePiece, vocabulary_.words() / 4);
   if (count > most) {
-    Sum all{Words(words_.size(), 0), {}, {}, {}};
+    Sum all;
     begin_taking();
     take(*piece, all);
-    for (const auto& dense : all.dense)
-      for (std::size_t i = 0; i < all.words.size(); ++i) all.words[i] |= (*dense)[i];
-    count = all.words.size() - static_cast<std::size_t>(std::count(all.words.begin(), all.words.end(), 0u));
+    for (const auto& dense : all.dense) scratch_->add(dense);
+    const Words& words = *scratch_->words();
+    count = words.size() - static_cast<std::size_t>(std::count(words.begin(), words.end(), 0u));
     if (count > most) {
-      piece->dense = std::make_shared<const Words>(std::move(all.words));
+      piece->dense = std::make_shared<const Words>(words);
       piece->words.clear();
       piece_bytes_ += shared_bytes<Words>() + bytes_of(*piece->dense);
     }
@@ -174,9 +94,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   if (known) return known;
   begin_piece(false);
   enter(state, node);
-  if (trie_.nodes[node].end - node > kFewPieceTokens) return known = end_piece();
-  Begin all{0, {Suffixes{node, nullptr, nullptr}}, 0, {}};
-  return known = end_piece(all);
+  return known = end_piece();
 }
 
 // The piece for everything after exits of a class, shared by many pieces.
@@ -185,30 +103,8 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std
   if (known) return known;
   begin_piece(false);
   tries_.push_back(exits);
-  if (!may_end(state, 0, exits.get())) {
-    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
-    walk_exits(*exits, state);
-  }
-  if (exits->tokens.size() > kFewPieceTokens) return known = end_piece();
-  return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
-}
-
-// The same if the piece has few tokens, which are known.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
-  auto piece = std::make_shared<Piece>();
-  for (const Suffixes& suffixes : begin.suffixes)
-    for_tokens_below(suffixes, [&](int t) {
-      u32& word = words_[static_cast<u32>(t) >> 5];
-      if (word) piece->words.push_back({static_cast<u32>(t) >> 5, word});
-      word = 0;
-    });
-  blank_ = true;
-  note_endings(*piece);
-  piece->words.shrink_to_fit();
-  piece->count = piece->words.size();
-  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
-  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles);
-  return piece;
+  if (!may_end(state, 0, exits.get())) walk_exits(*exits, state, nullptr, true);
+  return known = end_piece();
 }
 
 // The groups of a piece, made from the places where a lexeme may end.
@@ -222,7 +118,7 @@ class MaskBuilder::GroupMaker {
  private:
   struct Making {
     Group group;
-    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
+    std::map<std::pair<u8, u32>, std::vector<TrieAt>> begins;  // by byte and `without`: after the byte
     std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
     std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
   };
@@ -258,21 +154,21 @@ void MaskBuilder::GroupMaker::add(const Ending& ending) {
   const Trie& trie = of_.trie_;
   const auto group = group_of(ending.state);
   Making& m = *group.first;
-  const Source at{ending.trie, ending.node};
+  const TrieAt at{ending.trie, ending.node};
   const u32 without = kept(ending.without);
   if (group.second)
-    of_.for_tokens_at(at, [&](int t) {
+    at.each_token(trie, [&](int t) {
       const auto& tokens = of_.withouts_[without];
       if (!without || !std::binary_search(tokens->begin(), tokens->end(), t)) m.group.whole.push_back(t);
     });
   if (!ending.trie && !without && trie.nodes[ending.node].end - ending.node >= kHeavy) {
     std::size_t below = 0;
-    of_.for_children(at, [&](u8 byte, Source child) {
+    at.each_child(trie, [&](u8 byte, TrieAt child) {
       if (allowed(m, byte)) below += trie.nodes[child.node].end - child.node;
     });
     if (below >= kHeavy) return m.group.heavy.push_back(ending.node);
   }
-  of_.for_children(at, [&](u8 byte, Source child) {
+  at.each_child(trie, [&](u8 byte, TrieAt child) {
     if (allowed(m, byte)) m.begins[{byte, without}].push_back(child);
   });
 }
@@ -309,15 +205,15 @@ void MaskBuilder::GroupMaker::finish(Piece& piece) {
     auto begin_at = [&](u8 byte) -> Begin& {
       for (Begin& b : group.begins)
         if (b.byte == byte) return b;
-      group.begins.push_back({byte, {}, 0, {}});
+      group.begins.push_back({byte, {}, {}});
       return group.begins.back();
     };
     for (auto& [at, sources] : m->begins) {
       Suffixes suffixes{kInTrie, nullptr, of_.withouts_[at.second]};
-      if (sources.size() == 1 && !sources[0].trie) {
+      if (sources.size() == 1 && !sources[0].other) {
         suffixes.node = sources[0].node;
       } else {
-        suffixes.rest = of_.joined(std::move(sources));
+        suffixes.rest = std::make_shared<const ExitTrie>(merge_exits(of_.trie_, sources, 0));
         of_.piece_bytes_ += suffixes.rest->memory();
       }
       begin_at(at.first).suffixes.push_back(std::move(suffixes));
@@ -329,9 +225,6 @@ void MaskBuilder::GroupMaker::finish(Piece& piece) {
       std::stable_sort(b.suffixes.begin(), b.suffixes.end(), [](const Suffixes& x, const Suffixes& y) {
         return x.without.get() > y.without.get();  // those with one first
       });
-      for (const Suffixes& suffixes : b.suffixes)
-        b.tokens += suffixes.node == kInTrie ? suffixes.rest->tokens.size()
-                                             : of_.trie_.nodes[suffixes.node].end - suffixes.node;
       of_.piece_bytes_ += bytes_of(b.suffixes) + block_bytes(64);  // about one state after it
     }
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
@@ -352,8 +245,7 @@ void MaskBuilder::trim_withouts() {
     if (!w) continue;
     if (!all[i])
       std::erase_if(*w, [&](int t) {
-        return std::all_of(inside[i].begin(), inside[i].end(),
-                           [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
+        return std::all_of(inside[i].begin(), inside[i].end(), [&](const Words* of) { return of && bit(*of, t); });
       });
     if (!std::is_sorted(w->begin(), w->end())) sort_unique(*w);  // a copy of an earlier one already is
     w->shrink_to_fit();
@@ -403,40 +295,34 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id st
   auto& known = begin.next[state];
   if (known) return known;
   begin_piece(false);
-  Words kept;
   const std::vector<int>* without = nullptr;
+  std::vector<int> excluded;  // those that no other suffixes have allowed
   auto leave_out = [&] {
-    if (!without) return;
-    for (int t : *without) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
-    for (std::size_t i = 0; i < kept.size(); ++i) words_[i] |= kept[i];
+    for (int t : excluded) unset(t);
+    excluded.clear();
   };
-  bool first = true;
   for (const Suffixes& suffixes : begin.suffixes) {
     if (suffixes.without.get() != without) {
       leave_out();
       without = suffixes.without.get();
-      kept.clear();
-      if (without && !first) kept = words_;
       without_ = 0;
       if (without) {
         without_ = static_cast<u32>(withouts_.size());
         withouts_.push_back(std::make_shared<std::vector<int>>(*without));
-        if (!first) words_.assign(vocabulary_.words(), 0);
+        std::copy_if(without->begin(), without->end(), std::back_inserter(excluded),
+                     [&](int t) { return !scratch_->has(static_cast<u32>(t)); });
       }
     }
-    first = false;
     if (suffixes.node != kInTrie) {
       enter(state, suffixes.node);
       continue;
     }
     if (postpone_exits(*suffixes.rest, state, 0)) continue;
     tries_.push_back(suffixes.rest);
-    if (may_end(state, 0, suffixes.rest.get())) continue;
-    for (u32 i = suffixes.rest->nodes[0].first; i < suffixes.rest->nodes[0].last; ++i) set(suffixes.rest->tokens[i]);
-    walk_exits(*suffixes.rest, state);
+    if (!may_end(state, 0, suffixes.rest.get())) walk_exits(*suffixes.rest, state, nullptr, true);
   }
   leave_out();
-  return known = begin.tokens < kFewPieceTokens ? end_piece(begin) : end_piece();
+  return known = end_piece();
 }
 
 // -- keywords --

@@ -19,7 +19,6 @@ struct MaskBuilder::Suffixes {
 struct MaskBuilder::Begin {
   u8 byte;
   std::vector<Suffixes> suffixes;
-  std::size_t tokens = 0;
   std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state after the byte
 };
 
@@ -43,12 +42,11 @@ struct MaskBuilder::Piece {
   u32 taken = 0;          // number of the last mask that took it
 };
 
-// A mask under construction.
+// What pieces and outcomes add to a mask, apart from the words on the scratch.
 struct MaskBuilder::Sum {
-  Words words;
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
-  std::vector<std::shared_ptr<const Words>> dense;  // not yet part of the words
+  std::vector<std::shared_ptr<const Words>> dense;  // not on the scratch
   bool blurred = false;                             // tokens are missing
 };
 
