@@ -26,6 +26,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.files import reason
 from guiderail.support.json_objects import RepeatedName, unique_names
+from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema", "json_schema"]
 
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
-_accepting = threading.Lock()
+_accepting = free_after_fork(threading.Lock())
 
 
 class JsonSchema(Constraint):

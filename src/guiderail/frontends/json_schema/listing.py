@@ -58,24 +58,24 @@ class Listing:
             return None
         found: list[Any] = [None] if shape.null else []
         found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
-        parts: list[Iterable[Any] | None] = []
-        if shape.numbers is not Numbers.NONE:
-            parts.append(shape.numbers.listed(_MOST))
-        if shape.strings is not Strings.NONE:
-            parts.append(shape.strings.listed(_MOST))
-        for part in parts:
+        for part in self._parts(shape, depth):
             if part is None:
                 return None
             found += part
-        for cell in (*shape.arrays, *shape.objects):
-            inner = self._array(cell, depth) if isinstance(cell, ArrayCell) else self._object(cell, depth)
-            if inner is None:
-                return None
-            found += inner
         if len(found) > _MOST:
             return None
         spend(2 * len(found))
         return {identity(value): value for value in found}
+
+    def _parts(self, shape: Shape, depth: int) -> Iterator[Iterable[Any] | None]:
+        if shape.numbers is not Numbers.NONE:
+            yield shape.numbers.listed(_MOST)
+        if shape.strings is not Strings.NONE:
+            yield shape.strings.listed(_MOST)
+        for array in shape.arrays:
+            yield self._array(array, depth)
+        for cell in shape.objects:
+            yield self._object(cell, depth)
 
     def _array(self, cell: ArrayCell, depth: int) -> list[list[Any]] | None:
         found: list[list[Any]] = []
