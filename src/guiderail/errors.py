@@ -38,12 +38,12 @@ class GuiderailError(Exception):
         source: str | None = None,
         span: tuple[int, int] | None = None,
     ) -> None:
-        self.message = message
+        self.message = _printable(message)
         if code is not None:
             self.code = code
         self.source = source
         self.span = span
-        super().__init__(message)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.render()
@@ -70,6 +70,19 @@ class GuiderailError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.code, self.source, self.span)
+
+
+_MOST_BEGIN, _MOST_END = 6_000, 3_000  # characters of a message
+
+
+def _printable(message: str) -> str:
+    """A message that can be written to any log, whatever it quotes: a lone surrogate has no UTF-8 form, and names may
+    have millions of characters."""
+    if len(message) > _MOST_BEGIN + _MOST_END:
+        message = f"{message[:_MOST_BEGIN]} … {message[-_MOST_END:]}"
+    if message.isascii():
+        return message
+    return message.encode("utf-8", "backslashreplace").decode()
 
 
 def _rebuild(

@@ -387,7 +387,7 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
         )
     inline = given.lstrip()[:1] in ("[", "{")
     try:
-        text = given if inline else Path(given).read_text(encoding="utf-8")
+        text = given if inline else Path(given).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CompileError(f"--tools: {given} cannot be read: {reason(error)}", code="bad-option") from None
     try:

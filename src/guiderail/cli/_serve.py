@@ -132,7 +132,7 @@ def serve_command(
     template = None
     if chat_template is not None:
         try:
-            template = chat_template.read_text(encoding="utf-8")
+            template = chat_template.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ModelError(
                 f"the chat template {chat_template} cannot be read: {reason(error)}", code="missing-file"

@@ -424,7 +424,7 @@ def grammar(
         path = str(source)
         syntax = syntax or _SUFFIXES.get(source.suffix.lower())
         try:
-            source = source.read_text(encoding="utf-8")
+            source = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise CompileError(f"the grammar {path} cannot be read: {reason(error)}", code="grammar-file") from error
     if not isinstance(source, str):

@@ -354,7 +354,7 @@ def read_schema(schema: Any) -> Any:
     if isinstance(schema, Path):
         path = schema
         try:
-            schema = path.read_text(encoding="utf-8")
+            schema = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"the schema {path} cannot be read: {reason(error)}", code="schema-file") from None
     if isinstance(schema, str | bytes):
