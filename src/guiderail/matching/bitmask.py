@@ -361,13 +361,12 @@ def _agree(
 
 def _check_apart(logits: NDArray[Any], words: NDArray[np.int32]) -> None:
     """Refuses memory that is written twice, or read after it was written."""
-    if not logits.size:
-        return
-    extent = logits.itemsize
-    for stride, length in sorted((abs(s), n) for s, n in zip(logits.strides, logits.shape, strict=True) if n > 1):
-        if stride < extent:
-            raise BitmaskError("rows of the logits share memory; copy them first", code="bitmask-shape")
-        extent += stride * (length - 1)
+    if not logits.flags.forc:
+        extent = logits.itemsize
+        for stride, length in sorted((abs(s), n) for s, n in zip(logits.strides, logits.shape, strict=True) if n > 1):
+            if stride < extent:
+                raise BitmaskError("rows of the logits share memory; copy them first", code="bitmask-shape")
+            extent += stride * (length - 1)
     if np.may_share_memory(logits, words) and np.shares_memory(logits, words, max_work=-1):
         raise BitmaskError("the logits and the bitmask share memory; copy one of them first", code="bitmask-shape")
 
