@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from guiderail.frontends.json_schema.abundance import many_texts
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term, identity
 from guiderail.frontends.json_schema.strings import Strings
@@ -71,7 +72,7 @@ class Listing:
         if shape.numbers is not Numbers.NONE:
             yield shape.numbers.listed(_MOST)
         if shape.strings is not Strings.NONE:
-            yield shape.strings.listed(_MOST)
+            yield None if many_texts(shape.strings, _MOST) else shape.strings.listed(_MOST)
         for array in shape.arrays:
             yield self._array(array, depth)
         for cell in shape.objects:
