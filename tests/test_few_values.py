@@ -65,6 +65,7 @@ def test_as_many_items_as_there_are_values(items: dict[str, Any], count: int | N
     [
         {"prefixItems": [SOME, SOME], "minItems": 2},
         {"prefixItems": [SOME, SOME, {"type": "object"}], "minItems": 3},
+        {"prefixItems": [{"enum": [None, 1]}, {"enum": [1, None]}, {"enum": [None]}], "minItems": 3},
         {"prefixItems": [{"enum": [1, 2]}, {"enum": [2, 3]}, {"enum": [3, 1]}, {"enum": [1.0, 2, 3]}], "minItems": 4},
         {"prefixItems": [{"enum": [1, 2]}] * 2, "contains": {"enum": [3, 1]}, "minContains": 2, "maxItems": 2},
         {"items": {"type": "array", "uniqueItems": True, "items": {"const": 1}, "minItems": 1}, "minItems": 2},
@@ -115,7 +116,10 @@ def test_lists_without_a_value_are_refused(start: int) -> None:
 @pytest.mark.parametrize("seed", range(200))
 def test_sharing_values_out(seed: int) -> None:
     rng = random.Random(seed)
-    groups = [(rng.randrange(1, 3), {v: v for v in rng.sample(range(7), rng.randrange(1, 5))}) for _ in range(4)]
+    groups = [
+        (rng.randrange(1, 3), {v: v for v in rng.sample([None, 1, 2, 3, 4, 5, 6], rng.randrange(1, 5))})
+        for _ in range(4)
+    ]
     places = [values for count, values in groups for _ in range(count)]
     possible = any(len(set(chosen)) == len(places) for chosen in itertools.product(*places))
     assert can_differ(groups) == possible

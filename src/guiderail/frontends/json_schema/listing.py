@@ -199,8 +199,8 @@ def can_differ(groups: Sequence[tuple[int, Values]]) -> bool:
                 values = groups[at][1]
                 looks += len(values)
                 spend(1 + len(values) // 2)
-                value = next((value for value in values if value not in owner), None)
-                if value is not None:
+                free = [value for value in values if value not in owner]
+                if free:
                     break
                 for value in values:
                     if owner[value] not in came:
@@ -208,7 +208,7 @@ def can_differ(groups: Sequence[tuple[int, Values]]) -> bool:
                         waiting.append(owner[value])
             else:
                 return False
-            step: tuple[int, object] | None = (at, value)
+            step: tuple[int, object] | None = (at, free[0])
             while step is not None:
                 at, value = step
                 step = came[at]
