@@ -83,6 +83,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str | None]] = {
         "#/$defs",
     ),
     "a reference that is no text": (read({"$ref": 7}), "invalid-schema", "#/$ref"),
+    "a reference to one of two anchors": (
+        read({"$ref": "#x", "$defs": {"a": {"$anchor": "x", "type": "null"}, "b": {"$anchor": "x", "type": "string"}}}),
+        "unresolvable-reference",
+        "#",
+    ),
+    "a reference to one of two identifiers": (
+        read({"$ref": "b", "$id": "http://h/a", "$defs": {"x": {"$id": "b"}, "y": {"$id": "b", "type": "null"}}}),
+        "unresolvable-reference",
+        "#",
+    ),
     "a reference that is no URI": (read({"$ref": "http://["}), "unresolvable-reference", "#"),
     "nullable that is no boolean": (read({"nullable": 1}, dialect="openapi-3.0"), "invalid-schema", "#/nullable"),
     "a schema that holds itself": (read(cycle()), "schema-size", None),

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.lib.stride_tricks import as_strided
 
 import guiderail as gr
 import guiderail.matching.bitmask as module
@@ -197,6 +198,9 @@ L, M = np.zeros((2, 64), np.float32), np.zeros((2, 2), np.int32)
         (L, M, {"indices": [True]}, "bitmask-index"),
         (L, M[:1], {"indices": [1]}, "bitmask-index"),
         (frozen(), M, {}, "bitmask-readonly"),
+        (M.view(np.float32), M, {}, "bitmask-shape"),  # the same memory
+        (as_strided(np.zeros(9, np.float32), (2, 8), (4, 4)), M[:, :1], {}, "bitmask-shape"),  # rows within each other
+        (as_strided(np.zeros(8, np.float32), (2, 8), (0, 4)), M[:, :1], {}, "bitmask-shape"),
     ],
 )
 def test_refusals_change_nothing(logits, bitmask, arguments: dict, code: str) -> None:
@@ -312,6 +316,7 @@ def test_triton_kernel_in_the_interpreter() -> None:
         (lambda: np.zeros((3, 1), np.int32).view(np.recarray), None),  # a subclass
         (lambda: np.asfortranarray(np.zeros((3, 2), np.int32)), "bitmask-shape"),
         (lambda: np.zeros((2, 6), np.int32)[:, ::2], "bitmask-shape"),
+        (lambda: as_strided(np.zeros(4, np.int32), (3, 2), (4, 4)), "bitmask-shape"),  # rows within each other
         (lambda: np.zeros((1, 3, 1), np.int32), "bitmask-shape"),
         (lambda: np.zeros((), np.int32), "bitmask-shape"),
         (lambda: np.zeros((3, 0), np.int32), "bitmask-shape"),

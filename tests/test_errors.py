@@ -185,6 +185,22 @@ def test_long_lines_are_cut_around_the_fault() -> None:
     assert len(line) <= 100 and marked.startswith("FAULT")
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: gr.grammars.graphql(schema="\ud800"),
+        lambda: gr.json_schema({"properties": {"\ud800": {"type": "nothing"}}}).program(),
+        lambda: gr.json_schema({"properties": {"a" * 1_000_000: {"type": "nothing"}}}).program(),
+        lambda: gr.tool_calls([{"type": "function", "function": {"name": "a" * 1_000_000}}], format="hermes"),
+    ],
+)
+def test_messages_can_be_printed_whatever_they_quote(use: Callable[[], Any]) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        use()
+    assert len(str(caught.value).encode()) < 10_000
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
 def test_without_a_place_there_is_no_caret() -> None:
     assert str(gr.CompileError("wrong")) == "wrong [compile]"
     assert str(gr.CompileError("wrong", code="a-b", source="text")) == "wrong [a-b]"

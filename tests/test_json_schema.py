@@ -839,3 +839,10 @@ def test_counts_of_digits_are_small_whole_numbers(value: Any) -> None:
     with pytest.raises(gr.CompileError, match="#/maxDigits") as caught:
         gr.json_schema({"type": "integer", "maxDigits": value}).program()
     assert caught.value.code == "invalid-schema"
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    schema, rules = tmp_path / "schema.json", tmp_path / "rules.gbnf"
+    schema.write_bytes(b'\xef\xbb\xbf{"const": "\xc3\xa9"}')
+    rules.write_bytes(b'\xef\xbb\xbfroot ::= "a"')
+    assert gr.json_schema(schema).matches('"é"') and gr.grammar(rules).matches("a")

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/at_fork.hpp"
 #include "base/faults.hpp"
 
 #ifdef __linux__
@@ -162,7 +163,7 @@ class Regions {
     idle_ += size;
   }
 
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   Map regions_;
   Map::iterator current_ = regions_.end();
   std::array<Block*, kKinds> free_{};

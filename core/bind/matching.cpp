@@ -110,10 +110,13 @@ class Rows {
   }
   template <typename Stride>
   void shape(int ndim, const Py_ssize_t* sizes, Stride stride, void* data) {
+    constexpr const char* kExpected =
+        "the bitmask must have shape (batch, words) with contiguous rows, none within another";
     bool bad = ndim < 1 || ndim > 2 || (sizes[ndim - 1] > 1 && stride(ndim - 1) != 4);
+    bad = bad || (ndim == 2 && sizes[0] > 1 && std::abs(stride(0)) < 4 * sizes[1]);  // threads fill rows side by side
     if (bad) {
-      if (held_) fail("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
-      throw Error("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
+      if (held_) fail("bitmask-shape", kExpected);
+      throw Error("bitmask-shape", kExpected);
     }
     data_ = data;
     width_ = static_cast<std::size_t>(sizes[ndim - 1]);

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/at_fork.hpp"
 #include "base/memory.hpp"
 
 namespace guiderail {
@@ -114,7 +115,7 @@ class Utf8 {
 };
 
 struct Registry {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::unordered_multimap<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
   std::size_t sweep_at = 1024;  // drop dead entries when the table has doubled
   void sweep() {

@@ -43,8 +43,8 @@ class GuiderailError(Exception):
         span: tuple[int, int] | None = None,
         place: str | None = None,
     ) -> None:
-        self.reason = message
-        self.message = f"{place}: {message}" if place else message
+        self.reason = _printable(message)
+        self.message = _printable(f"{place}: {message}") if place else self.reason
         if code is not None:
             self.code = code
         self.source = source
@@ -77,6 +77,19 @@ class GuiderailError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         kept = {name: value for name, value in vars(self).items() if name not in self._unpickled}
         return type(self), self.args, kept
+
+
+_MOST_BEGIN, _MOST_END = 6_000, 3_000  # characters of a message
+
+
+def _printable(message: str) -> str:
+    """A message that can be written to any log, whatever it quotes: a lone surrogate has no UTF-8 form, and names may
+    have millions of characters."""
+    if len(message) > _MOST_BEGIN + _MOST_END:
+        message = f"{message[:_MOST_BEGIN]} … {message[-_MOST_END:]}"
+    if message.isascii():
+        return message
+    return message.encode("utf-8", "backslashreplace").decode()
 
 
 class PatternError(GuiderailError, ValueError):

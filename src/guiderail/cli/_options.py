@@ -387,7 +387,7 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
         )
     inline = given.lstrip()[:1] in ("[", "{")
     with file_errors(f"--tools: {given} cannot be read", CompileError, "bad-option"):
-        text = given if inline else Path(given).read_text(encoding="utf-8")
+        text = given if inline else Path(given).read_text(encoding="utf-8-sig")
     try:
         tools = json.loads(text)
     except (ValueError, RecursionError) as error:

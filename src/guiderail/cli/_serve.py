@@ -129,7 +129,7 @@ def serve_command(
     template = None
     if chat_template is not None:
         with file_errors(f"the chat template {chat_template} cannot be read", ModelError, "missing-file"):
-            template = chat_template.read_text(encoding="utf-8")
+            template = chat_template.read_text(encoding="utf-8-sig")
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

@@ -165,7 +165,9 @@ def apply_token_bitmask_inplace(
         if not logits.flags.writeable:
             raise BitmaskError("the logits are read-only; copy them first", code="bitmask-readonly")
         rows, _, limit = _agree(logits, bitmask, indices, vocab_size)
-        _apply_host(logits, _host(bitmask), infinity, rows, limit)
+        words = _host(bitmask)
+        _check_apart(logits, words)
+        _apply_host(logits, words, infinity, rows, limit)
     elif _is_torch(logits):
         _apply_torch(logits, bitmask, indices, vocab_size)
     else:
@@ -355,6 +357,18 @@ def _agree(
             raise BitmaskError(_mismatch(logits.shape, bitmask.shape), code="bitmask-shape")
         return range(batch), logits.shape[-1], limit
     return _rows(indices, min(batch, masks), "logits and bitmask"), logits.shape[-1], limit
+
+
+def _check_apart(logits: NDArray[Any], words: NDArray[np.int32]) -> None:
+    """Refuses memory that is written twice, or read after it was written."""
+    if not logits.flags.forc:
+        extent = logits.itemsize
+        for stride, length in sorted((abs(s), n) for s, n in zip(logits.strides, logits.shape, strict=True) if n > 1):
+            if stride < extent:
+                raise BitmaskError("rows of the logits share memory; copy them first", code="bitmask-shape")
+            extent += stride * (length - 1)
+    if np.may_share_memory(logits, words) and np.shares_memory(logits, words, max_work=-1):
+        raise BitmaskError("the logits and the bitmask share memory; copy one of them first", code="bitmask-shape")
 
 
 def _check_mask(bitmask: Any) -> None:

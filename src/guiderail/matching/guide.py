@@ -18,6 +18,7 @@ from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
+from guiderail.support.locks import free_after_fork
 from guiderail.support.options import check_integer
 from guiderail.support.other_names import unknown_attributes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
@@ -59,7 +60,7 @@ class Options(NamedTuple):
 _Key = tuple[int, Constraint, Options]
 _cache: OrderedDict[_Key, Guide] = OrderedDict()
 _uses = _added = 0  # since the bytes were last counted
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 
 
 @checked_methods

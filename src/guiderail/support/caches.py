@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from guiderail.support.locks import free_after_fork
 from guiderail.support.work import compilation, spend, spent
 
 __all__ = ["BoundedCache", "Cached", "cached", "cached_bytes", "clear_caches", "text_weight"]
@@ -32,7 +33,7 @@ class BoundedCache(Generic[K, V]):
         self.most_bytes = most_bytes
         self.bytes = 0
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         _all.append(self)
 
     def get(self, key: K) -> V | None:

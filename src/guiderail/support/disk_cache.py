@@ -21,6 +21,7 @@ from guiderail import _core
 from guiderail.errors import CompileError
 from guiderail.support.arguments import checked
 from guiderail.support.files import TEMPORARY, reason, replace_file
+from guiderail.support.locks import free_after_fork
 
 __all__ = ["DiskCache", "cache_dir", "open_cache", "set_cache_dir"]
 
@@ -28,7 +29,7 @@ VARIABLE = "GUIDERAIL_CACHE_DIR"
 MAX_ENTRIES = 256  # the longest unused are removed first
 MAX_BYTES = 64 << 20
 _SUFFIX = ".rail"
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 _chosen: Path | None = None
 _set = False  # whether set_cache_dir was called, which overrides the environment
 

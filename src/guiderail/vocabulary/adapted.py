@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import Any
 
 from guiderail.errors import ArgumentError
+from guiderail.support.locks import free_after_fork
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["forget_vocabularies", "vocabulary_of"]
@@ -15,7 +16,7 @@ __all__ = ["forget_vocabularies", "vocabulary_of"]
 _MOST = 8  # most recently used tokenizers whose vocabularies are kept
 _NONE = (type(None), bool, int, float, complex, bytes, bytearray, list, tuple, dict, set, frozenset)
 _kept: OrderedDict[tuple[Any, ...], tuple[Any, Vocabulary]] = OrderedDict()
-_lock = threading.Lock()
+_lock = free_after_fork(threading.Lock())
 
 
 def vocabulary_of(source: Any) -> Vocabulary:

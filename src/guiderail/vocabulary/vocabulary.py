@@ -27,6 +27,7 @@ import numpy as np
 
 from guiderail.errors import VocabularyError
 from guiderail.support.arguments import checked_methods
+from guiderail.support.locks import free_after_fork
 from guiderail.support.texts import clipped
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, disqualify, find_mismatches
 from guiderail.vocabulary._ids import check_last, logits_width, name_of, stop_ids, token_id
@@ -194,7 +195,7 @@ class Vocabulary:
         self._oracle: DecodeBatch | None = _Each(decode) if decode is not None else None
         self._bos_token_id = bos
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         self._core: _core.Vocabulary | None = None
         self._fingerprint: str | None = None
         self._spellings: dict[str, list[int]] = {}

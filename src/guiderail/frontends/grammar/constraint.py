@@ -421,7 +421,7 @@ def grammar(
         path = str(source)
         syntax = syntax or _SUFFIXES.get(source.suffix.lower())
         with file_errors(f"the grammar {path} cannot be read", CompileError, "grammar-file"):
-            source = source.read_text(encoding="utf-8")
+            source = source.read_text(encoding="utf-8-sig")
     if not isinstance(source, str):
         raise CompileError(
             f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",

@@ -6,14 +6,18 @@ list is written. "Plenty" means certainly more than `PLENTY`; the answer False m
 
 from __future__ import annotations
 
-from guiderail.frontends.json_schema.algebra import Algebra
+from typing import TYPE_CHECKING
+
 from guiderail.frontends.json_schema.formats import FormatTexts
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.regex import Regex
 from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
 
-__all__ = ["PLENTY", "Abundance", "is_dense"]
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.algebra import Algebra
+
+__all__ = ["PLENTY", "Abundance", "is_dense", "many_texts"]
 
 PLENTY = 1 << 32
 _FORMATS = frozenset(
@@ -89,20 +93,20 @@ class Abundance:
         return False
 
 
-def many_texts(strings: Strings) -> bool:
-    """Whether there are certainly plenty of strings."""
+def many_texts(strings: Strings, most: int = PLENTY) -> bool:
+    """Whether there are certainly more strings than this, which is at most `PLENTY`."""
     kind, parts = strings._kind, strings._parts
     if kind in ("all", "but"):
         return True
     if kind == "length":
         return parts[1] is None or parts[1] >= 2
     if kind == "or":
-        return any(many_texts(part) for part in parts)
+        return any(many_texts(part, most) for part in parts)
     if kind == "and":  # a minimum length leaves infinitely many of infinitely many
         bounds = [part for part in parts if part._kind == "length"]
         atoms = [part for part in parts if part._kind != "length"]
         return len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0])
-    return kind == "atom" and _count_atom(strings) > PLENTY
+    return kind == "atom" and _count_atom(strings) > most
 
 
 def _endless(strings: Strings) -> bool:

@@ -26,6 +26,7 @@ from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.files import file_errors
 from guiderail.support.json_objects import RepeatedName, unique_names
+from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema", "json_schema"]
 
 _WEIGHT = 20  # approximate bytes per byte of a schema's text, with everything built from it
-_accepting = threading.Lock()
+_accepting = free_after_fork(threading.Lock())
 
 
 class JsonSchema(Constraint):
@@ -353,7 +354,7 @@ def read_schema(schema: Any) -> Any:
     """
     if isinstance(schema, Path):
         with file_errors(f"the schema {schema} cannot be read", SchemaError, "schema-file"):
-            schema = schema.read_text(encoding="utf-8")
+            schema = schema.read_text(encoding="utf-8-sig")
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)

@@ -58,7 +58,10 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
         inside = _plain(lowering, cell, frame, item, low, high)
     if cell.repeated:
         return b.twice(inside)
-    return b.distinct(inside) if unique and inside != b.EMPTY else inside
+    if not unique or inside == b.EMPTY:
+        return inside
+    made = b.distinct(inside)
+    return b.EMPTY if cell.contains and lowering.emptiness.nothing(made) else made
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:

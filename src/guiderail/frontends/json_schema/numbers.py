@@ -519,6 +519,16 @@ class Numbers:
             total += inside
         return total
 
+    def listed(self, most: int) -> list[Fraction] | None:
+        """The members; None if there are more than ``most``."""
+        count = self.count()
+        if count is None or count > most:
+            return None
+        found = {cut for cut, there in zip(self._cuts, self._at, strict=True) if there}
+        for (low, high), grid in zip(itertools.pairwise(self._cuts), self._open[1:], strict=False):
+            found.update(value for part in grid for value in _walk_between(part, low, high))
+        return sorted(found)
+
     def is_integral(self) -> bool:
         """Whether every member is an integer."""
         return all(map(integral, self._open)) and all(

@@ -22,6 +22,7 @@ from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.support.pointers import extended, followed
+from guiderail.support.texts import shown
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
@@ -463,7 +464,7 @@ class Scope:
             "resource), since nothing is fetched"
         )
         return SchemaError(
-            f"the reference {ref!r} cannot be resolved: {way}",
+            f"the reference {shown(ref, 200)} cannot be resolved: {way}",
             code="unresolvable-reference",
             pointer=self.document.pointer(schema),
         )
@@ -475,6 +476,13 @@ class Scope:
             resources = document.resources()
             here = self if self.uri is not None else document.root_scope()
             assert here.uri is not None
+            if resources.is_ambiguous(here.uri, ref):
+                raise SchemaError(
+                    f"the reference {shown(ref, 200)} is ambiguous: different schemas have this identifier; rename "
+                    "all but one of them",
+                    code="unresolvable-reference",
+                    pointer=document.pointer(schema),
+                )
             if not dynamic:
                 found = resources.find(here.uri, ref)
             elif here.dialect == "2019-09":

@@ -41,6 +41,7 @@ class Resources:
         self._registry = registry.with_resource(uri, document).crawl()
         self._anchored: dict[str, bool] = {}
         self.root = self.base_of(uri, document.contents)
+        self._ambiguous = _ambiguous(uri, document)
 
     def contents(self, uri: str) -> Any:
         """The root schema of the resource with a URI, or None if there is none."""
@@ -93,6 +94,13 @@ class Resources:
             uri = self.base_of(uri, contents)
         return Found(contents, uri)
 
+    def is_ambiguous(self, base: str, ref: str) -> bool:
+        """Whether the document has different schemas with the identifier that a reference names."""
+        if not self._ambiguous or not is_uri(ref):
+            return False
+        uri, fragment = urldefrag(urljoin(base, ref))
+        return uri in self._ambiguous or f"{uri}#{fragment}" in self._ambiguous
+
     def find_dynamic(self, base: str, ref: str, way: tuple[str, ...]) -> Found | None:
         """What ``$dynamicRef`` names: if that is a ``$dynamicAnchor``, the outermost of this name.
 
@@ -123,6 +131,28 @@ class Resources:
         except Unresolvable:
             return None
         return Found(anchor.resource.contents, uri, name if isinstance(anchor, DynamicAnchor) else None)
+
+
+def _ambiguous(uri: str, document: Resource[Any]) -> set[str]:
+    """The identifiers, and the anchors with them, that different schemas in a document have."""
+    named: dict[str, Any] = {}
+    found: set[str] = set()
+
+    def note(name: str, contents: Any) -> None:
+        if named.setdefault(name, contents) != contents:
+            found.add(name)
+
+    waiting = [(uri, document)]
+    while waiting:
+        base, resource = waiting.pop()
+        own = resource.id()
+        if own is not None:
+            base = urljoin(base, own.rstrip("#"))
+            note(base, resource.contents)
+        for anchor in resource.anchors():
+            note(f"{base}#{anchor.name}", resource.contents)
+        waiting += [(base, inner) for inner in resource.subresources()]
+    return found
 
 
 def is_uri(text: str) -> bool:

@@ -8,15 +8,15 @@ have a value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
 from guiderail.frontends.json_schema.disjoint import told_apart
 from guiderail.frontends.json_schema.errors import Undecided
+from guiderail.frontends.json_schema.listing import Listing, can_differ
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
@@ -56,6 +56,7 @@ class Emptiness:
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
+        self.listing = Listing(algebra)
         self.answers: dict[Term, bool] = {TRUE: False, FALSE: True}
         # Terms assumed to be empty, each with the depth of the outermost open term that this depends on; an open term
         # depends on itself.
@@ -199,13 +200,14 @@ class Emptiness:
         """Whether distinct values for items run out: some of the items share fewer values (Hall's theorem)."""
         places = Counter(first)
         places[rest] += need - len(first)
-        few = [term for term, count in places.items() if count and self.count(term) is not None][:_MOST_TOGETHER]
-        for size in range(1, len(few) + 1):
-            for terms in combinations(few, size):
-                most = self.count(self.algebra.or_terms(terms))
-                if most is not None and most < sum(places[term] for term in terms):
-                    return True
-        return False
+        groups = []
+        for term, count in places.items():
+            most = self.count(term) if count else None
+            if most is not None and most < count:
+                return True
+            if most is not None and most < need and (values := self.listing.values(term)) is not None:
+                groups.append((count, values))  # with as many values as items, some value is always left
+        return not can_differ(groups)
 
     def _twice(self, cell: ArrayCell) -> bool:
         """Whether some value may occur at two positions."""
@@ -218,46 +220,9 @@ class Emptiness:
                 return True
         return False
 
-    def count(self, term: Term, depth: int = 6) -> int | None:
-        """An upper bound on the number of values, if it is easy to know; otherwise None.
-
-        Args:
-            term: the term whose values to count.
-            depth: how deep to look into arrays and objects.
-        """
-        shape = term.shape()
-        if depth == 0 and (shape.arrays or shape.objects):
-            return None
-        numbers = shape.numbers.count() if shape.numbers is not Numbers.NONE else 0
-        texts = shape.strings.finite_texts() if shape.strings is not Strings.NONE else frozenset()
-        if numbers is None or texts is None:
-            return None
-        total = numbers + len(texts) + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
-        for array in shape.arrays:
-            if array.rest is not FALSE or array.min != len(array.prefix):
-                return None
-            number = self._product(array.prefix, depth)
-            if number is None:
-                return None
-            total += number
-        for cell in shape.objects:
-            there = [term for term in cell.named.values() if term is not FALSE]
-            if cell.rest is not FALSE or cell.rules or len(there) != len(cell.required):
-                return None
-            number = self._product(there, depth)
-            if number is None:
-                return None
-            total += number
-        return total
-
-    def _product(self, terms: Iterable[Term], depth: int) -> int | None:
-        product = 1
-        for term in terms:
-            number = self.count(term, depth - 1)
-            if number is None:
-                return None
-            product *= number
-        return product
+    def count(self, term: Term) -> int | None:
+        """An upper bound on the number of values, if it is easy to know; otherwise None."""
+        return self.listing.bound(term)
 
     def object(self, cell: ObjectCell) -> bool:
         if cell is ANY_OBJECT or cell.inhabited:
@@ -412,7 +377,6 @@ _NO_ASSUMPTION = 1 << 60
 _SHALLOW = 6  # terms
 _MOST_STEPS = 500  # choices tried for the obligations of one object
 _MOST_COUNTED = 4_096  # items
-_MOST_TOGETHER = 6  # kinds of items that share few values
 
 
 def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:

@@ -35,6 +35,7 @@ from guiderail.support.work import out_of_work, spend
 __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
+_LONGEST_LISTED = 1_000  # bytes of a text that is listed
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -221,6 +222,15 @@ class Strings:
             return most
         return 0 if self.is_empty() else _count(self, most)
 
+    def listed(self, most: int) -> frozenset[str] | None:
+        """The strings; None if there are more than ``most``, which is below 10,000, or some are very long."""
+        texts = self.finite_texts()
+        if texts is not None:
+            return texts if len(texts) <= most else None
+        if self._kind in ("all", "but"):
+            return None
+        return frozenset() if self.is_empty() else _listed(self, most)
+
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
 
@@ -367,6 +377,28 @@ def _count(strings: Strings, most: int) -> int:
         count += sum(map(program.is_nullable, frontier))
         frontier = [program.derivative(at, bytes((byte,))) for at in frontier for byte in program.first_bytes(at)]
     return min(count + len(frontier), most)
+
+
+@cached(4 << 20)
+def _listed(strings: Strings, most: int) -> frozenset[str] | None:
+    builder = _core.Builder()
+    program = builder.finish(strings.lower(builder))
+    found: list[bytes] = []
+    frontier = [(program.root, b"")]
+    for _ in range(_LONGEST_LISTED):
+        spend(_STEPS * len(frontier))
+        found += [text for at, text in frontier if program.is_nullable(at)]
+        steps = [(at, text, program.first_bytes(at)) for at, text in frontier]
+        if len(found) + sum(len(after) for _, _, after in steps) > most:  # every state is live: it stands for a text
+            return None
+        frontier = [
+            (program.derivative(at, bytes((byte,))), text + bytes((byte,)))
+            for at, text, after in steps
+            for byte in after
+        ]
+        if not frontier:
+            return frozenset(text.decode() for text in found)
+    return None
 
 
 # -- normal form -------------------------------------------------------------------------------------------------

@@ -33,14 +33,14 @@ class Unwritable(Emptiness):
         self._few_digits = options.max_integer_digits is not None or options.max_fraction_digits is not None
 
     def numbers(self, numbers: Numbers) -> bool:
-        return numbers.is_empty() or (self._few_digits and self._nothing(self.lowering.notation.number(numbers)))
+        return numbers.is_empty() or (self._few_digits and self.nothing(self.lowering.notation.number(numbers)))
 
     def strings(self, strings: Strings) -> bool:
         handle = self.lowering.string(strings)
-        return handle == self.lowering.builder.EMPTY or (bool(self.lowering.excludes) and self._nothing(handle))
+        return handle == self.lowering.builder.EMPTY or (bool(self.lowering.excludes) and self.nothing(handle))
 
     def keys(self, keys: Strings) -> bool:
-        return keys.is_empty() or (bool(self.lowering.excludes) and self._nothing(self.lowering.keys(keys)))
+        return keys.is_empty() or (bool(self.lowering.excludes) and self.nothing(self.lowering.keys(keys)))
 
     def excludes(self, name: str) -> bool:
         excluded = self.lowering.excludes
@@ -53,7 +53,8 @@ class Unwritable(Emptiness):
     def object(self, cell: ObjectCell) -> bool:
         return cell is not ANY_OBJECT and (cell.min >= UNREACHABLE or self._object(cell))
 
-    def _nothing(self, handle: int) -> bool:
+    def nothing(self, handle: int) -> bool:
+        """Whether no text matches an expression, as far as that can be known before the rules are."""
         builder = self.lowering.builder
         if handle == builder.EMPTY:
             return True

@@ -27,6 +27,7 @@ from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
 from guiderail.frontends.tools.parameter_style import KINDS, ParameterStyle
+from guiderail.support.locks import free_after_fork
 from guiderail.support.texts import has_surrogate, shown
 
 __all__ = ["Parameters"]
@@ -40,7 +41,7 @@ _NAME = _core.CharSet([(0x21, 0x7E), (0xA0, 0xD7FF), (0xE000, 0x10FFFF)]) & ~_co
 _MOST_IN_ANY_ORDER = 6
 _MOST_NESTED = 32
 
-_reading = threading.Lock()
+_reading = free_after_fork(threading.Lock())
 
 
 class Parameters(Constraint):

@@ -18,6 +18,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.support.arguments import checked
+from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import nested
 from guiderail.support.texts import clipped
 from guiderail.support.work import reading
@@ -49,7 +50,7 @@ class XmlSchema(Constraint):
         self.source = source
         self.root = root
         self.options = options
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
         self._schema: Any = None
         self._model: Model | None = None
 

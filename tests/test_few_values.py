@@ -1,0 +1,125 @@
+"""Lists of distinct values that run out of values: refused, wherever they stand, if and only if no value is left."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+from guiderail.frontends.json_schema.listing import can_differ
+from guiderail.frontends.json_schema.shape import identity
+
+SOME = {"enum": [{"a": 10}]}
+# Items of a list of distinct values, and how many of them differ; None: more than 50.
+ITEMS: list[tuple[dict[str, Any], int | None]] = [
+    ({"type": "string", "pattern": "^[ab]$"}, 2),
+    ({"type": "string", "pattern": "^[ab]{0,3}$"}, 15),
+    ({"type": "string", "maxLength": 0}, 1),
+    ({"type": "string", "maxLength": 1}, None),
+    ({"type": "number", "minimum": 1, "maximum": 2, "multipleOf": 0.25}, 5),
+    ({"enum": [1, 1.0, True, "1", [1], [1.0], {"a": 1}, {"a": 1.0}]}, 5),
+    ({"type": "object", "maxProperties": 0}, 1),
+    ({"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False}, 3),
+    ({"type": "object", "patternProperties": {"^a$": {"const": 1}}, "additionalProperties": False}, 2),
+    ({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"const": 1}}, 4),
+    ({"type": "object", "propertyNames": {"enum": ["a"]}}, None),
+    ({"type": "array", "items": {"type": "string"}, "maxItems": 0}, 1),
+    ({"type": "array", "items": {"type": "boolean"}, "maxItems": 2}, 7),
+    ({"type": "array", "items": {"type": "boolean"}, "maxItems": 2, "uniqueItems": True}, 5),
+    ({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 1, "contains": {"const": 1}}, 1),
+    ({"type": "array", "items": {"const": 1}}, None),
+    ({"not": {"type": ["string", "number", "object", "array"]}}, 3),
+    ({"$ref": "#/$defs/tree"}, 3),  # [], [[]], [[[]]]
+]
+TREE = {"tree": {"type": "array", "items": {"$ref": "#/$defs/less"}, "maxItems": 1},
+        "less": {"type": "array", "items": {"type": "array", "maxItems": 0}, "maxItems": 1}}  # fmt: skip
+
+
+def inside(schema: dict[str, Any]) -> dict[str, Any]:
+    """A document in which a key needs a value of a schema."""
+    return {"type": "object", "properties": {"k": schema}, "required": ["k"], "$defs": TREE}
+
+
+def is_refused(schema: dict[str, Any]) -> bool:
+    try:
+        gr.json_schema(inside(schema)).program()
+    except gr.GuiderailError as error:
+        assert error.code in ("unsatisfiable-schema", "unsatisfiable")
+        return True
+    return False
+
+
+@pytest.mark.parametrize("items, count", ITEMS, ids=[json.dumps(items) for items, _ in ITEMS])
+def test_as_many_items_as_there_are_values(items: dict[str, Any], count: int | None) -> None:
+    most = {"type": "array", "uniqueItems": True, "items": items, "minItems": 50 if count is None else count}
+    assert not is_refused(most)
+    assert count is None or is_refused({**most, "minItems": count + 1})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"prefixItems": [SOME, SOME], "minItems": 2},
+        {"prefixItems": [SOME, SOME, {"type": "object"}], "minItems": 3},
+        {"prefixItems": [{"enum": [None, 1]}, {"enum": [1, None]}, {"enum": [None]}], "minItems": 3},
+        {"prefixItems": [{"enum": [1, 2]}, {"enum": [2, 3]}, {"enum": [3, 1]}, {"enum": [1.0, 2, 3]}], "minItems": 4},
+        {"prefixItems": [{"enum": [1, 2]}] * 2, "contains": {"enum": [3, 1]}, "minContains": 2, "maxItems": 2},
+        {"items": {"type": "array", "uniqueItems": True, "items": {"const": 1}, "minItems": 1}, "minItems": 2},
+    ],
+    ids=json.dumps,
+)
+def test_items_that_share_too_few_values(schema: dict[str, Any]) -> None:
+    assert is_refused({"type": "array", "uniqueItems": True, **schema})
+
+
+def values_of(schema: dict[str, Any]) -> list[Any]:
+    """All values of a schema that `scarce` makes, from the definition."""
+    if "enum" in schema:
+        return list(schema["enum"])
+    positions = [values_of(one) for one in schema["prefixItems"]]
+    longest = len(positions) + (schema["items"] is not False)
+    positions += [[] if schema["items"] is False else values_of(schema["items"])]
+    found: list[Any] = []
+    for length in range(schema["minItems"], longest + 1):
+        for items in itertools.product(*positions[:length]):
+            if not schema["uniqueItems"] or len({identity(item) for item in items}) == length:
+                found.append(list(items))
+    return found
+
+
+def scarce(rng: random.Random, depth: int = 0) -> dict[str, Any]:
+    def item() -> dict[str, Any]:
+        if depth < 1 and rng.random() < 0.3:
+            return scarce(rng, depth + 1)
+        return {"enum": rng.sample([1, "a", [], [1]], rng.randrange(1, 3))}
+
+    positions = [item() for _ in range(rng.randrange(1, 4))]
+    return {"type": "array", "uniqueItems": rng.random() < 0.8, "prefixItems": positions,
+            "items": rng.choice([False, item()]), "minItems": len(positions) - rng.randrange(2)}  # fmt: skip
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_lists_without_a_value_are_refused(start: int) -> None:
+    refused = 0
+    for seed in range(start, start + 100):
+        schema = {**scarce(random.Random(seed)), "uniqueItems": True}
+        found = is_refused(schema)
+        assert found == (not values_of(schema)), (seed, schema)
+        refused += found
+    assert refused
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_sharing_values_out(seed: int) -> None:
+    rng = random.Random(seed)
+    groups = [
+        (rng.randrange(1, 3), {v: v for v in rng.sample([None, 1, 2, 3, 4, 5, 6], rng.randrange(1, 5))})
+        for _ in range(4)
+    ]
+    places = [values for count, values in groups for _ in range(count)]
+    possible = any(len(set(chosen)) == len(places) for chosen in itertools.product(*places))
+    assert can_differ(groups) == possible
