@@ -80,8 +80,24 @@ def gbnf(grammar: Grammar) -> str:
 
 
 def ebnf(grammar: Grammar) -> str:
-    """The notation of XGrammar."""
-    return gbnf(grammar)
+    """The notation of W3C, which has no counts."""
+    rules = [f"{name} ::= {_shown(_without_counts(body), _quoted, '', '_')}" for name, body in grammar.items()]
+    return "\n".join(rules) + "\n"
+
+
+NOTATIONS = {"lark": lark, "gbnf": gbnf, "ebnf": ebnf}
+
+
+def _without_counts(e: Expression) -> Expression:
+    if e[0] in ("text", "rule"):
+        return e
+    if e[0] != "repeat":
+        return (e[0], *map(_without_counts, e[1:]))
+    _, item, least, most = e
+    item = _without_counts(item)
+    if (least, most) in ((0, None), (1, None), (0, 1)):
+        return ("repeat", item, least, most)
+    return ("seq", *[item] * least, *[("repeat", item, 0, 1)] * (most - least))
 
 
 def _quoted(text: str) -> str:

@@ -92,12 +92,19 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Token:
     case Kind::Ahead:
     case Kind::Behind: return kEmpty;
-    default: return family_of(n.kind)->derivative(e, byte);
+    default: {
+      const Alternatives::Pause pause;  // families keep what they find
+      return family_of(n.kind)->derivative(e, byte);
+    }
   }
 }
 
 Id Arena::derive_composed(Id e, u8 byte) {
   if (Alternatives::has_readings(*this, e)) return Alternatives::derive_readings(*this, e, byte);
+  if (has(e, kHasRef) && Alternatives::Attempt::failed_in(*this)) {
+    note_cap(true);  // the attempt is given up: nothing that it finds is kept
+    return kEmpty;
+  }
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {

@@ -14,9 +14,16 @@
 
 #include "base/work.hpp"
 #include "expr/alternatives.hpp"
+#include "expr/caps.hpp"
 #include "expr/mapped.hpp"
 
 namespace guiderail {
+namespace {
+
+constexpr u32 kDeepHead = 64;
+constexpr u64 kGraphMark = u64{1} << 63;  // in the memo of derivatives: read as a graph
+
+}  // namespace
 
 class Arena::Alternatives::Readings {
  public:
@@ -27,12 +34,17 @@ class Arena::Alternatives::Readings {
     while (!calls_.empty()) {
       auto call = calls_.extract(std::prev(calls_.end())).mapped();
       const Id body = arena_.rule_body(node(call.of).a);
+      several_ = several_ || call.tails.size() > 1;
       read(body, listed(arena_, call.tails));
     }
     Ids parts;
+    for (const Group& end : ends_) several_ = several_ || end.tails.size() > 1;
+    several_ = several_ || ends_.size() > 1;
     for (Group& end : ends_) parts.push_back(arena_.concat(end.of, listed(arena_, end.tails)));
-    return parts.size() == 1 ? parts[0] : arena_.unite(parts);
+    return parts.size() == 1 ? parts[0] : Alternatives(arena_, parts, Form::Top).unite();
   }
+
+  bool several() const { return several_; }  // was there more than one?
 
  private:
   struct Group {
@@ -101,21 +113,40 @@ class Arena::Alternatives::Readings {
   std::unordered_set<u64> seen_;
   std::map<u32, Group> calls_;  // by rank
   std::vector<Group> ends_;
+  bool several_ = false;
 };
 
 bool Arena::Alternatives::has_readings(const Arena& arena, Id e) {
-  if (!arena.finalized_ || !arena.has(e, kHasRef)) return false;
+  if (!arena.finalized_ || !arena.has(e, kHasRef) || Attempt::in(arena)) return false;
   const Node& n = arena.node(e);
   return n.kind == Kind::Union || (n.kind == Kind::Concat && arena.nullable(n.head()));
 }
 
-Id Arena::Alternatives::derive_readings(Arena& arena, Id e, u8 byte) { return Readings(arena, byte).derive(e); }
+// Most ambiguous texts have few readings that differ deep down: deep unions keep their states small, often finitely
+// many, so they are attempted first. Where that takes much work, the state is read as a graph, and so are those after
+// it, which do not lose their compact form again while several readings are ahead.
+Id Arena::Alternatives::derive_readings(Arena& arena, Id e, u8 byte) {
+  const auto graph = [](Id of) { return kGraphMark | index_of(of); };
+  if (!arena.derive_memo_.find(graph(e))) {
+    const CapWatch watch(arena);
+    const Attempt attempt(arena);
+    const Id out = arena.derive_composed(e, byte);
+    if (!attempt.failed()) {
+      if (watch.hit()) arena.note_cap(true);
+      return out;
+    }
+    arena.clear_cap_hit();
+  }
+  Readings readings(arena, byte);
+  const Id out = readings.derive(e);
+  if (readings.several()) arena.derive_memo_.set(graph(out), kEpsilon, arena.memo_limit());
+  return out;
+}
 
-// What the description itself says stays together, since there is only so much of it.
 Id Arena::Alternatives::append(Arena& arena, Id head, Id tail) {
   const Node& n = arena.node(head);
   const bool optional = n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b;
-  if (!arena.finalized_ || !arena.has(head, kHasRef) || index_of(head) < arena.finalized_count() ||
+  if (!arena.finalized_ || !arena.has(head, kHasRef) || n.depth < kDeepHead ||
       (n.kind != Kind::Union && !optional))
     return arena.concat(head, tail);
   if (optional) return arena.unite(append(arena, n.body(), tail), tail);

@@ -14,7 +14,7 @@ constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands; then num
 
 }  // namespace
 
-Arena::Alternatives::Alternatives(Arena& arena, std::span<const Id> list, bool deep) : arena_(arena), deep_(deep) {
+Arena::Alternatives::Alternatives(Arena& arena, std::span<const Id> list, Form form) : arena_(arena), form_(form) {
   take(Ids(list));
   if (parts_.size() > list.size()) Work::spend((parts_.size() - list.size()) / 8);
 }
@@ -147,9 +147,8 @@ bool Arena::Alternatives::join_repeats_of(Id body, bool several, bool bare) {
 // tails of common heads, down to the bottom, would make the graph deterministic, which may take exponentially many
 // nodes. A common tail is factored out only of heads without rules: of the others, there would be a union for each set.
 bool Arena::Alternatives::listed_only(Id e, bool heads) const {
-  if (!arena_.finalized_ || !arena_.has(e, kHasRef)) return false;
-  if (!deep_) return true;
-  return !heads && node(e).kind == Kind::Concat && arena_.has(node(e).head(), kHasRef);
+  if (form_ == Form::Deep || !arena_.has(e, kHasRef)) return false;
+  return form_ == Form::Listed || (!heads && node(e).kind == Kind::Concat && arena_.has(node(e).head(), kHasRef));
 }
 
 // Factors common heads, or tails, out of the alternatives.
@@ -184,7 +183,7 @@ bool Arena::Alternatives::factor(bool heads) {
         const bool bare = n.kind != Kind::Concat;
         others.push_back(bare ? kEpsilon : (heads ? n.tail() : n.head()));
       }
-      const Id other = listed(arena_, others);
+      const Id other = form_ == Form::Deep ? arena_.memoised(Kind::Union, others) : listed(arena_, others);
       next.push_back(heads ? arena_.concat(common, other) : arena_.concat(other, common));
     }
     i = j;
@@ -230,8 +229,8 @@ Id Arena::unite(std::span<const Id> list) {
   make_room();
   work_ += list.size();
   Work::spend(1 + list.size() / 8);
-  Alternatives all(*this, list);
-  return all.unite();
+  using Form = Alternatives::Form;
+  return Alternatives(*this, list, Alternatives::Attempt::failed_in(*this) ? Form::Listed : Form::Deep).unite();
 }
 
 // The number of a list: of its path in a trie.
@@ -269,22 +268,22 @@ Id Arena::memoised(Kind kind, Ids& parts) {
   if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = make();
-  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
+  if (era == union_era_ && !Alternatives::Attempt::failed_in(*this)) union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
   return out;
 }
 
+thread_local Arena::Alternatives::Attempt* Arena::Alternatives::Attempt::current = nullptr;
+
 Id Arena::Alternatives::listed(Arena& arena, Ids& parts) {
-  const bool rules = std::any_of(parts.begin(), parts.end(), [&](Id e) { return arena.has(e, kHasRef); });
-  if (!arena.finalized_ || !rules) return arena.memoised(Kind::Union, parts);
+  if (std::none_of(parts.begin(), parts.end(), [&](Id e) { return arena.has(e, kHasRef); }))
+    return arena.memoised(Kind::Union, parts);
   parts.sort_unique();
   if (parts.size() == 1) return parts[0];
   const u32 path = arena.path_of(kListRoot, parts);
   if (const Id* known = arena.union_memo_.find(path)) return *known;
   const u32 era = arena.union_era_;
   arena.make_room();
-  Work::spend(1 + parts.size() / 8);
-  arena.work_ += parts.size();
-  const Id out = Alternatives(arena, parts, false).unite();
+  const Id out = Alternatives(arena, parts, Form::Listed).unite();
   if (era == arena.union_era_) arena.union_memo_.set(path, out, arena.memo_limit());
   return out;
 }
