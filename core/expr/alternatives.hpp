@@ -9,7 +9,7 @@
 namespace guiderail {
 
 // Operands of unions that one derivative may handle before it is read as a graph; more for a large grammar.
-inline constexpr u64 kDeepUnionWork = 256;
+inline constexpr u64 kDeepUnionWork = 64;
 
 // The alternatives of one union, while they are joined.
 class Arena::Alternatives {
@@ -58,7 +58,7 @@ class Arena::Alternatives::Attempt {
   ~Attempt() { current = outer_; }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
-  bool failed() const { return arena_.work_ > began_ + std::max<u64>(kDeepUnionWork, arena_.finalized_count()); }
+  bool failed() const { return arena_.work_ > began_ + std::max<u64>(kDeepUnionWork, 2 * u64{arena_.rule_count()}); }
   static bool in(const Arena& arena) { return current && &current->arena_ == &arena; }
   static bool failed_in(const Arena& arena) { return in(arena) && current->failed(); }
 

@@ -146,8 +146,7 @@ Id Arena::Alternatives::derive_readings(Arena& arena, Id e, u8 byte) {
 Id Arena::Alternatives::append(Arena& arena, Id head, Id tail) {
   const Node& n = arena.node(head);
   const bool optional = n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b;
-  if (!arena.finalized_ || !arena.has(head, kHasRef) || n.depth < kDeepHead ||
-      (n.kind != Kind::Union && !optional))
+  if (!arena.finalized_ || !arena.has(head, kHasRef) || n.depth < kDeepHead || (n.kind != Kind::Union && !optional))
     return arena.concat(head, tail);
   if (optional) return arena.unite(append(arena, n.body(), tail), tail);
   return arena.unite(mapped(arena, head, [&](Id m) { return arena.concat(m, tail); }));

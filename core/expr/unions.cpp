@@ -268,7 +268,8 @@ Id Arena::memoised(Kind kind, Ids& parts) {
   if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = make();
-  if (era == union_era_ && !Alternatives::Attempt::failed_in(*this)) union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
+  if (era == union_era_ && !Alternatives::Attempt::failed_in(*this))
+    union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
   return out;
 }
 
