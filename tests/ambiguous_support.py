@@ -151,14 +151,18 @@ class Recognizer:
         def relation(e: Expression) -> list[int]:
             if e[0] == "text":
                 out = [
-                    1 << (i + len(e[1])) if text.startswith(e[1], i) else 1 << beyond if e[1].startswith(text[i:]) else 0
+                    1 << (i + len(e[1]))
+                    if text.startswith(e[1], i)
+                    else 1 << beyond
+                    if e[1].startswith(text[i:])
+                    else 0
                     for i in range(beyond)
                 ]
                 return [*out, 1 << beyond]
             if e[0] == "rule":
                 return found[e[1]]
             if e[0] == "alt":
-                return [a for a in map(_either, zip(*map(relation, e[1:]), strict=True))]
+                return list(map(_either, zip(*map(relation, e[1:]), strict=True)))
             if e[0] == "seq":
                 out = same
                 for part in e[1:]:
