@@ -16,6 +16,7 @@
 
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/alternatives.hpp"
 #include "expr/caps.hpp"
 #include "expr/kinds.hpp"
 
@@ -91,17 +92,25 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Token:
     case Kind::Ahead:
     case Kind::Behind: return kEmpty;
-    default: return family_of(n.kind)->derivative(e, byte);
+    default: {
+      const Alternatives::Pause pause;  // families keep what they find
+      return family_of(n.kind)->derivative(e, byte);
+    }
   }
 }
 
 Id Arena::derive_composed(Id e, u8 byte) {
+  if (Alternatives::has_readings(*this, e)) return Alternatives::derive_readings(*this, e, byte);
+  if (has(e, kHasRef) && Alternatives::Attempt::failed_in(*this)) {
+    note_cap(true);  // the attempt is given up: nothing that it finds is kept
+    return kEmpty;
+  }
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
       if (!nullable(n.head())) {
         const Id tail = n.tail(), d = derive(n.head(), byte);
-        return d == kEmpty ? kEmpty : concat(d, tail);
+        return d == kEmpty ? kEmpty : Alternatives::append(*this, d, tail);
       }
       Ids parts;
       Id only = kEmpty;  // usually there is one part, which needs no list
@@ -133,7 +142,7 @@ Id Arena::derive_composed(Id e, u8 byte) {
     case Kind::Repeat: {
       if (n.max == 0) return kEmpty;  // a cap
       Id d = derive(n.body(), byte);
-      return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
+      return d == kEmpty ? kEmpty : Alternatives::append(*this, d, repeat_less(e));
     }
     case Kind::And: {
       bool grouped = false;

@@ -1,5 +1,6 @@
 // The end of construction: byte classes, and conditions on the rules of a grammar.
 #include "base/thresholds.hpp"
+#include "expr/alternatives.hpp"
 #include "expr/identities.hpp"
 #include "expr/kinds.hpp"
 
@@ -190,6 +191,7 @@ void Arena::finalize(Id root) {
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
   check_left_recursion();
+  Alternatives::rank_rules(*this);
   measure_rules();
   for (const auto& family : families_) family->prepare();
   ensure_classes();

@@ -3,41 +3,21 @@
 #include <map>
 
 #include "base/work.hpp"
+#include "expr/alternatives.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
 
-constexpr u32 kUnionRoot = 0, kAndRoot = ~u32{0};
+constexpr u32 kUnionRoot = 0, kAndRoot = ~u32{0}, kListRoot = kAndRoot - 1;
 constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands; then numbering starts over
 
 }  // namespace
 
-// The alternatives of one union, while they are joined.
-class Arena::Alternatives {
- public:
-  Alternatives(Arena& arena, std::span<const Id> list) : arena_(arena) {
-    take(Ids(list));
-    if (parts_.size() > list.size()) Work::spend((parts_.size() - list.size()) / 8);
-  }
-  Id unite();
-
- private:
-  const Node& node(Id e) const { return std::as_const(arena_).node(e); }
-  bool plain_repeat(Id e) const { return node(e).kind == Kind::Repeat && !node(e).b && !arena_.has(e, kHasLook); }
-  void take(Ids input);
-  u32 kinds() const;
-  bool any_text() const;
-  bool join_kinds();
-  void keep_most_tokens();
-  bool join_repeats();
-  bool join_repeats_of(Id body, bool several, bool bare);
-  bool factor(bool heads);
-
-  Arena& arena_;
-  Ids parts_;
-  bool epsilon_ = false;  // the empty text is one, too
-};
+Arena::Alternatives::Alternatives(Arena& arena, std::span<const Id> list, Form form) : arena_(arena), form_(form) {
+  take(Ids(list));
+  if (parts_.size() > list.size()) Work::spend((parts_.size() - list.size()) / 8);
+}
 
 // Flattens; X{0,1} contributes X and the empty text.
 void Arena::Alternatives::take(Ids input) {
@@ -163,6 +143,14 @@ bool Arena::Alternatives::join_repeats_of(Id body, bool several, bool bare) {
   return true;
 }
 
+// Is an alternative left as it is? Stacks of rules share tails like the nodes of a graph-structured stack. To unite all
+// tails of common heads, down to the bottom, would make the graph deterministic, which may take exponentially many
+// nodes. A common tail is factored out only of heads without rules: of the others, there would be a union for each set.
+bool Arena::Alternatives::listed_only(Id e, bool heads) const {
+  if (form_ == Form::Deep || !arena_.has(e, kHasRef)) return false;
+  return form_ == Form::Listed || (!heads && node(e).kind == Kind::Concat && arena_.has(node(e).head(), kHasRef));
+}
+
 // Factors common heads, or tails, out of the alternatives.
 bool Arena::Alternatives::factor(bool heads) {
   if (parts_.size() < 2) return false;
@@ -172,9 +160,14 @@ bool Arena::Alternatives::factor(bool heads) {
     return heads ? n.head() : n.tail();
   };
   ShortVector<u64, 12> keyed;  // key, part
-  for (Id e : parts_) keyed.push_back(u64{index_of(key(e))} << 32 | index_of(e));
-  std::sort(keyed.begin(), keyed.end());
   Ids next;
+  for (Id e : parts_) {
+    if (listed_only(e, heads))
+      next.push_back(e);
+    else
+      keyed.push_back(u64{index_of(key(e))} << 32 | index_of(e));
+  }
+  std::sort(keyed.begin(), keyed.end());
   bool grouped = false;
   for (std::size_t i = 0; i < keyed.size();) {
     const Id common{static_cast<u32>(keyed[i] >> 32)};
@@ -190,7 +183,7 @@ bool Arena::Alternatives::factor(bool heads) {
         const bool bare = n.kind != Kind::Concat;
         others.push_back(bare ? kEpsilon : (heads ? n.tail() : n.head()));
       }
-      const Id other = arena_.memoised(Kind::Union, others);
+      const Id other = form_ == Form::Deep ? arena_.memoised(Kind::Union, others) : listed(arena_, others);
       next.push_back(heads ? arena_.concat(common, other) : arena_.concat(other, common));
     }
     i = j;
@@ -236,8 +229,8 @@ Id Arena::unite(std::span<const Id> list) {
   make_room();
   work_ += list.size();
   Work::spend(1 + list.size() / 8);
-  Alternatives all(*this, list);
-  return all.unite();
+  using Form = Alternatives::Form;
+  return Alternatives(*this, list, Alternatives::Attempt::failed_in(*this) ? Form::Listed : Form::Deep).unite();
 }
 
 // The number of a list: of its path in a trie.
@@ -275,7 +268,24 @@ Id Arena::memoised(Kind kind, Ids& parts) {
   if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = make();
-  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
+  if (era == union_era_ && !Alternatives::Attempt::failed_in(*this))
+    union_memo_.set(path, out, memo_limit());  // otherwise numbering has started over
+  return out;
+}
+
+thread_local Arena::Alternatives::Attempt* Arena::Alternatives::Attempt::current = nullptr;
+
+Id Arena::Alternatives::listed(Arena& arena, Ids& parts) {
+  if (std::none_of(parts.begin(), parts.end(), [&](Id e) { return arena.has(e, kHasRef); }))
+    return arena.memoised(Kind::Union, parts);
+  parts.sort_unique();
+  if (parts.size() == 1) return parts[0];
+  const u32 path = arena.path_of(kListRoot, parts);
+  if (const Id* known = arena.union_memo_.find(path)) return *known;
+  const u32 era = arena.union_era_;
+  arena.make_room();
+  const Id out = Alternatives(arena, parts, Form::Listed).unite();
+  if (era == arena.union_era_) arena.union_memo_.set(path, out, arena.memo_limit());
   return out;
 }
 

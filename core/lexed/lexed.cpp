@@ -194,7 +194,7 @@ void Lexed::count(Tally& to) const {
                           bytes_of(facts_) + bytes_of(symbol_sets_) + symbol_set_ids_.memory() + starts_.memory() +
                           value_sets_.memory() + domains_.memory() + start_lists_.memory() +
                           identifier_starts_.memory() + identifiers_at_.memory() + wide_starts_.memory() +
-                          advances_.memory() + kept_.memory() + ahead_.memory() + bytes_of(peeks_) + cuts_.memory() +
+                          advances_.memory() + kept_.memory() + ahead_.memory() + peeks_.memory() + cuts_.memory() +
                           bytes_of(cut_layouts_));
 }
 

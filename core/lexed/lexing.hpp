@@ -266,6 +266,14 @@ class Lexed final : public Family {
     u32 identifiers = 0;  // a list, as in Begins
     bool live = false;    // something can still follow, or the text can end
     bool nullable = false;
+    bool operator==(const Peek&) const = default;
+    friend u64 bucket_hash(const Peek& p) {
+      BucketHash hash(u64{p.identifiers} << 2 | u64{p.live} << 1 | u64{p.nullable});
+      for (const ByteSet* set : {&p.first, &p.kept})
+        for (u64 word : set->words) hash.add(word);
+      return hash.done();
+    }
+    friend std::size_t bytes_of(const Peek&) { return 0; }
   };
   class Sampling;
 
@@ -322,6 +330,7 @@ class Lexed final : public Family {
   bool beyond_cut(Id parse) { return first(parse).has(kCut); }
   Id cut_grammar(u32 lexer, Id parse, u32 kept, bool shape = false);
   bool peek(Id parse, u8 symbol, Peek& to);
+  bool peek_fresh(Id parse, u8 symbol, Peek& to);
   void peek_past(const Peek& head, Id tail, Peek& to);
   bool peek_binding(Id binding, u8 symbol, Peek& to);
   Id reading(Id parse, u8 symbol);
@@ -351,8 +360,8 @@ class Lexed final : public Family {
   FlatMap<> wide_starts_;             // (lexer, rest of the grammar, in brackets) -> LexState
   FlatMap<Id> advances_;              // (rest of the grammar, terminal) -> the rest after it
   FlatMap<> kept_;                    // see first_kept
-  FlatMap<> ahead_;                   // (part of a grammar, terminal) -> peeks
-  std::vector<Peek> peeks_;
+  FlatMap<> ahead_;                   // (part of a grammar, terminal) -> peeks; kNone: only the rest could tell
+  Interned<Peek> peeks_;
   FlatMap<Id> cuts_;              // see cut_grammar
   std::vector<u32> cut_layouts_;  // layouts without columns
   Id hole_ = kEmpty;              // see hole

@@ -169,6 +169,24 @@ bool Lexed::munch_guard_allows(Id munch_guard, u8 byte) {
 bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   if (!first(parse).has(symbol)) return true;
   const Node& n = node(parse);
+  const bool shared = n.kind == Kind::Ref || n.kind == Kind::Union || (n.kind == Kind::Concat && nullable(n.head()));
+  if (!shared) return peek_fresh(parse, symbol, to);
+  // Ambiguous texts share what follows: without a memo, the walk would double wherever two readings meet.
+  const u64 key = u64{index_of(parse)} << 8 | symbol;
+  u32 found = kNone;
+  if (const u32* known = ahead_.find(key)) {
+    found = *known;
+  } else {
+    if (Peek of; peek_fresh(parse, symbol, of)) found = peeks_.id(of);
+    ahead_.set(key, found);
+  }
+  if (found == kNone) return false;
+  peek_past(peeks_.values[found], kEpsilon, to);
+  return true;
+}
+
+bool Lexed::peek_fresh(Id parse, u8 symbol, Peek& to) {
+  const Node& n = node(parse);
   switch (n.kind) {
     case Kind::Terminal: to.live = to.nullable = true; return true;
     case Kind::Concat: {
@@ -193,20 +211,7 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
       peek_past(one, repeat_less(parse), to);
       return true;
     }
-    case Kind::Ref: {
-      const u64 key = u64{index_of(parse)} << 8 | symbol;
-      const u32* known = ahead_.find(key);
-      Peek of;
-      if (known) {
-        of = peeks_[*known];
-      } else {
-        if (!peek(rule_body(n.a), symbol, of)) return false;
-        peeks_.push_back(of);  // before its index is published, in case that fails
-        ahead_.set(key, static_cast<u32>(peeks_.size() - 1));
-      }
-      peek_past(of, kEpsilon, to);
-      return true;
-    }
+    case Kind::Ref: return peek(rule_body(n.a), symbol, to);
     case Kind::Binding: return peek_binding(parse, symbol, to);
     default: return false;
   }

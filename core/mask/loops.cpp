@@ -1,46 +1,69 @@
 // Syntactic loops over a class, C{m,M} t. The mask is that of the class, plus the tokens that leave it, which are
 // walked from where they do.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/work.hpp"
 #include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
+namespace {
 
-bool MaskBuilder::starts_with_loop(Id e, int depth) const {
-  if (depth > 12) return false;
-  for (;;) {
-    const Node& n = arena_.node(e);
-    switch (n.kind) {
-      case Kind::Repeat:
-        if (arena_.node(n.body()).kind == Kind::Class) return n.max >= 2;
-        e = n.body();
-        continue;
-      case Kind::Concat:
-        if (starts_with_loop(n.head(), depth + 1)) return true;
-        if (!arena_.nullable(n.head())) return false;
-        e = n.tail();
-        continue;
-      case Kind::Union: {
-        for (Id m : arena_.operands(e))
-          if (starts_with_loop(m, depth + 1)) return true;
-        return false;
+// Is there a loop over a class among the first parts of an expression?
+class LoopSearch {
+ public:
+  explicit LoopSearch(Arena& arena) : arena_(arena) {}
+  bool finds(Id e, int depth) {
+    if (depth > kMostLoopNesting) return false;
+    for (;;) {
+      const Node& n = arena_.node(e);
+      switch (n.kind) {
+        case Kind::Repeat:
+          if (arena_.node(n.body()).kind == Kind::Class) return n.max >= 2;
+          e = n.body();
+          continue;
+        case Kind::Concat:
+          if (finds(n.head(), depth + 1)) return true;
+          if (!arena_.nullable(n.head())) return false;
+          e = n.tail();
+          continue;
+        case Kind::Union: {
+          if (depth > 0 && !is_new(e)) return false;
+          for (Id m : arena_.operands(e))
+            if (finds(m, depth + 1)) return true;
+          return false;
+        }
+        case Kind::Ref:
+          if (!is_new(e) || ++depth > kMostLoopNesting) return false;
+          e = arena_.rule_body(n.a);
+          continue;
+        case Kind::Escaped:
+          if (!is_escaped(n)) return false;
+          e = escaped_text(n);
+          continue;
+        case Kind::Key: return Json::of(arena_).free_key(e) != kNone;
+        case Kind::Distinct: return Json::of(arena_).free_item(e);
+        default: return false;
       }
-      case Kind::Ref:
-        e = arena_.rule_body(n.a);
-        if (++depth > 12) return false;
-        continue;
-      case Kind::Escaped:
-        if (!is_escaped(n)) return false;
-        e = escaped_text(n);
-        continue;
-      case Kind::Key: return Json::of(arena_).free_key(e) != kNone;
-      case Kind::Distinct: return Json::of(arena_).free_item(e);
-      default: return false;
     }
   }
-}
+
+ private:
+  static constexpr int kMostLoopNesting = 12;
+  // Alternatives share their tails: each is searched once.
+  bool is_new(Id e) {
+    Work::spend();
+    return seen_.insert(e).second;
+  }
+
+  Arena& arena_;
+  std::unordered_set<Id> seen_;
+};
+
+}  // namespace
+
+bool MaskBuilder::starts_with_loop(Id e, int depth) const { return LoopSearch(arena_).finds(e, depth); }
 
 // The first part of e or, if e begins in a string, of the string's text.
 MaskBuilder::Within MaskBuilder::within(Id e) const {

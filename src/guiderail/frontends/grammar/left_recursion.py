@@ -34,6 +34,8 @@ from guiderail.frontends.grammar.analysis import (
     left_names,
     nullable_by,
     nullable_rules,
+    productive_rules,
+    pruned,
 )
 from guiderail.frontends.grammar.build import EMPTY, NEVER, Fold, choice, leaves, repetition, sequence
 from guiderail.frontends.grammar.linear import Sizes, System
@@ -105,7 +107,9 @@ def without_left_recursion(
     removal = _Removal(rules, facts, max_rules, order)
     if not removal.recursions:
         return rules, []
-    return removal.run(start), removal.recursions
+    made = removal.run(start)
+    # a rule that matches only the empty text has no other texts
+    return pruned(made, productive_rules(made, facts), facts), removal.recursions
 
 
 class _Removal:
