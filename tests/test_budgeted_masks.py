@@ -81,3 +81,28 @@ def test_a_search_that_meets_a_limit_stops_no_engine(monkeypatch: pytest.MonkeyP
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
     masks.fill(matcher, 0, bitmask, 0)
     assert int(bitmask[0, 0]) == 1
+
+
+def test_searches_leave_room_for_the_text():
+    """Where searches for an end fill the arena, they find nothing more; the text can still be written."""
+    item = {
+        "type": "object",
+        "properties": {"kind": {"enum": ["x", "y"]}},
+        "required": ["kind"],
+        "additionalProperties": {"type": "string", "pattern": "^[a-z]{2,9}$"},
+        "minProperties": 3,
+    }
+    schema = gr.json_schema({"type": "array", "uniqueItems": True, "minItems": 3, "items": item})
+    pieces = [b'", "', b'": "', b'"}, {"']
+    vocabulary = gr.Vocabulary([*(bytes([b]) for b in range(256)), *pieces, b"</s>"], stop_token_ids=[259])
+    matcher = gr.compile(schema, vocabulary, cache=False, max_nodes=120_000).matcher()
+    mask = gr.allocate_token_bitmask(1, vocabulary.size)
+    text = json.dumps([{"kind": "x", f"abc{i}": "hello", f"de{i}": "wor" + "abcdefghij"[i]} for i in range(4)])
+    codes = set()
+    for written, byte in enumerate(text.encode()):
+        try:
+            matcher.fill_next_token_bitmask(mask, 0, len(text) - written + 20)
+        except gr.LimitError as error:
+            codes.add(error.code)
+        assert matcher.accept_token(byte)
+    assert codes == {"budget-unknown"} and matcher.is_accepting()

@@ -178,7 +178,7 @@ def identities_of_rules(rules: list[list[Step]], order: list[int]) -> list[tuple
             for letter, to in rules[rule]
         ]
         builder.define(references[rule], builder.union(steps))
-    # Each reference behind a letter of its own, so that all rules are needed.
+    # A number before each reference, so that all rules are needed.
     marked = [builder.concat([builder.literal(f"{n}:".encode()), references[n]]) for n in order]
     program = builder.finish(builder.union(marked))
     starts = [program.derivative(program.root, f"{n}:".encode()) for n in range(len(rules))]

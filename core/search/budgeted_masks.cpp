@@ -60,8 +60,9 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
     for (u32 n = node; n < trie_.nodes[node].end; ++n) {
       const int token = trie_.nodes[n].token;
       if (token < 0) continue;
-      if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
-        note(static_cast<u32>(token), next, false);
+      const bool crowded = arena_.node_count() > most_nodes_ever();  // then these tokens are left out
+      const Id next = crowded ? kEmpty : read(state, static_cast<u32>(token));
+      if (crowded || next != kEmpty) note(static_cast<u32>(token), next, false);
     }
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // another thread was first
   std::size_t size = 0;
@@ -218,9 +219,10 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   if (worst > left && !symbols_->empty())  // otherwise no token leads to two states, as text and as a unit
     for (const Branch* branch : allowed) each_of(*branch, allow);
   // With the texts there may be an end; where one was promised, there is.
+  auto enough = [&](bool thorough) { return (!thorough || exhausted()) && least < known(state); };
   auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
     for (u32 token : tokens) {
-      if ((!thorough || exhausted()) && least < known(state)) return;
+      if (enough(thorough)) return;
       if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
     }
   };
@@ -236,10 +238,11 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
     }
   }
   // Common tokens come first.
-  std::sort(lost.begin(), lost.end());
+  const bool few_lost = lost.size() <= kFewLost;
+  if (!enough(few_lost)) std::sort(lost.begin(), lost.end());
   const std::size_t kept = now_.work > kLostWork ? now_.work - kLostWork : 0;
   now_.work -= kept;
-  reread(lost, lost.size() <= kFewLost);
+  reread(lost, few_lost);
   now_.work += kept;
   reread(far, false);
   if (least != kInf) lower(state, least + 1);

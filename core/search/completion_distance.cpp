@@ -61,8 +61,8 @@ void CompletionDistance::begin(std::size_t work) {
     added_ += std::min(now - now_.begun_at, now_.most_nodes - now_.begun_at);
   const u32 share = arena_.limits().max_nodes / kNodesShare;
   now_ = {work, kMostSteps};
-  now_.begun_at = now;
-  now_.most_nodes = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
+  now_.begun_at = now_.most_nodes = now;
+  allow_nodes(kFewNodes + (share > added_ ? (share - added_) / 2 : 0));
 }
 
 Id CompletionDistance::leave(Id state) {
@@ -77,7 +77,7 @@ u32 CompletionDistance::of(Id state) {
   // A path passes one state per byte, and needs a few expressions for each.
   const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
   begin(2 * kMostSearchStates + far);
-  now_.most_nodes += std::min(far, arena_.limits().max_nodes / 4);
+  allow_nodes(std::min(far, arena_.limits().max_nodes / 4));
   const u32 needed = find(state);
   if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // no search can do more
   return needed;
@@ -305,7 +305,7 @@ u32 CompletionDistance::refine(Id state) {
   begin(kMostSearchWork);
   if (find(state) == kInf) {
     begin(kMostSearchWork);
-    now_.most_nodes += arena_.limits().max_nodes / kNodesShare;
+    allow_nodes(arena_.limits().max_nodes / kNodesShare);
     if (auto it = known_.find(state); it != known_.end()) known_.erase(it);
     if (find(state) == kInf) return kInf;
   }

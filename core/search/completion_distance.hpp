@@ -70,6 +70,8 @@ class CompletionDistance {
   static constexpr u32 kSpecial = 256, kNoToken = 0xFFFFFFFF;
 
   void begin(std::size_t work);
+  u32 most_nodes_ever() const { return arena_.limits().max_nodes / 8 * 7; }  // texts and masks need the rest
+  void allow_nodes(u32 more) { now_.most_nodes = std::min(now_.most_nodes + more, most_nodes_ever()); }
   bool exhausted() const {
     return now_.work <= now_.work_kept || arena_.node_count() > now_.most_nodes - now_.nodes_kept;
   }

@@ -45,7 +45,7 @@ const CharSet::Ptr& odd_controls() {
   return set;
 }
 
-// The characters that an escape behind its u can still become, ascending.
+// The characters that an escape can still become once its u is read, in ascending order.
 std::vector<CharSet::Range> ranges_at(EscapeAt at, Escapes mode) {
   const u32 free_bits = 4 * (4 - digits_of(at));
   const u32 lo = value_of(at) << free_bits, hi = lo + (1u << free_bits) - 1;
