@@ -196,6 +196,9 @@ def test_an_unsupported_schema_still_has_its_keywords_listed():
     assert check.keywords == {"enforced": 2, "ignored": 1} and check.notes[0][:2] == ("#/pattern", "ignored")
 
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
 def test_unknown_keywords_are_noted():
     assert check_schema({"type": "null", "minLenght": 3}).notes == (
         ("#/minLenght", "annotation", 'not a keyword of 2020-12; did you mean "minLength"?'),
@@ -212,6 +215,11 @@ def test_unknown_keywords_are_noted():
         ({"type": "string", "maxlength": 3}, "#/maxlength", "maxLength"),
         ({"anyOf": [{"type": "null"}, {"ref": "#"}]}, "#/anyOf/1/ref", "$ref"),
         ({"required": ["a"], "aditionalProperties": False}, "#/aditionalProperties", "additionalProperties"),
+        (
+            {"$schema": DRAFT_7, "dependencies": {"a": {"minPropertys": 1}, "b": ["a"]}},
+            "#/dependencies/a/minPropertys",
+            "minProperties",
+        ),
     ],
 )
 def test_typos_are_named_and_with_strict_refused(schema, place, suggestion):

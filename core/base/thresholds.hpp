@@ -23,6 +23,8 @@ inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a grou
 inline constexpr int kCharacterParts = 256;  // limit: parts examined to decide whether whole characters can be read
 inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
 inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
+inline constexpr u64 kDeepUnionWork = 64;    // crossover: operands of unions, then a derivative is read as a graph
+inline constexpr u32 kDeepHead = 64;         // crossover: nesting of a head above which its alternatives get the tail
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --
@@ -55,6 +57,7 @@ inline constexpr u16 kLeastObjectDepth = 1;       // nesting below which an expr
 
 // -- masks: limits (masks) --
 inline constexpr std::size_t kMostLoops = 12;              // alternatives of a state that are examined one by one
+inline constexpr int kMostLoopNesting = 12;                // of an expression searched for a loop
 inline constexpr int kMostTextNesting = 8;                 // of an examined text
 inline constexpr std::size_t kMostStrings = 6;             // alternatives of a string that is compared with another
 inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states

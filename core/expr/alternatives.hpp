@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thresholds.hpp"
 #include "expr/expression.hpp"
 
 namespace guiderail {
-
-// Operands of unions that one derivative may handle before it is read as a graph; more for a large grammar.
-inline constexpr u64 kDeepUnionWork = 64;
 
 // The alternatives of one union, while they are joined.
 class Arena::Alternatives {

@@ -62,7 +62,7 @@ struct Node {
   u32 depth : 24 = 0;  // nesting of heads; bounds every recursion over structure
   std::atomic<u32> flags{0};
   u32 a = 0, b = 0;               // operands, or offset and count in the operand pool
-  u32 min = 0, max = 0;           // Repeat (b = 1: capped)
+  u32 min = 0, max = 0;           // Repeat (b = 1: capped); max of a Ref: its rank (see readings.cpp)
   u32 shortest = 0;               // characters of a shortest match (0 below a Ref: unknown)
   u32 longest = 0;                // saturating; kInf: unbounded or unknown
   std::atomic<Id*> row{nullptr};  // transitions by byte class; kEmpty: dead, kUnknown: not computed

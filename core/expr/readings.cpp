@@ -20,7 +20,6 @@
 namespace guiderail {
 namespace {
 
-constexpr u32 kDeepHead = 64;
 constexpr u64 kGraphMark = u64{1} << 63;  // in the memo of derivatives: read as a graph
 
 }  // namespace

@@ -50,7 +50,6 @@ class LoopSearch {
   }
 
  private:
-  static constexpr int kMostLoopNesting = 12;
   // Alternatives share their tails: each is searched once.
   bool is_new(Id e) {
     Work::spend();

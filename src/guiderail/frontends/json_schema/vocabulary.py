@@ -144,7 +144,7 @@ def other_dialect(keyword: str, dialect: str) -> str:
 _ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
                   "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
 _MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+_NAMED = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"))
 
 
 def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
