@@ -54,7 +54,8 @@ def test_empty_lists_behind_full_blocks(tmp_path: Path) -> None:
     source, program = tmp_path / "pool.cpp", tmp_path / "pool"
     source.write_text(PROGRAM)
     flags = ["-std=c++20", "-O1", "-D_GLIBCXX_ASSERTIONS", f"-I{CORE}", "-pthread"]
-    command = [str(COMPILER), *flags, str(source), str(CORE / "base/pages.cpp"), "-o", str(program)]
+    parts = [str(CORE / "base" / name) for name in ("pages.cpp", "at_fork.cpp")]
+    command = [str(COMPILER), *flags, str(source), *parts, "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
