@@ -59,6 +59,7 @@ inline constexpr u16 kLeastObjectDepth = 1;       // nesting below which an expr
 inline constexpr std::size_t kMostLoops = 12;              // alternatives of a state that are examined one by one
 inline constexpr int kMostLoopNesting = 12;                // of an expression searched for a loop
 inline constexpr int kMostTextNesting = 8;                 // of an examined text
+inline constexpr std::size_t kMostTexts = 24;              // states of a text, including those inside characters
 inline constexpr std::size_t kMostStrings = 6;             // alternatives of a string that is compared with another
 inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states
 inline constexpr u32 kMostPairsInAll = 12'000;             // the same, below all of them

@@ -35,7 +35,7 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> build(Id state);
   // The mask of a lexed text in progress, as it is; null: it is none. `fresh`: no earlier state had this mask.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
-  // The mask of a state, from that of its canonical form: decides the open tokens.
+  // The mask of a state, from that of its canonical form: decides the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
   // A state with the same mask, except for open tokens, that many positions reach.
   Id shared_form(Id e);
@@ -130,6 +130,7 @@ class MaskBuilder {
   CharSet::Ptr free_class(Id e) const;
   bool uniform_text(Id text, int depth) const;
   bool takes_any(Id text, int depth);
+  bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
   bool free_loop(Id e, std::vector<Loop>& loops);
   Within within(Id e) const;
@@ -440,6 +441,7 @@ class MaskBuilder {
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others
+  std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by string of any text, with what follows it
   std::unordered_map<std::vector<Id>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
   std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of these maps own

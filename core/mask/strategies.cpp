@@ -112,6 +112,7 @@ std::size_t MaskBuilder::memory(Strategy s) const {
   switch (s) {
     case Strategy::BoundedStrings: return own + bytes_of(leaving_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
+    case Strategy::AbsorbingStrings: return own + bytes_of(never_dies_);
     case Strategy::StateDifferences: return own + bytes_of(kept_);
     case Strategy::SelfLoops: return own + bytes_of(self_loops_);
     case Strategy::LexedPieces: return own + lexed_memory();

@@ -35,6 +35,34 @@ bool MaskBuilder::takes_any(Id text, int depth) {
   }
 }
 
+// Does every character lead only to texts that every character may follow? (In [a-z]* [^a-z] .*, every text can be
+// continued, although it may need one more character.)
+bool MaskBuilder::never_dies(Id text) {
+  ByteSet first = CharSet::any()->first();
+  first &= arena_.first(text);
+  if (first.count() != CharSet::any()->first().count() || arena_.has(text, kHasLook | kBigRepeat | kBigGroup))
+    return false;
+  if (auto it = never_dies_.find(text); it != never_dies_.end()) return it->second;
+  const auto& any = CharSet::any()->automaton();
+  const bool hit_before = arena_.cap_hit();
+  std::vector<std::pair<Id, u16>> seen{{text, CharSet::kStart}};  // with the position inside a character
+  bool all = true;
+  for (std::size_t i = 0; i < seen.size() && all; ++i) {
+    const auto [state, at] = seen[i];
+    for (unsigned b = 0; b < 256 && all; ++b) {
+      const u16 to = any[at][b];
+      if (to == CharSet::kDead) continue;
+      const Id next = arena_.step_text(state, static_cast<u8>(b));
+      const std::pair<Id, u16> pair{next, to == CharSet::kDone ? CharSet::kStart : to};
+      if (next != kEmpty && std::find(seen.begin(), seen.end(), pair) == seen.end()) seen.push_back(pair);
+      all = next != kEmpty && !arena_.has(next, kUnknownText) && seen.size() <= kMostTexts;
+    }
+  }
+  if (!hit_before) arena_.clear_cap_hit();  // then the answer is no, which is never wrong
+  never_dies_[text] = all;
+  return all;
+}
+
 // Is e made only of strings and keys in progress? `all`: some of them may continue with any character.
 bool MaskBuilder::reads_any(Id e, bool& all) {
   return each_in_progress(arena_, e, [&](const InProgress& part) {
@@ -44,7 +72,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
       texts.push_back(escaped_text(arena_.node(part.e)));
     else if (!Json::of(arena_).key_in_progress(part.e, texts))
       return false;
-    for (Id text : texts) all = all || takes_any(text, 0);
+    for (Id text : texts) all = all || (text != kEmpty && (takes_any(text, 0) || never_dies(text)));
     return true;
   });
 }
