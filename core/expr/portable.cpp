@@ -267,20 +267,24 @@ void Identities::decide(u32 rule) {
 }
 
 // Rules that look alike however often they are unfolded mean the same. They are unfolded once more in each round, until
-// a round tells no more of them apart (Moore 1956). In another arena, rules that look the same in the same round mean
-// the same if what all rules look like is the same, too.
+// a round tells no more of them apart (Moore 1956). A rule of another arena that looks the same then means the same, if
+// all rules there look like the rules here: how a rule looks determines how it looked a round before, one to one in
+// both arenas, so the same step leads from one round to the next in both, and further rounds tell none apart.
 void Identities::decide_together(const std::vector<u32>& rules) {
   for (u32 r : rules) rules_[r].decided = true;
   if (rules.size() > kPortableRules) return;
   const Hash start = Identity(Of::Rule).add(u64{rules.size()}).done();
   Round round;
   for (u32 r : rules) round.rules[r] = start;
+  const struct Ended {
+    Round*& at;
+    ~Ended() { at = nullptr; }
+  } ended{round_ = &round};
   std::vector<Hash> apart{start};
   for (std::size_t before = 0; apart.size() > before;) {
     before = apart.size();
     apart.clear();
     Round next;
-    round_ = &round;
     for (u32 r : rules) {
       const auto body = find(arena_.rule_body(r));
       if (!body) break;
@@ -288,7 +292,6 @@ void Identities::decide_together(const std::vector<u32>& rules) {
       next.rules[r] = looks;
       if (std::find(apart.begin(), apart.end(), looks) == apart.end()) apart.push_back(looks);
     }
-    round_ = nullptr;
     if (next.rules.size() < rules.size()) return;  // they have no identities
     round = std::move(next);
   }
