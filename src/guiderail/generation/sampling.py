@@ -12,7 +12,7 @@ from guiderail.errors import ModelError
 from guiderail.support.options import check_integer, is_real
 from guiderail.support.texts import shown
 
-__all__ = ["Sampler", "Sampling", "probabilities", "random_of"]
+__all__ = ["Sampler", "Sampling", "largest", "probabilities", "random_of"]
 
 _LIKELY = 1024  # tokens among which top_p is usually reached
 _FEW = 16  # tokens on which a draw may rest
@@ -73,20 +73,17 @@ def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDAr
     return weights
 
 
-def _in_order(values: NDArray[np.floating], count: int, share: float = 0.0) -> NDArray[np.int64]:
-    """The places of the greatest values, greatest first; of equal ones, the first place first.
+def largest(values: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+    """The indices of the greatest values in descending order; of equal values, the lower index first.
 
     Args:
-        count: how many are enough; others may be left out.
-        share: a sum that they must exceed to be enough.
+        values: shape ``(values,)``.
+        count: at most how many, 0 or more.
     """
-    some = np.arange(len(values))
-    if len(values) > 2 * count:  # sorting all takes long
-        border = np.partition(values, -count)[-count]
-        (great,) = np.nonzero(values >= border)
-        if float(values[great].sum()) > share or share == 0:
-            some = great
-    return some[np.argsort(-values[some], kind="stable")]
+    kept = np.arange(len(values))
+    if count < len(values):  # sorting all takes long
+        kept = np.flatnonzero(values >= np.partition(values, -count)[-count]) if count > 0 else kept[:0]
+    return kept[np.argsort(-values[kept], kind="stable")][:count]
 
 
 def random_of(seed: int | None, row: int) -> np.random.Generator:
@@ -181,11 +178,15 @@ class Sampler:
             return np.array([self._best(logits)]), np.ones(1)
         kept = np.flatnonzero(logits != -np.inf)
         if options.top_k is not None and options.top_k < len(kept):
-            kept = kept[_in_order(logits[kept], options.top_k)[: options.top_k]]
+            kept = kept[largest(logits[kept], options.top_k)]
         chances = probabilities(logits[kept], options.temperature)
         if options.top_p < 1:
-            order = _in_order(chances, _LIKELY, options.top_p)
-            enough = int(np.searchsorted(np.cumsum(chances[order]), options.top_p)) + 1
+            for count in (_LIKELY, len(chances)):
+                order = largest(chances, count)
+                reached = np.cumsum(chances[order])
+                if reached[-1] >= options.top_p:
+                    break
+            enough = int(np.searchsorted(reached, options.top_p)) + 1
             order = order[:enough]
             kept, chances = kept[order], chances[order] / chances[order].sum()
         return kept, chances

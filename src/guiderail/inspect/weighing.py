@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.generation.sampling import probabilities
+from guiderail.generation.sampling import largest, probabilities
 from guiderail.generation.weights import log_sum
 
 __all__ = ["Weights", "weigh"]
@@ -48,8 +48,8 @@ def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], t
     own = float(before[token]) if token < width else 0.0
     forbidden = np.where(allowed, -1.0, before)
     preferred = int((forbidden > own).sum())
-    blocked = [i for i in _largest(forbidden, min(top, preferred)) if forbidden[i] > own]
-    best = [i for i in _largest(np.where(allowed, before, -1.0), top) if allowed[i]]
+    blocked = [i for i in largest(forbidden, min(top, preferred)).tolist() if forbidden[i] > own]
+    best = [i for i in largest(np.where(allowed, before, -1.0), top).tolist() if allowed[i]]
     return Weights(
         own,
         float(after[token]) if token < width else 0.0,
@@ -59,16 +59,3 @@ def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], t
         tuple((i, float(before[i]), float(after[i])) for i in best),
         min(0.0, log_sum(masked) - log_sum(logits[:width])),
     )
-
-
-def _largest(values: NDArray[np.float64], count: int) -> list[int]:
-    """The indices of the greatest values in descending order; of equal values, the lower index first."""
-    if count <= 0:
-        return []
-    if count < len(values):
-        border = np.partition(values, -count)[-count]
-        kept = np.flatnonzero(values >= border)
-    else:
-        kept = np.arange(len(values))
-    order = np.lexsort((kept, -values[kept]))[:count]
-    return [int(i) for i in kept[order]]
