@@ -17,7 +17,7 @@ import typer
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
-from guiderail.support.files import file_errors
+from guiderail.support.files import text_of
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -386,8 +386,8 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
             code="bad-option",
         )
     inline = given.lstrip()[:1] in ("[", "{")
-    with file_errors(f"--tools: {given} cannot be read", CompileError, "bad-option"):
-        text = given if inline else Path(given).read_text(encoding="utf-8-sig")
+    what = f"--tools: {given} cannot be read"
+    text = given if inline else text_of(Path(given), what, CompileError, "bad-option")
     try:
         tools = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ import typer
 from guiderail.cli._options import ModelOptions, takes_options
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
-from guiderail.support.files import file_errors
+from guiderail.support.files import text_of
 from guiderail.support.packages import package
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def serve_command(
         )
     template = None
     if chat_template is not None:
-        with file_errors(f"the chat template {chat_template} cannot be read", ModelError, "missing-file"):
-            template = chat_template.read_text(encoding="utf-8-sig")
+        what = f"the chat template {chat_template} cannot be read"
+        template = text_of(chat_template, what, ModelError, "missing-file")
     options = ServerOptions(
         served_name=name,
         api_key=api_key,

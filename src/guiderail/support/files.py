@@ -7,10 +7,11 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from guiderail.errors import GuiderailError
 
-__all__ = ["TEMPORARY", "file_errors", "reason", "replace_file"]
+__all__ = ["TEMPORARY", "file_errors", "reason", "replace_file", "text_of"]
 
 TEMPORARY = ".guiderail-"
 """Prefix of the names of files that are being written, or that a process left behind when it ended."""
@@ -47,6 +48,20 @@ def file_errors(what: str, error: type[GuiderailError], code: str) -> Iterator[N
         yield
     except (OSError, ValueError) as why:  # ValueError: not UTF-8, or a path with a zero character
         raise error(f"{what}: {reason(why)}", code=code) from why
+
+
+def text_of(path: Path, what: str, error: type[GuiderailError], code: str) -> str:
+    """The text of a file that somebody wrote: UTF-8, after a byte order mark if there is one.
+
+    Args:
+        path: the file.
+        what, error, code: as for :func:`file_errors`.
+
+    Raises:
+        GuiderailError: of the class ``error``: the file cannot be read or decoded.
+    """
+    with file_errors(what, error, code):
+        return path.read_text(encoding="utf-8-sig")
 
 
 def reason(error: Exception) -> str:

@@ -26,7 +26,7 @@ from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
 from guiderail.support.disk_cache import DiskCache, open_cache
-from guiderail.support.files import file_errors
+from guiderail.support.files import text_of
 from guiderail.support.nesting import nested
 from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
@@ -420,8 +420,7 @@ def grammar(
     if isinstance(source, Path):
         path = str(source)
         syntax = syntax or _SUFFIXES.get(source.suffix.lower())
-        with file_errors(f"the grammar {path} cannot be read", CompileError, "grammar-file"):
-            source = source.read_text(encoding="utf-8-sig")
+        source = text_of(source, f"the grammar {path} cannot be read", CompileError, "grammar-file")
     if not isinstance(source, str):
         raise CompileError(
             f"a grammar must be a string, a pathlib.Path or a mapping, not {type(source).__name__}",

@@ -24,7 +24,7 @@ from guiderail.frontends.json_schema.references import Document, Node, dialect_o
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
-from guiderail.support.files import file_errors
+from guiderail.support.files import text_of
 from guiderail.support.json_objects import RepeatedName, unique_names
 from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import is_plain_json, too_large
@@ -353,8 +353,7 @@ def read_schema(schema: Any) -> Any:
         SchemaError: there is none.
     """
     if isinstance(schema, Path):
-        with file_errors(f"the schema {schema} cannot be read", SchemaError, "schema-file"):
-            schema = schema.read_text(encoding="utf-8-sig")
+        schema = text_of(schema, f"the schema {schema} cannot be read", SchemaError, "schema-file")
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
