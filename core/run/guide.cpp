@@ -292,6 +292,7 @@ bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
     return is ? std::optional(true) : std::nullopt;
   };
   return search(program, state, plenty, [&](CompletionDistance& distance, const Work::Step&, u64) {
+    if (budget > 0 && distance.bound(state) <= budget - 1) return true;
     u32 needed = distance.of(state);
     if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)

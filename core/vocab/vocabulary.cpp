@@ -447,6 +447,14 @@ BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
     all[trie.parents[n]].add(trie.nodes[n].byte);
   }
   all_ = all[0];
+  ByteSet alone;
+  std::vector<u32> brackets(all.size(), 0);  // on the way to each node
+  for (u32 n = 1; n < all.size(); ++n) {
+    brackets[n] = brackets[trie.parents[n]] + is_bracket(trie.nodes[n].byte);
+    most_brackets_ = std::max(most_brackets_, brackets[n]);
+    if (trie.depths[n] == 1 && trie.nodes[n].token >= 0) alone.add(trie.nodes[n].byte);
+  }
+  for (unsigned b = 0; b <= 0xF4; ++b) each_alone_ = each_alone_ && (alone.has(b) || b == 0xC0 || b == 0xC1);
   for (u32 n = 0; n < all.size(); ++n)
     if (trie.nodes[n].end - n > kWorthBytesBelow) {
       places_[n] = static_cast<u32>(sets_.size());

@@ -70,14 +70,20 @@ class BytesBelow {
   explicit BytesBelow(const Trie& trie);
   // Null: there are few nodes below.
   const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
-  const ByteSet& all() const { return all_; }  // the bytes of all tokens
+  const ByteSet& all() const { return all_; }           // the bytes of all tokens
+  bool each_alone() const { return each_alone_; }       // is each byte of UTF-8 a token, too?
+  u32 most_brackets() const { return most_brackets_; }  // in any token: how many of the bytes that is_bracket() tells
   std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
 
  private:
   std::vector<u32> places_;
   std::vector<ByteSet> sets_;
   ByteSet all_;
+  bool each_alone_ = true;
+  u32 most_brackets_ = 0;
 };
+
+constexpr bool is_bracket(u8 byte) { return byte == '(' || byte == '[' || byte == '{' || byte == '<'; }  // that opens
 
 // What follows the exits of a class by one byte, merged into one trie: the rest of the tokens that begin in the class
 // and leave it by that byte. In preorder; node 0 is the byte itself.
