@@ -106,11 +106,12 @@ class CompletionDistance {
   // Of bounds (see need_bound.cpp):
   enum class Unit { Tokens, Spelled };  // Spelled: bytes of a text that is spelled inside a JSON string
   u32 least(Id e, Unit unit);
-  u32 most(Id e, u32 weight, Unit unit);
-  u32 most_of(Id e, u32 weight, Unit unit);
+  u32 most(Id e, TokenRest rest, Unit unit);
+  u32 most_of(Id e, TokenRest rest, Unit unit);
   u32 character_need(const Node& of, Unit unit, bool any) const;
   u32 height(Id e);
-  u32 weight_of(Id e) const;
+  TokenRest after(Id e, TokenRest rest) const;
+  TokenRest after(u8 byte, TokenRest rest) const;
   class Reached;
   enum class Reading { Bytes, Text, Apart };  // Text, Apart: inside a JSON string; Apart: it must differ from others
   u32 explored(Id e, Reading how);
@@ -118,8 +119,8 @@ class CompletionDistance {
   u32 item_need(const Node& item);
   const std::vector<u32>* name_costs(u32 table);
   u32 members_need(u32 members);
-  u32 most_of_members(u32 members, u32 weight);
-  u32 most_of_member(u32 table, u32 weight);
+  u32 most_of_members(u32 members, TokenRest rest);
+  u32 most_of_member(u32 table, TokenRest rest);
   Id forget(Id e) { return Abstraction::of(arena_).without_values(e, plain_); }
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
@@ -155,8 +156,8 @@ class CompletionDistance {
   Words marks_;                                 // empty: not made yet
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
-  std::unordered_map<u64, u32> most_;                    // expression << 32 | weight << 1 | unit -> most
-  std::unordered_map<u64, u32> most_of_member_;          // table << 32 | weight
+  std::unordered_map<u64, u32> most_;                    // by expression, rest of a token, unit
+  std::unordered_map<u64, u32> most_of_member_;          // by table, rest of a token
   std::array<std::unordered_map<Id, u32>, 3> explored_;  // by Reading
   std::unordered_map<Id, u32> heights_;
   std::unordered_map<u32, std::unique_ptr<std::vector<u32>>> name_costs_;

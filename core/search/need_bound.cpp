@@ -4,8 +4,8 @@
 // token may open has to be closed, and the rest of the text comes after that as before. So the bound of a stack is made
 // of the bounds of its parts. The parts of a constraint are few, and their bounds are kept; a state costs a sum.
 //
-// A token reads only so many bytes, and that ends the recursion of rules: each byte has a weight, and a token has
-// kWeights at most. An opening bracket weighs more than other bytes, since tokens have few of them.
+// A token reads only so many bytes, and only so many opening brackets: that ends the recursion of rules. After some
+// bytes, a quote among them, tokens have only a few more.
 //
 // A bound is kInf where none was found, for example for alternatives read side by side, or for lexed texts: then the
 // tokens are examined one by one.
@@ -19,9 +19,8 @@ namespace {
 constexpr u32 kLongestEscape = 12;    // bytes of a character spelled as two escapes
 constexpr u32 kLongestSpelled = 6;    // bytes that spell one byte of a text, on average at most
 constexpr u32 kLongestCharacter = 4;  // bytes
+constexpr u32 kShortLiteral = 8;      // bytes that are read one by one
 constexpr u32 kUnclear = kHasRef | kHasToken | kHasItem | kHasLook | kUnknownText | kExactKey | kCapHit | kCounting;
-
-constexpr u32 kAroundName = 3;  // two quotes and a colon
 
 u32 bytes_at_most(u32 characters) { return add_sat(mul_sat(characters, kLongestCharacter), kLongestCharacter - 1); }
 }  // namespace
@@ -30,7 +29,7 @@ u32 CompletionDistance::bound(Id state) {
   if (!symbols_->empty() || arena_.has(state, kHasToken) || !below_.each_alone()) return kInf;
   const Turn turn(*this);
   begin(kMaskSearchWork);
-  const u32 found = mul_sat(kBoundMargin, most(state, 2 * vocabulary_.longest(), Unit::Tokens));
+  const u32 found = mul_sat(kBoundMargin, most(state, below_.whole(), Unit::Tokens));
   if (found != kInf) worst_.try_emplace(state, found);
   return found;
 }
@@ -110,9 +109,9 @@ u32 CompletionDistance::height(Id e) {
   return heights_[e] = out;
 }
 
-// What completes it once a part of it is read, at most: any number of bytes that weigh no more than `weight`.
-u32 CompletionDistance::most(Id e, u32 weight, Unit unit) {
-  if (weight == 0) return 0;
+// What completes it once a part of it is read, at most: no more than the rest of a token.
+u32 CompletionDistance::most(Id e, TokenRest rest, Unit unit) {
+  if (rest.bytes == 0) return 0;
   const Node& n = arena_.node(e);
   if (arena_.has(e, kUnknownText | kCapHit)) return kInf;
   switch (n.kind) {
@@ -123,62 +122,71 @@ u32 CompletionDistance::most(Id e, u32 weight, Unit unit) {
     case Kind::Bytes: return kLongestCharacter - 1;
     case Kind::Concat: {
       u32 out = 0;
-      for (Id at = e; weight > 0;) {
+      for (Id at = e; rest.bytes > 0;) {
         const Node& stack = arena_.node(at);
-        if (stack.kind != Kind::Concat) return std::max(out, most(at, weight, unit));
-        const u32 after = least(stack.tail(), unit);
-        out = std::max(out, add_sat(most(stack.head(), weight, unit), after));
+        if (stack.kind != Kind::Concat) return std::max(out, most(at, rest, unit));
+        const u32 following = least(stack.tail(), unit);
+        out = std::max(out, add_sat(most(stack.head(), rest, unit), following));
         if (out == kInf) return kInf;
-        weight -= std::min(weight, weight_of(stack.head()));
+        rest = after(stack.head(), rest);
         at = stack.tail();
       }
       return out;
     }
     case Kind::Union: {
       u32 out = 0;
-      for (Id part : arena_.operands(e)) out = std::max(out, most(part, weight, unit));
+      for (Id part : arena_.operands(e)) out = std::max(out, most(part, rest, unit));
       return out;
     }
-    case Kind::Repeat: return n.b ? kInf : add_sat(most(n.body(), weight, unit), mul_sat(n.min, least(n.body(), unit)));
+    case Kind::Repeat: return n.b ? kInf : add_sat(most(n.body(), rest, unit), mul_sat(n.min, least(n.body(), unit)));
     case Kind::Distinct:
-      return Json::of(arena_).seen_count(n) > kBoundTexts ? kInf : most(distinct_body(n), weight, unit);
+      return Json::of(arena_).seen_count(n) > kBoundTexts ? kInf : most(distinct_body(n), rest, unit);
     case Kind::Item: return item_need(n);
     default: break;
   }
-  const u64 key = u64{index_of(e)} << 32 | u64{weight} << 1 | static_cast<u64>(unit == Unit::Spelled);
+  const u64 key = u64{index_of(e)} << 32 | u64{rest.bytes} << 12 | u64{std::min(rest.brackets, 2047u)} << 1 |
+                  static_cast<u64>(unit == Unit::Spelled);
   if (auto it = most_.find(key); it != most_.end()) return it->second;
   if (now_.bounds == 0 || !now_.open.insert(key).second) return kInf;  // a rule reaches itself and reads nothing
   --now_.bounds;
   Work::spend();
-  const u32 found = most_of(e, weight, unit);
+  const u32 found = most_of(e, rest, unit);
   now_.open.erase(key);
   return most_[key] = found;
 }
 
-u32 CompletionDistance::most_of(Id e, u32 weight, Unit unit) {
+u32 CompletionDistance::most_of(Id e, TokenRest rest, Unit unit) {
   const Node& n = arena_.node(e);
-  if (n.kind == Kind::Ref) return most(arena_.rule_body(n.a), weight, unit);
+  if (n.kind == Kind::Ref) return most(arena_.rule_body(n.a), rest, unit);
   if (n.kind == Kind::Members || n.kind == Kind::Key) {
     if (unit == Unit::Spelled) return kInf;
-    return most_of_members(n.kind == Kind::Key ? Json::of(arena_).key(key_state(n)).members : members_state(n), weight);
+    return most_of_members(n.kind == Kind::Key ? Json::of(arena_).key(key_state(n)).members : members_state(n), rest);
   }
   if (arena_.has(e, kUnclear)) return kInf;
   if (n.kind == Kind::Escaped) {
     const Id text = escaped_text(n);
     const u32 raw = explored(text, Reading::Text);
-    return add_sat(raw != kInf ? raw : most(text, weight, Unit::Spelled), kLongestEscape);
+    return add_sat(raw != kInf ? raw : most(text, rest, Unit::Spelled), kLongestEscape);
   }
   if (const u32 found = explored(e, unit == Unit::Tokens ? Reading::Bytes : Reading::Text); found != kInf) return found;
   return std::min(height(e), unit == Unit::Tokens ? bytes_at_most(n.longest) : mul_sat(n.longest, kLongestSpelled));
 }
 
-// At least how much the bytes of a match weigh.
-u32 CompletionDistance::weight_of(Id e) const {
-  const Node& n = arena_.node(e);
+// What is left of a token that has read a match.
+TokenRest CompletionDistance::after(Id e, TokenRest rest) const {
+  const u32 shortest = arena_.node(e).shortest;
   std::string text;
-  if (n.shortest == 1 && n.longest == 1 && arena_.is_literal(e, &text) && text.size() == 1 && is_bracket(text[0]))
-    return std::max(1u, vocabulary_.longest() / std::max(1u, below_.most_brackets()));
-  return n.shortest;
+  if (shortest > kShortLiteral || !arena_.is_literal(e, &text))
+    return {rest.bytes - std::min(rest.bytes, shortest), rest.brackets};
+  for (char c : text) rest = after(static_cast<u8>(c), rest);
+  return rest;
+}
+
+TokenRest CompletionDistance::after(u8 byte, TokenRest rest) const {
+  const u32 bracket = is_bracket(byte);
+  if (rest.bytes == 0 || rest.brackets < bracket) return {};
+  const TokenRest most = below_.after(byte);
+  return {std::min(rest.bytes - 1, most.bytes), std::min(rest.brackets - bracket, most.brackets)};
 }
 
 // The states that a part reaches, if they are few: for each, the states before it.
@@ -308,36 +316,36 @@ u32 CompletionDistance::members_need(u32 members) {
   return out;
 }
 
-u32 CompletionDistance::most_of_members(u32 members, u32 weight) {
+u32 CompletionDistance::most_of_members(u32 members, TokenRest rest) {
   const u32 needed = members_need(members);
-  return needed == kInf ? kInf : add_sat(needed, most_of_member(Json::of(arena_).state(members).table, weight));
+  return needed == kInf ? kInf : add_sat(needed, most_of_member(Json::of(arena_).state(members).table, rest));
 }
 
 // What a member in progress needs, at most.
-u32 CompletionDistance::most_of_member(u32 table_id, u32 weight) {
-  const u64 key = u64{table_id} << 32 | weight;
+u32 CompletionDistance::most_of_member(u32 table_id, TokenRest rest) {
+  const u64 key = u64{table_id} << 32 | u64{rest.bytes} << 12 | u64{rest.brackets};
   if (auto it = most_of_member_.find(key); it != most_of_member_.end()) return it->second;
   Json& json = Json::of(arena_);
   const MemberTable& table = json.table(table_id);
   u32 name = 0, value = 0, inside = 0;  // the longest name; the costliest value, and rest of one
-  auto note = [&](u32 characters, Id e) {
-    const u32 read = characters + kAroundName;
+  const TokenRest for_value = after(table.colon, after('"', rest));
+  auto note = [&](Id e) {
     value = std::max(value, least(e, Unit::Tokens));
-    if (weight > read) inside = std::max(inside, most(e, weight - read, Unit::Tokens));
+    inside = std::max(inside, most(e, for_value, Unit::Tokens));
   };
   for (u32 i = 0; i < table.names.size(); ++i) {
     const auto spelled = static_cast<u32>(canonical_spelling(table.names[i]).size());
-    for (const Alternative& a : table.values[i]) note(spelled, a.value);
+    for (const Alternative& a : table.values[i]) note(a.value);
     if (!table.values[i].empty()) name = std::max(name, spelled + kLongestEscape);
   }
   for (const OtherKeys& other : table.others) {
-    note(0, other.value);
+    note(other.value);
     name = std::max(name, most_apart(other.key));
   }
-  const u32 colon = least(table.colon, Unit::Tokens), rest_of_colon = most(table.colon, weight, Unit::Tokens);
+  const u32 colon = least(table.colon, Unit::Tokens), rest_of_colon = most(table.colon, rest, Unit::Tokens);
   const u32 key_and_value = add_sat(add_sat(name, 2), add_sat(colon, value));
-  const u32 out = std::max(
-      {add_sat(most(table.comma, weight, Unit::Tokens), key_and_value), add_sat(rest_of_colon, value), inside});
+  const u32 out =
+      std::max({add_sat(most(table.comma, rest, Unit::Tokens), key_and_value), add_sat(rest_of_colon, value), inside});
   return most_of_member_[key] = out;
 }
 

@@ -64,15 +64,22 @@ struct Trie {
   }
 };
 
-// For each node with enough nodes below it: the bytes on the edges below it.
+constexpr bool is_bracket(u8 byte) { return byte == '(' || byte == '[' || byte == '{' || byte == '<'; }  // that opens
+
+struct TokenRest {  // at most: what is left of a token
+  u32 bytes = 0, brackets = 0;
+};
+
+// What is below the nodes of a trie.
 class BytesBelow {
  public:
   explicit BytesBelow(const Trie& trie);
-  // Null: there are few nodes below.
+  // The bytes on the edges below a node. Null: there are few nodes below.
   const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
-  const ByteSet& all() const { return all_; }           // the bytes of all tokens
-  bool each_alone() const { return each_alone_; }       // is each byte of UTF-8 a token, too?
-  u32 most_brackets() const { return most_brackets_; }  // in any token: how many of the bytes that is_bracket() tells
+  const ByteSet& all() const { return all_; }              // the bytes of all tokens
+  bool each_alone() const { return each_alone_; }          // is each byte of UTF-8 a token, too?
+  TokenRest whole() const { return whole_; }               // of any token
+  TokenRest after(u8 byte) const { return after_[byte]; }  // of any token, after this byte
   std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
 
  private:
@@ -80,10 +87,9 @@ class BytesBelow {
   std::vector<ByteSet> sets_;
   ByteSet all_;
   bool each_alone_ = true;
-  u32 most_brackets_ = 0;
+  TokenRest whole_;
+  std::array<TokenRest, 256> after_{};
 };
-
-constexpr bool is_bracket(u8 byte) { return byte == '(' || byte == '[' || byte == '{' || byte == '<'; }  // that opens
 
 // What follows the exits of a class by one byte, merged into one trie: the rest of the tokens that begin in the class
 // and leave it by that byte. In preorder; node 0 is the byte itself.
