@@ -120,7 +120,12 @@ class CompletionDistance {
   const std::vector<u32>* name_costs(u32 table);
   u32 members_need(u32 members);
   u32 most_of_members(u32 members, TokenRest rest);
-  u32 most_of_member(u32 table, TokenRest rest);
+  struct MemberBounds {
+    std::vector<u32> names;
+    u32 other = 0;
+  };
+  const MemberBounds& member_bounds(u32 table, TokenRest rest);
+  Id without_longest(Id e) const;
   Id forget(Id e) { return Abstraction::of(arena_).without_values(e, plain_); }
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
@@ -157,7 +162,7 @@ class CompletionDistance {
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
   std::unordered_map<u64, u32> most_;                    // by expression, rest of a token, unit
-  std::unordered_map<u64, u32> most_of_member_;          // by table, rest of a token
+  std::unordered_map<u64, MemberBounds> member_bounds_;  // by table, rest of a token
   std::array<std::unordered_map<Id, u32>, 3> explored_;  // by Reading
   std::unordered_map<Id, u32> heights_;
   std::unordered_map<u32, std::unique_ptr<std::vector<u32>>> name_costs_;

@@ -29,7 +29,8 @@ u32 CompletionDistance::bound(Id state) {
   if (!symbols_->empty() || arena_.has(state, kHasToken) || !below_.each_alone()) return kInf;
   const Turn turn(*this);
   begin(kMaskSearchWork);
-  const u32 found = mul_sat(kBoundMargin, most(state, below_.whole(), Unit::Tokens));
+  u32 found = most(state, below_.whole(), Unit::Tokens);
+  found = add_sat(found, found / kBoundMargin);
   if (found != kInf) worst_.try_emplace(state, found);
   return found;
 }
@@ -163,6 +164,7 @@ u32 CompletionDistance::most_of(Id e, TokenRest rest, Unit unit) {
     return most_of_members(n.kind == Kind::Key ? Json::of(arena_).key(key_state(n)).members : members_state(n), rest);
   }
   if (arena_.has(e, kUnclear)) return kInf;
+  if (const Id whole = without_longest(e); whole != e) return most(whole, rest, unit);
   if (n.kind == Kind::Escaped) {
     const Id text = escaped_text(n);
     const u32 raw = explored(text, Reading::Text);
@@ -170,6 +172,21 @@ u32 CompletionDistance::most_of(Id e, TokenRest rest, Unit unit) {
   }
   if (const u32 found = explored(e, unit == Unit::Tokens ? Reading::Bytes : Reading::Text); found != kInf) return found;
   return std::min(height(e), unit == Unit::Tokens ? bytes_at_most(n.longest) : mul_sat(n.longest, kLongestSpelled));
+}
+
+// An intersection without its limit of length, if it has no other: what completes the rest soonest keeps to the limit.
+Id CompletionDistance::without_longest(Id e) const {
+  if (arena_.node(e).kind != Kind::And) return e;
+  Id left = kEmpty;
+  for (Id part : arena_.operands(e)) {
+    const Node& n = arena_.node(part);
+    if (n.kind == Kind::Repeat && n.min == 0 && !n.b && arena_.node(n.body()).kind == Kind::Class &&
+        arena_.charset_ptr(arena_.node(n.body()).a) == CharSet::any())
+      continue;
+    if (left != kEmpty) return e;
+    left = part;
+  }
+  return left == kEmpty ? e : left;
 }
 
 // What is left of a token that has read a match.
@@ -318,35 +335,41 @@ u32 CompletionDistance::members_need(u32 members) {
 
 u32 CompletionDistance::most_of_members(u32 members, TokenRest rest) {
   const u32 needed = members_need(members);
-  return needed == kInf ? kInf : add_sat(needed, most_of_member(Json::of(arena_).state(members).table, rest));
+  if (needed == kInf) return kInf;
+  const MemberState state = Json::of(arena_).state(members);
+  const std::vector<u32>& costs = *name_costs(state.table);
+  const MemberBounds& bounds = member_bounds(state.table, rest);
+  u32 out = add_sat(needed, bounds.other);
+  for (u32 i = 0; i < costs.size(); ++i) {  // one that must come is no longer needed once it is in progress
+    const u32 others =
+        bit(state.gone, i) || !Json::of(arena_).table(state.table).required[i] ? needed : needed - costs[i];
+    out = std::max(out, add_sat(others, bounds.names[i]));
+  }
+  return out;
 }
 
 // What a member in progress needs, at most.
-u32 CompletionDistance::most_of_member(u32 table_id, TokenRest rest) {
+const CompletionDistance::MemberBounds& CompletionDistance::member_bounds(u32 table_id, TokenRest rest) {
   const u64 key = u64{table_id} << 32 | u64{rest.bytes} << 12 | u64{rest.brackets};
-  if (auto it = most_of_member_.find(key); it != most_of_member_.end()) return it->second;
-  Json& json = Json::of(arena_);
-  const MemberTable& table = json.table(table_id);
-  u32 name = 0, value = 0, inside = 0;  // the longest name; the costliest value, and rest of one
+  if (auto it = member_bounds_.find(key); it != member_bounds_.end()) return it->second;
+  const MemberTable& table = Json::of(arena_).table(table_id);
   const TokenRest for_value = after(table.colon, after('"', rest));
-  auto note = [&](Id e) {
-    value = std::max(value, least(e, Unit::Tokens));
-    inside = std::max(inside, most(e, for_value, Unit::Tokens));
+  const u32 rest_of_comma = most(table.comma, rest, Unit::Tokens);
+  const u32 rest_of_colon = most(table.colon, rest, Unit::Tokens), colon = least(table.colon, Unit::Tokens);
+  auto member = [&](u32 name, Id value) {  // in its comma, its key, its colon or its value
+    const u32 whole = least(value, Unit::Tokens);
+    return std::max({add_sat(add_sat(rest_of_comma, name), add_sat(add_sat(colon, 2), whole)),
+                     add_sat(rest_of_colon, whole), most(value, for_value, Unit::Tokens)});
   };
+  MemberBounds made;
   for (u32 i = 0; i < table.names.size(); ++i) {
-    const auto spelled = static_cast<u32>(canonical_spelling(table.names[i]).size());
-    for (const Alternative& a : table.values[i]) note(a.value);
-    if (!table.values[i].empty()) name = std::max(name, spelled + kLongestEscape);
+    const auto name = static_cast<u32>(canonical_spelling(table.names[i]).size()) + kLongestEscape;
+    made.names.push_back(0);
+    for (const Alternative& a : table.values[i]) made.names[i] = std::max(made.names[i], member(name, a.value));
   }
-  for (const OtherKeys& other : table.others) {
-    note(other.value);
-    name = std::max(name, most_apart(other.key));
-  }
-  const u32 colon = least(table.colon, Unit::Tokens), rest_of_colon = most(table.colon, rest, Unit::Tokens);
-  const u32 key_and_value = add_sat(add_sat(name, 2), add_sat(colon, value));
-  const u32 out =
-      std::max({add_sat(most(table.comma, rest, Unit::Tokens), key_and_value), add_sat(rest_of_colon, value), inside});
-  return most_of_member_[key] = out;
+  for (const OtherKeys& other : table.others)
+    made.other = std::max(made.other, member(most_apart(other.key), other.value));
+  return member_bounds_[key] = std::move(made);
 }
 
 }  // namespace guiderail
