@@ -337,12 +337,13 @@ u32 CompletionDistance::most_of_members(u32 members, TokenRest rest) {
   const u32 needed = members_need(members);
   if (needed == kInf) return kInf;
   const MemberState state = Json::of(arena_).state(members);
+  const MemberTable& table = Json::of(arena_).table(state.table);
   const std::vector<u32>& costs = *name_costs(state.table);
   const MemberBounds& bounds = member_bounds(state.table, rest);
   u32 out = add_sat(needed, bounds.other);
-  for (u32 i = 0; i < costs.size(); ++i) {  // one that must come is no longer needed once it is in progress
-    const u32 others =
-        bit(state.gone, i) || !Json::of(arena_).table(state.table).required[i] ? needed : needed - costs[i];
+  for (u32 i = 0; i < costs.size(); ++i) {
+    if (bit(state.gone, i)) continue;
+    const u32 others = table.required[i] ? needed - costs[i] : needed;  // once it is in progress, it is no longer due
     out = std::max(out, add_sat(others, bounds.names[i]));
   }
   return out;
