@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.simplify import Cover, without_covered
+from guiderail.frontends.json_schema.simplify import Cover
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.terms import And, Not, Or
 from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, negated, vote
@@ -81,6 +81,7 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
+        self.within: dict[tuple[Term, Term], bool] = {}  # whether one lies within the other, if known
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
@@ -226,7 +227,7 @@ class Algebra:
             return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
-            cells = without_covered(cells)
+            cells = Cover(self.within, cells).cells
         return self._distinct(cells)
 
     def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
@@ -244,7 +245,7 @@ class Algebra:
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
         """A product of many cells, from which empty cells are dropped at once. None if many are left."""
-        cover = Cover()
+        cover = Cover(self.within)
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)

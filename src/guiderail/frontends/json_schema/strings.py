@@ -36,6 +36,7 @@ __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED = 1_000  # bytes of a text that is listed
+_LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -115,7 +116,18 @@ class Strings:
 
     # -- algebra
     def __and__(self, other: Strings) -> Strings:
-        return _all_of((self, other)) if isinstance(other, Strings) else NotImplemented
+        if not isinstance(other, Strings):
+            return NotImplemented
+        kind, others = self._kind, other._kind
+        if self is other or others == "all" or kind == "none":
+            return self
+        if kind == "all" or others == "none":
+            return other
+        if kind == others == "texts":
+            spend(_STEPS)
+            both = self._parts[0] & other._parts[0]
+            return Strings("texts", (both,)) if both else Strings.NONE
+        return _all_of((self, other))
 
     def __or__(self, other: Strings) -> Strings:
         return _any_of((self, other)) if isinstance(other, Strings) else NotImplemented
@@ -358,13 +370,27 @@ def _is_empty(strings: Strings) -> bool:
 
 
 def _apart(one: Strings, other: Strings) -> bool:
-    """Whether two sets certainly have no text in common."""
+    """Whether a constraint, and another or its complement, certainly have no text in common."""
     try:
-        return (one & other).is_empty()
+        return (other._parts[2] and _begin_apart(one, other)) or (one & other).is_empty()
     except LimitError as error:
         if out_of_work(error):
             raise
         return False
+
+
+def _begin_apart(one: Strings, other: Strings) -> bool:
+    """Whether two constraints differ where their texts begin, as most patterns for different names do."""
+    a, b = _program(one._parts[0]).core, _program(other._parts[0]).core
+    at, there = a.root, b.root
+    for _ in range(_LONGEST_BEGINNING):
+        spend(_STEPS)
+        common = set(a.first_bytes(at)).intersection(b.first_bytes(there))
+        if len(common) != 1 or (a.is_nullable(at) and b.is_nullable(there)):
+            return not (common or (a.is_nullable(at) and b.is_nullable(there)))
+        byte = bytes(common)
+        at, there = a.derivative(at, byte), b.derivative(there, byte)
+    return False
 
 
 @cached(4 << 20)
