@@ -297,21 +297,7 @@ class Algebra:
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
-        named = a.named
-        if b.named or b.rest is not TRUE or b.rules:
-            named = {}
-            for key, term in a.named.items():
-                other = b.named.get(key)
-                if other is not None:
-                    same = other is TRUE or plainly_within(term, other)
-                    named[key] = term if same else self.and_terms((term, other))
-                elif b.rest is TRUE and not b.rules:
-                    named[key] = term
-                else:
-                    named[key] = self.and_terms([term, *b.terms(key)])
-            for key, term in b.named.items():
-                if key not in named:
-                    named[key] = self.and_terms([term, *a.terms(key)])
+        named = self._named(a, b)
         required = a.required | b.required
         for key in required:
             if named[key] is FALSE:
@@ -332,12 +318,37 @@ class Algebra:
             rest is a.rest
             and (rules, low, high, obligations) == (a.rules, a.min, a.max, a.obligations)
             and len(required) == len(a.required)
-            and len(named) == len(a.named)
-            and all(named[key] is term for key, term in a.named.items())
+            and named is a.named
         ):
             return a
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return settled(self, cell) if obligations else cell
+
+    def _named(self, a: ObjectCell, b: ObjectCell) -> dict[str, Term]:
+        """The conditions on the names of two cells; ``a.named`` itself if ``b`` adds none."""
+        named = a.named
+        if b.rest is not TRUE or b.rules:
+            for key, term in a.named.items():
+                if key in b.named:
+                    continue
+                both = FALSE if b.rest is FALSE else self.and_terms([term, *b.terms(key)])
+                if both is not term:
+                    named = a.named.copy() if named is a.named else named
+                    named[key] = both
+        for key, other in b.named.items():
+            known = a.named.get(key)
+            if known is other or (known is not None and other is TRUE):
+                continue
+            if known is None:
+                both = FALSE if a.rest is FALSE else self.and_terms([other, *a.terms(key)])
+            elif plainly_within(known, other):
+                continue
+            else:
+                both = self.and_terms((known, other))
+            if both is not known:
+                named = a.named.copy() if named is a.named else named
+                named[key] = both
+        return named
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.

@@ -26,7 +26,8 @@ from guiderail.constraints.program import Program, build_program
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
-from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex import Regex, charsets
+from guiderail.frontends.regex.counting import count_texts
 from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
@@ -118,15 +119,10 @@ class Strings:
     def __and__(self, other: Strings) -> Strings:
         if not isinstance(other, Strings):
             return NotImplemented
-        kind, others = self._kind, other._kind
-        if self is other or others == "all" or kind == "none":
+        if self is other or other._kind == "all":
             return self
-        if kind == "all" or others == "none":
+        if self._kind == "all":
             return other
-        if kind == others == "texts":
-            spend(_STEPS)
-            both = self._parts[0] & other._parts[0]
-            return Strings("texts", (both,)) if both else Strings.NONE
         return _all_of((self, other))
 
     def __or__(self, other: Strings) -> Strings:
@@ -166,7 +162,9 @@ class Strings:
         kind = self._kind
         if kind == "none":
             return True
-        if kind in ("all", "length", "texts", "but"):
+        if kind in ("all", "length", "texts", "but") or (
+            kind == "atom" and self._parts[2] and _has_text(self._parts[0])
+        ):
             return False
         return _is_empty(self)
 
@@ -354,6 +352,11 @@ def _program(constraint: Constraint) -> Program:
     return Program(build_program(constraint), constraint)
 
 
+def _has_text(constraint: Constraint) -> bool:
+    """Whether a constraint certainly has some text: a format does, and nearly every pattern."""
+    return isinstance(constraint, FormatTexts) or (isinstance(constraint, Regex) and count_texts(constraint) > 0)
+
+
 @cached(4 << 20)
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
@@ -497,7 +500,10 @@ def _all_of(items: Iterable[Strings]) -> Strings:
         return Strings.NONE
     if texts:
         left = frozenset.intersection(*texts).difference(*buts)
-        left = frozenset(t for t in left if all(_fits(t, bounds) for bounds in lengths))
+        for bounds in lengths:
+            left = frozenset(t for t in left if _fits(t, bounds))
+        if not rest:
+            return Strings("texts", (left,)) if left else Strings.NONE
         sure: set[str] = set()
         unsure: set[str] = set()
         for text in left:
