@@ -162,9 +162,7 @@ class Strings:
         kind = self._kind
         if kind == "none":
             return True
-        if kind in ("all", "length", "texts", "but") or (
-            kind == "atom" and self._parts[2] and _has_text(self._parts[0])
-        ):
+        if kind in ("all", "length", "texts", "but"):
             return False
         return _is_empty(self)
 
@@ -361,6 +359,8 @@ def _has_text(constraint: Constraint) -> bool:
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
+    if strings._kind == "atom" and strings._parts[2] and _has_text(strings._parts[0]):
+        return False
     builder = _core.Builder()
     handle = strings.lower(builder)
     try:
