@@ -566,7 +566,7 @@ MINE = {"name": "mine", "call": "CALL ${name}(${arguments})", "separator": "; "}
 def test_a_format_of_ones_own(tmp_path: Path) -> None:
     text = 'Well, CALL get_time({"zone": "UTC"}); CALL get_time({"zone": ""})'
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps(MINE))
+    path.write_text(json.dumps(MINE), encoding="utf-8-sig")  # as editors on Windows write it
     for form in (MINE, path):
         calls = gr.tool_calls(TOOLS, format=form)
         assert calls.matches(text)

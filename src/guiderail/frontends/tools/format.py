@@ -17,7 +17,7 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
-from guiderail.support.files import file_errors
+from guiderail.support.files import file_errors, text_of
 from guiderail.support.suggestions import suggestion
 
 __all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
@@ -158,8 +158,10 @@ def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    with file_errors(f"the format {path} cannot be read", ToolError, "tool-format"):
-        data = json.loads(path.read_text(encoding="utf-8"))
+    cannot = f"the format {path} cannot be read"
+    text = text_of(path, cannot, ToolError, "tool-format")
+    with file_errors(cannot, ToolError, "tool-format"):
+        data = json.loads(text)
     if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return data
