@@ -26,7 +26,7 @@ from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.options import check_integer
-from guiderail.support.texts import clipped, utf8
+from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
@@ -391,8 +391,8 @@ class SubstringOf(Constraint):
         return b.substring_of([text.encode() for text in self.texts])
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(clipped(text, 40)) for text in self.texts)
-        return f"substring_of({shown})"
+        texts = ", ".join(repr(clipped(text, 40)) for text in self.texts)
+        return f"substring_of({texts})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,9 +460,12 @@ def choice(options: Iterable[str]) -> Constraint:
     Raises:
         CompileError: there are no options, or one is not a string.
     """
-    items = tuple(options) if isinstance(options, Iterable) else (None,)
-    if isinstance(options, str) or not all(isinstance(item, str) for item in items):
+    if isinstance(options, str) or not isinstance(options, Iterable):
         raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
+    items = tuple(options)
+    for at, item in enumerate(items):
+        if not isinstance(item, str):
+            raise CompileError(f"choice takes strings, but option {at} is {shown(item)}", code="bad-choice")
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
     for item in items:
