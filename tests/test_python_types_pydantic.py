@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import enum
 import json
+import pathlib
 import random
 import uuid
 from dataclasses import dataclass
@@ -128,6 +129,19 @@ class Trimmed(BaseModel):
     many: list[str]
 
 
+class Sized(BaseModel):
+    """What pydantic reads from a string keeps to the string settings of the model, too."""
+
+    model_config = ConfigDict(str_strip_whitespace=True, str_min_length=7, str_max_length=9)
+    secret: SecretStr
+    hidden: SecretBytes
+    packed: Base64Str
+    packed_bytes: Base64Bytes
+    url: AnyUrl
+    path: pathlib.PurePosixPath
+    optional: Annotated[SecretStr | None, Field(alias="may")] = None
+
+
 class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, int]
@@ -197,7 +211,21 @@ class Steps(BaseModel):
     threes: float = Field(3, multiple_of=3)
 
 
-MODELS = [Shapes, Steps, Everything, Trimmed, Open, Aliased, Pair[int], Pair[Level], Ids, Checked, Incremented, Owner]
+MODELS = [
+    Shapes,
+    Steps,
+    Everything,
+    Trimmed,
+    Sized,
+    Open,
+    Aliased,
+    Pair[int],
+    Pair[Level],
+    Ids,
+    Checked,
+    Incremented,
+    Owner,
+]
 TYPES: list[Any] = [
     UUID4, AnyUrl, AwareDatetime, Base64Bytes, Base64Str, Base64UrlBytes, ByteSize, FileUrl, FiniteFloat, FutureDate,
     FutureDatetime, HttpUrl, IPvAnyAddress, MongoDsn, NaiveDatetime, PastDate, PastDatetime, PositiveInt, PostgresDsn,

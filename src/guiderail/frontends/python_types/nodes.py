@@ -232,7 +232,7 @@ class Text(Node):
         if self.bounds.ascii:
             made.append(ASCII)
         if self.bounds.strip and self.bounds != Bounds(strip=True):
-            made.append(_STRIPPED)
+            made.append(STRIPPED)
         return tuple(made)
 
     def schema(self, out: Schemas) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def matcher(pattern: str) -> Constraint:
 
 
 _INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
-_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no whitespace at either end, by any definition
+STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no whitespace at either end, by any definition
 
 
 _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends import patterns
@@ -36,12 +36,29 @@ class ModelRules:
     """What the config of a model requires of all values in it.
 
     Attributes:
-        strings: bounds of every ``str``.
+        strings: bounds of every ``str``, and of whatever pydantic reads from one.
         engine: what reads its patterns.
     """
 
     strings: Bounds = field(default_factory=Bounds)
     engine: str = "rust-regex"
+
+    def of_string(self, node: nodes.Node) -> nodes.Node:
+        """A type that pydantic reads from a ``str``, within these bounds."""
+        if self.strings == Bounds():
+            return node
+        if isinstance(node, nodes.Text):
+            return replace(node, bounds=node.bounds & self.strings)
+        if isinstance(node, Leaf) and node.json_schema.get("type") == "string":
+            within = [*node.json_schema.get("allOf", ()), *self._keywords()]
+            return replace(node, json_schema={**node.json_schema, "allOf": within})
+        return node
+
+    def _keywords(self) -> list[dict[str, Any]]:
+        bounds = self.strings
+        stated = {"minLength": bounds.min_length, "maxLength": bounds.max_length}
+        patterns = [{"pattern": nodes.STRIPPED}] if bounds.strip else []
+        return [{keyword: value} for keyword, value in stated.items() if value is not None] + patterns
 
 
 def validator_of(kind: Any) -> Callable[[Any], Any]:
@@ -226,7 +243,10 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
     name = getattr(kind, "__name__", str(kind))
     made = _known(kind, name)
     if made is None:
-        return _described(kind, name, in_model)
+        made = _described(kind, name, in_model)
+        return made if in_model is None else in_model.of_string(made)
+    if in_model is not None and name in ("EmailStr", "SecretStr"):
+        return in_model.of_string(made)
     if in_model is not None:
         return made
     return nodes.Checked(made, validate=validator_of(kind))
