@@ -43,6 +43,8 @@ from pydantic import (  # noqa: E402
     FutureDatetime,
     HttpUrl,
     IPvAnyAddress,
+    IPvAnyInterface,
+    IPvAnyNetwork,
     Json,
     MongoDsn,
     NaiveDatetime,
@@ -142,6 +144,13 @@ class Sized(BaseModel):
     optional: Annotated[SecretStr | None, Field(alias="may")] = None
 
 
+class Strictly(BaseModel):
+    model_config = ConfigDict(strict=True)
+    hidden: SecretBytes
+    secret: SecretStr
+    packed: bytes
+
+
 class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, int]
@@ -217,6 +226,7 @@ MODELS = [
     Everything,
     Trimmed,
     Sized,
+    Strictly,
     Open,
     Aliased,
     Pair[int],
@@ -235,7 +245,7 @@ TYPES: list[Any] = [
     Annotated[decimal.Decimal, Field(decimal_places=2)],
     Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.05"))],
     Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
-    Annotated[int | None, Field(gt=3)], RedisDsn,
+    Annotated[int | None, Field(gt=3)], RedisDsn, IPvAnyInterface, IPvAnyNetwork,
     Annotated[AnyUrl, UrlConstraints(allowed_schemes=["s3"], max_length=12)],
 ]  # fmt: skip
 URLS: list[tuple[Any, list[str], list[str]]] = [
@@ -305,9 +315,10 @@ def test_floats_beyond_what_pydantic_divides() -> None:
     assert gr.read(Steps, '{"thirds":2500000.2}').thirds == 2500000.2
 
 
-def test_email_addresses() -> None:
+@pytest.mark.parametrize("kind", ["EmailStr", "NameEmail"])
+def test_email_addresses(kind: str) -> None:
     pytest.importorskip("email_validator")
-    constraint = gr.python_type(pydantic.EmailStr)
+    constraint = gr.python_type(getattr(pydantic, kind))
     rng = random.Random(3)
     for _ in range(40):
         constraint.read(random_text(constraint, rng, 40))
@@ -483,6 +494,16 @@ def test_two_fields_of_one_name() -> None:
 def test_refused(kind: Any) -> None:
     with pytest.raises(gr.CompileError, match="use the type of the value"):
         gr.python_type(kind)
+
+
+@pytest.mark.parametrize("kind", [bytes, pathlib.PurePath, SecretBytes, dt.date], ids=str)
+def test_patterns_of_what_is_no_string_are_refused(kind: Any) -> None:
+    """pydantic applies them to the value; the constraint would apply them to how it is written."""
+    with pytest.raises(gr.CompileError, match=r"pattern of .*does not apply") as caught:
+        gr.python_type(Annotated[kind, Field(pattern="^a+$")])
+    assert caught.value.code == "type-metadata"
+    constraint = gr.python_type(Annotated[kind, gr.regex("[a-z0-9-]*")])  # on the text
+    assert constraint.matches('"2024-01-01"' if kind is dt.date else '"aaaa"')
 
 
 def test_types_that_describe_themselves() -> None:

@@ -245,7 +245,7 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
     if made is None:
         made = _described(kind, name, in_model)
         return made if in_model is None else in_model.of_string(made)
-    if in_model is not None and name in ("EmailStr", "SecretStr"):
+    if in_model is not None and name in ("EmailStr", "NameEmail", "SecretStr"):
         return in_model.of_string(made)
     if in_model is not None:
         return made
@@ -255,14 +255,16 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
 def _known(kind: Any, name: str) -> nodes.Node | None:
     if name in ("PastDate", "FutureDate", "PastDatetime", "FutureDatetime", "AwareDatetime", "NaiveDatetime"):
         return _moment(name)
-    if name == "EmailStr":
-        return _email()
-    if name in ("SecretStr", "SecretBytes"):
-        return nodes.Text(name, sized=name == "SecretStr")
+    if name in ("EmailStr", "NameEmail"):
+        return _email(name)
+    if name == "SecretStr":
+        return nodes.Text(name, sized=True)
+    if name == "SecretBytes":
+        return nodes.Text(name, parse=str.encode)
     if name == "ByteSize":
         return number_nodes.Integers(name="ByteSize", bounds=Bounds(ge=0, le=2**63 - 1))
-    if name == "IPvAnyAddress":
-        nodes_of = [scalar(one) for one in (ipaddress.IPv4Address, ipaddress.IPv6Address)]
+    if name.startswith("IPvAny"):  # IPvAnyAddress, IPvAnyInterface, IPvAnyNetwork
+        nodes_of = [scalar(getattr(ipaddress, name.replace("Any", version))) for version in "46"]
         return nodes.Union(name, tuple(one for one in nodes_of if one is not None))
     if name in ("ImportString", "Json"):
         raise unsupported(name, "code and JSON inside a string are not supported; use the type of the value itself")
@@ -286,7 +288,7 @@ def _moment(name: str) -> nodes.Node:
     return node.constrained(Bounds(gt=limit) if name.startswith("Future") else Bounds(lt=limit))
 
 
-def _email() -> nodes.Node:
+def _email(name: str) -> nodes.Node:
     """What email-validator accepts: no quoted parts, no reserved domains."""
     try:
         from email_validator import SPECIAL_USE_DOMAIN_NAMES as RESERVED
@@ -297,7 +299,7 @@ def _email() -> nodes.Node:
     pattern = rf"^[A-Za-z0-9._+-]{{1,64}}@(?:{label}\.){{1,3}}[a-z]{{2,20}}$"
     ends = "|".join(name.replace(".", r"\.") for name in RESERVED)
     texts = (rf"^{word}(?:[._+-]{word})*@", rf"^(?!.*[@.](?:{ends})$)")
-    return nodes.Text("EmailStr", pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
+    return nodes.Text(name, pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
 
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
