@@ -524,6 +524,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "lazy rule": ('start[lazy]: a\na: "x"', "lark-unsupported", "a is not one", "a"),
     "stop and suffix": ('start[stop=".", suffix="x"]: /.*/', "lark-syntax", "not both", "suffix"),
     "bad tokens": ("start: <[5-2]>", "lark-syntax", "from the lower", "<[5-2]>"),
+    "bounded json of no type": ('start[max_tokens=3]: %json {"type": "strin"}', "invalid-schema", "'string'?", "start"),
     "json in a terminal": ('start: A\nA: %json {"type": "null"}', "lark-unsupported", "lower case", "%json"),
     "bad json": ("start: %json {a}", "lark-syntax", "not JSON", "a"),
     "open json": ('start: %json {"a": 1', "lark-syntax", "never closed", "{"),
@@ -551,6 +552,28 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "itself": ('start: A\nA: "a" & B\nB: A', "lark-grammar", "contains itself", "A"),
     "%regex": ('start: A\nA: %regex {"type": "number"}', "lark-syntax", "substring_words", ""),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('start: "a" %json {"type": "strin"}', '%json {"type": "strin"}'),
+        ('start: %json {}\n     | x\nx: "a" %json {"minimum": 2, "enum": [1]}', '%json {"minimum": 2, "enum": [1]}'),
+        ("start: X @bad\n%declare X", "@bad"),
+        ('start: "a" BAD\n%declare BAD', "BAD"),
+    ],
+)
+def test_a_schema_that_fails_when_it_is_compiled_is_found_in_the_grammar(text: str, shown: str) -> None:
+    bad = gr.json_schema({"type": "array", "items": {"type": "strin"}})
+    for _ in range(2):  # the error of a schema is not that of its first grammar
+        text = " " + text
+        names = {name: one for name, one in (("X", gr.literal("x")), ("bad", bad), ("BAD", bad)) if name in text}
+        with pytest.raises(gr.SchemaError) as caught:
+            gr.grammar(text, "lark", constraints=names).program()
+        assert caught.value.span is not None and text[slice(*caught.value.span)] == shown
+    with pytest.raises(gr.SchemaError) as alone:
+        bad.program()
+    assert alone.value.span is None and alone.value.pointer == "#/items/type"
 
 
 @pytest.mark.parametrize("name", ERRORS)
