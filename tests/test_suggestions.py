@@ -78,6 +78,11 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ANY.regex("a", pattern="b"),
         "regex has 'pattern' twice: by its position, and by its name; leave one out",
     ),
+    "a flag of compile": (lambda: ANY.compile(ANY.regex("a"), MATCHER.guide.vocabulary, canonical="no"), "not 'no'"),
+    "a flag of tool_calls": (lambda: ANY.tool_calls([tool], format="hermes", parallel="no"), "parallel must be True"),
+    "a flag of separated_by": (lambda: ANY.separated_by("a", ",", trailing={}), "trailing must be True or False"),
+    "a flag of text_until": (lambda: ANY.text_until("a", include_stop=[]), "include_stop must be True or False"),
+    "a flag of base64": (lambda: ANY.patterns.base64(url_safe="yes"), "url_safe must be True or False"),
     "one of no strings": (lambda: ANY.choice(["a", None]), "choice takes strings, but option 1 is None"),
     "OpenAI: tool_choice": (
         lambda: ANY.tool_calls([tool], format="hermes", tool_choice="auto"),

@@ -25,7 +25,7 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.options import check_integer
+from guiderail.support.options import check_flag, check_integer
 from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
@@ -511,6 +511,7 @@ def separated_by(
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
     _check_bounds("separated_by", min, max)
+    check_flag("trailing", trailing, code="bad-option")
     return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 
 
@@ -525,6 +526,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     if not isinstance(stop, str) or not stop:
         raise CompileError("text_until needs a stop string of at least one character", code="bad-stop")
     utf8(stop)
+    check_flag("include_stop", include_stop, code="bad-option")
     return TextUntil(stop, include_stop)
 
 

@@ -21,7 +21,7 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
-from guiderail.support.options import check_choice, check_integer
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.work import allowed, spent
 
@@ -274,6 +274,8 @@ def tool_calls(
     if max_reasoning_tokens is not None and mode == "none":
         raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
     check_choice("on_bad_tool", on_bad_tool, ("drop", "error"), error=ToolError, code="tool-choice")
+    for flag, given in (("parallel", parallel), ("extra_arguments", extra_arguments)):
+        check_flag(flag, given, error=ToolError, code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)
