@@ -224,6 +224,33 @@ def test_messages(name: str) -> None:
     assert isinstance(caught.value, TypeError)
 
 
+TAKE_INTEGERS: dict[str, Callable[[gr.Matcher, Any], object]] = {
+    "accept_token": lambda m, one: m.accept_token(one),
+    "accept_within": lambda m, one: m.accept_within(0, one),
+    "validate": lambda m, one: m.validate([one]),
+    "rollback": lambda m, one: m.rollback(one),
+    "history": lambda m, one: m.history(one),
+    "row": lambda m, one: m.fill_next_token_bitmask(np.zeros((2, 1), dtype=np.int32), one),
+    "budget": lambda m, one: m.fill_next_token_bitmask(rows(), budget=one),
+    "fill_draft": lambda m, one: m.fill_draft([one], np.zeros((2, 1), dtype=np.int32)),
+    "stop_token_ids": lambda m, one: gr.Matcher(GUIDE, [one]),
+    "rows": lambda m, one: gr.fill_next_token_bitmasks([m], np.zeros((2, 1), dtype=np.int32), [one]),
+    "threads": lambda m, one: gr.fill_next_token_bitmasks([m], rows(), threads=one),
+}
+
+
+@pytest.mark.parametrize("name", TAKE_INTEGERS)
+def test_an_integer_is_what_python_takes_for_an_index_but_no_truth_value(name: str) -> None:
+    matcher = GUIDE.matcher()
+    assert matcher.accept_token(0)
+    for one in (True, np.True_, 1.0, np.float32(1), "1", 2**70):
+        with pytest.raises(gr.GuiderailError) as caught:
+            TAKE_INTEGERS[name](matcher, one)
+        assert caught.value.code in ("argument", "bad-token-id") and matcher.history() == [0]
+    for one in (1, np.int8(1), np.uint64(1), np.array(1)):
+        TAKE_INTEGERS[name](matcher.fork(), one)
+
+
 @pytest.mark.parametrize(
     ("use", "code"),
     [

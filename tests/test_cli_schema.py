@@ -374,7 +374,8 @@ def test_match_with_schemas_and_types(files, arguments, stdin, status):
     ("arguments", "says"),
     [
         (["--schema", "nowhere.json"], "nowhere.json"),
-        (["--schema", "broken.json"], "not JSON"),
+        (["--schema", "broken.json"], "the schema broken.json is not JSON"),
+        (["--type", "int"], "write builtins:int"),
         (["--schema", "never.json"], "unsatisfiable-schema"),
         (["--schema", "good.json", "--regex", "a"], "--regex and --schema were given"),
         (["--schema", "good.json", "--max-length", "3"], "maxLength"),

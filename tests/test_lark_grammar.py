@@ -483,12 +483,16 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "syntax": ("start: a b(\n", "lark-syntax", "Unclosed parenthesis", "\n"),
     "syntax after a rewriting": ('start: %json {"type": "null"} <|x|> )', "lark-syntax", "unexpected ')'", ")"),
     "operator": ('start: "a" ~\n', "lark-syntax", "a number", "\n"),
-    "undefined": ("start: a\nb: A", "lark-grammar", "'a' used but not defined", "a"),
-    "undefined terminal": ("start: A B\nA: /a/", "lark-grammar", "'B' used but not defined", "B"),
+    "undefined": ("start: a\nb: A", "lark-grammar", "there is no rule 'a', which 'start' uses; define it", "a"),
+    "undefined terminal": ("start: A B\nA: /a/", "lark-grammar", "there is no terminal 'B'", "B"),
     "twice": ('start: "a"\nstart: "b"', "lark-grammar", "more than once", "start"),
     "terminal twice": ('start: A\nA: "a"\nA: "b"', "lark-grammar", "'A' defined more than once", "A"),
     "repetition backwards": ('start: "a"~3..1', "lark-grammar", "3..1", "start"),
-    "character": ("start: 'a'", "lark-syntax", 'unexpected character "\'"', "'"),
+    "single quotes": ("start: 'a'", "lark-syntax", "in double quotes", "'"),
+    "open string": ('start: "a" "b', "lark-syntax", 'never closed; add "', '"'),
+    "open pattern": ("start: /a", "lark-syntax", "never closed; add /", "/"),
+    "directive": ('%ignor " "\nstart: "a"', "lark-syntax", "no directive %ignor; did you mean '%ignore'?", "%"),
+    "undefined, nearly": ("start: ab\nabc: A", "lark-grammar", "uses; did you mean 'abc'?", "ab"),
     "character of another language": ('start: "a";', "lark-syntax", "unexpected character ';'", ";"),
     "character in front": ('\ufeffstart: "a"', "lark-syntax", "unexpected character '\\ufeff'", "\ufeff"),
     "no start": ('begin: "a"', "lark-start", "there is no rule 'start'", ""),
@@ -500,7 +504,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "range with flags": ('start: "a"i.."c"', "lark-syntax", "no flags", '"a"i.."c"'),
     "range with flags, joined": ('start: A\nA: "a".."c"i & "b"', "lark-syntax", "no flags", '"a".."c"i'),
     "import": ("start: A\n%import none.A", "lark-import", "not found", "none"),
-    "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "used but not defined", "A"),
+    "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "there is no terminal 'A'", "A"),
     "what Lark cannot tell": ('start: A+\nA: /a/[cap?t0ure]%ignore " "', "lark-syntax", "", ""),
     "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
@@ -520,6 +524,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "lazy rule": ('start[lazy]: a\na: "x"', "lark-unsupported", "a is not one", "a"),
     "stop and suffix": ('start[stop=".", suffix="x"]: /.*/', "lark-syntax", "not both", "suffix"),
     "bad tokens": ("start: <[5-2]>", "lark-syntax", "from the lower", "<[5-2]>"),
+    "bounded json of no type": ('start[max_tokens=3]: %json {"type": "strin"}', "invalid-schema", "'string'?", "start"),
     "json in a terminal": ('start: A\nA: %json {"type": "null"}', "lark-unsupported", "lower case", "%json"),
     "bad json": ("start: %json {a}", "lark-syntax", "not JSON", "a"),
     "open json": ('start: %json {"a": 1', "lark-syntax", "never closed", "{"),
@@ -547,6 +552,28 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "itself": ('start: A\nA: "a" & B\nB: A', "lark-grammar", "contains itself", "A"),
     "%regex": ('start: A\nA: %regex {"type": "number"}', "lark-syntax", "substring_words", ""),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('start: "a" %json {"type": "strin"}', '%json {"type": "strin"}'),
+        ('start: %json {}\n     | x\nx: "a" %json {"minimum": 2, "enum": [1]}', '%json {"minimum": 2, "enum": [1]}'),
+        ("start: X @bad\n%declare X", "@bad"),
+        ('start: "a" BAD\n%declare BAD', "BAD"),
+    ],
+)
+def test_a_schema_that_fails_when_it_is_compiled_is_found_in_the_grammar(text: str, shown: str) -> None:
+    bad = gr.json_schema({"type": "array", "items": {"type": "strin"}})
+    for _ in range(2):  # the error of a schema is not that of its first grammar
+        text = " " + text
+        names = {name: one for name, one in (("X", gr.literal("x")), ("bad", bad), ("BAD", bad)) if name in text}
+        with pytest.raises(gr.SchemaError) as caught:
+            gr.grammar(text, "lark", constraints=names).program()
+        assert caught.value.span is not None and text[slice(*caught.value.span)] == shown
+    with pytest.raises(gr.SchemaError) as alone:
+        bad.program()
+    assert alone.value.span is None and alone.value.pointer == "#/items/type"
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import enum
 import json
+import pathlib
 import random
 import uuid
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from pydantic import (  # noqa: E402
     FutureDatetime,
     HttpUrl,
     IPvAnyAddress,
+    IPvAnyInterface,
+    IPvAnyNetwork,
     Json,
     MongoDsn,
     NaiveDatetime,
@@ -128,6 +131,26 @@ class Trimmed(BaseModel):
     many: list[str]
 
 
+class Sized(BaseModel):
+    """What pydantic reads from a string keeps to the string settings of the model, too."""
+
+    model_config = ConfigDict(str_strip_whitespace=True, str_min_length=7, str_max_length=9)
+    secret: SecretStr
+    hidden: SecretBytes
+    packed: Base64Str
+    packed_bytes: Base64Bytes
+    url: AnyUrl
+    path: pathlib.PurePosixPath
+    optional: Annotated[SecretStr | None, Field(alias="may")] = None
+
+
+class Strictly(BaseModel):
+    model_config = ConfigDict(strict=True)
+    hidden: SecretBytes
+    secret: SecretStr
+    packed: bytes
+
+
 class Open(BaseModel):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, int]
@@ -197,7 +220,22 @@ class Steps(BaseModel):
     threes: float = Field(3, multiple_of=3)
 
 
-MODELS = [Shapes, Steps, Everything, Trimmed, Open, Aliased, Pair[int], Pair[Level], Ids, Checked, Incremented, Owner]
+MODELS = [
+    Shapes,
+    Steps,
+    Everything,
+    Trimmed,
+    Sized,
+    Strictly,
+    Open,
+    Aliased,
+    Pair[int],
+    Pair[Level],
+    Ids,
+    Checked,
+    Incremented,
+    Owner,
+]
 TYPES: list[Any] = [
     UUID4, AnyUrl, AwareDatetime, Base64Bytes, Base64Str, Base64UrlBytes, ByteSize, FileUrl, FiniteFloat, FutureDate,
     FutureDatetime, HttpUrl, IPvAnyAddress, MongoDsn, NaiveDatetime, PastDate, PastDatetime, PositiveInt, PostgresDsn,
@@ -207,7 +245,7 @@ TYPES: list[Any] = [
     Annotated[decimal.Decimal, Field(decimal_places=2)],
     Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.05"))],
     Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
-    Annotated[int | None, Field(gt=3)], RedisDsn,
+    Annotated[int | None, Field(gt=3)], RedisDsn, IPvAnyInterface, IPvAnyNetwork,
     Annotated[AnyUrl, UrlConstraints(allowed_schemes=["s3"], max_length=12)],
 ]  # fmt: skip
 URLS: list[tuple[Any, list[str], list[str]]] = [
@@ -277,9 +315,10 @@ def test_floats_beyond_what_pydantic_divides() -> None:
     assert gr.read(Steps, '{"thirds":2500000.2}').thirds == 2500000.2
 
 
-def test_email_addresses() -> None:
+@pytest.mark.parametrize("kind", ["EmailStr", "NameEmail"])
+def test_email_addresses(kind: str) -> None:
     pytest.importorskip("email_validator")
-    constraint = gr.python_type(pydantic.EmailStr)
+    constraint = gr.python_type(getattr(pydantic, kind))
     rng = random.Random(3)
     for _ in range(40):
         constraint.read(random_text(constraint, rng, 40))
@@ -455,6 +494,16 @@ def test_two_fields_of_one_name() -> None:
 def test_refused(kind: Any) -> None:
     with pytest.raises(gr.CompileError, match="use the type of the value"):
         gr.python_type(kind)
+
+
+@pytest.mark.parametrize("kind", [bytes, pathlib.PurePath, SecretBytes, dt.date], ids=str)
+def test_patterns_of_what_is_no_string_are_refused(kind: Any) -> None:
+    """pydantic applies them to the value; the constraint would apply them to how it is written."""
+    with pytest.raises(gr.CompileError, match=r"pattern of .*does not apply") as caught:
+        gr.python_type(Annotated[kind, Field(pattern="^a+$")])
+    assert caught.value.code == "type-metadata"
+    constraint = gr.python_type(Annotated[kind, gr.regex("[a-z0-9-]*")])  # on the text
+    assert constraint.matches('"2024-01-01"' if kind is dt.date else '"aaaa"')
 
 
 def test_types_that_describe_themselves() -> None:

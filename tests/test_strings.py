@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from guiderail import _core
 from guiderail.errors import PatternError
+from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.strings import Strings, _begin_apart
+from guiderail.frontends.regex import regex
+from guiderail.frontends.regex.counting import count_texts
 
 ALPHABET = "ab1-"
 TEXTS = ["".join(t) for n in range(5) for t in itertools.product(ALPHABET, repeat=n)]
@@ -64,7 +68,7 @@ def meant(term, text):
     return all(both) if term[0] == "&" else any(both)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(terms(8))
 def test_algebra_means_what_it_says(term):
     strings = value(term)
@@ -114,6 +118,67 @@ def test_emptiness_is_decided():
     assert not (Strings.pattern("^a{3}$") & Strings.length(0, 3)).is_empty()
     assert (Strings.pattern("^a$") & Strings.pattern("b")).is_empty()
     assert Strings.pattern("(?=a)b").is_empty()
+
+
+PIECES = st.sampled_from(["a", "b", "ab", "[ab]", "[]", "^", "$", r"\b", ".", "(?=a)", "(?!b)"])
+
+
+def grown(inner):
+    return st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map("(?:{0[0]}|{0[1]})".format),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}"])).map("(?:{0[0]}){0[1]}".format),
+    )
+
+
+PATTERNS = st.recursive(PIECES, grown, max_leaves=6)
+
+
+def number_of_texts(constraint, most):
+    """Counts the texts, read byte by byte, up to ``most``."""
+    program = constraint.program().core
+    count, states = 0, Counter([program.root] if program.root else [])  # how many texts lead to each
+    while states and count < most:
+        count += sum(number for at, number in states.items() if program.is_nullable(at))
+        after = Counter()
+        for at, number in states.items():
+            for byte in program.first_bytes(at):
+                after[program.derivative(at, bytes((byte,)))] += min(number, most)
+        states = after
+    return min(count, most)
+
+
+@settings(deadline=None, max_examples=60)
+@given(PATTERNS, st.sampled_from(["match", "search"]))
+def test_a_pattern_has_the_texts_that_its_tree_shows(pattern, mode):
+    try:
+        constraint = regex(pattern, dialect="ecma", mode=mode)
+        found = number_of_texts(constraint, 5)
+    except PatternError:
+        return
+    assert found >= min(count_texts(constraint), 5)
+    assert Strings.constraint(constraint).is_empty() == (found == 0)
+
+
+def test_every_format_has_a_text():
+    for name in FORMATS:
+        program = FormatTexts(name).program().core
+        assert program.root, name
+
+
+@settings(deadline=None, max_examples=60)
+@given(PATTERNS, PATTERNS)
+def test_what_begins_apart_has_no_text_in_common(one, other):
+    try:
+        a, b = (Strings.constraint(regex(pattern, dialect="ecma")) for pattern in (one, other))
+        assert not _begin_apart(a, b) or (a & b).is_empty()
+    except PatternError:
+        return
+
+
+def test_patterns_that_go_on_alike_are_not_compared_forever():
+    assert not _begin_apart(Strings.pattern("^a*$"), Strings.pattern("^a*b?$"))
+    assert _begin_apart(Strings.pattern("^a+b$"), Strings.pattern("^b+$"))
 
 
 def test_a_set_is_divided_by_another():

@@ -21,6 +21,16 @@ UNKNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "option of generate": (lambda: gr.generate(None, "x", ["a"], temprature=1), "did you mean 'temperature'?"),  # type: ignore[call-arg]
     "option of json_schema": (lambda: gr.json_schema({}, layot="compact"), "did you mean 'layout'?"),  # type: ignore[call-arg]
     "option like no other": (lambda: gr.json_schema({}, zzz=1), "there are base_uri, "),  # type: ignore[call-arg]
+    "option of tool_calls": (
+        lambda: gr.tool_calls([tool], format="hermes", paralel=False),
+        "tool_calls has no option 'paralel'; did you mean 'parallel'?",
+    ),
+    "option of python_type": (lambda: gr.python_type(int, default="write"), "did you mean 'defaults'?"),
+    "option of a tag without schemas": (
+        lambda: gr.structural_tag({"type": "any_text"}, layot="compact"),
+        "structural_tag has no option 'layot'; did you mean 'layout'?",
+    ),
+    "option of read": (lambda: gr.read(int, "1", notaton="yaml"), "did you mean 'notation'?"),
     "option of xml_schema": (lambda: gr.xml_schema("<x/>", layuot="compact"), "did you mean 'layout'?"),  # type: ignore[call-arg]
     "tool format": (lambda: gr.tool_calls([tool], format="Hermess"), "did you mean 'hermes'?"),
     "tool format like no other": (lambda: gr.tool_calls([tool], format="zzzzzz"), "there are apertus, "),
@@ -60,6 +70,28 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
         "regex has no argument 'ignore_case'; write flags=\"i\"",
     ),
     "several strings": (lambda: ANY.choice("a", "b"), "choice takes only options without a name; several values make"),
+    "several constraints": (
+        lambda: ANY.infill("a", "b"),
+        "infill takes only constraint without a name; all others have names",
+    ),
+    "an argument twice": (
+        lambda: ANY.regex("a", pattern="b"),
+        "regex has 'pattern' twice: by its position, and by its name; leave one out",
+    ),
+    "a flag of compile": (lambda: ANY.compile(ANY.regex("a"), MATCHER.guide.vocabulary, canonical="no"), "not 'no'"),
+    "a flag of tool_calls": (lambda: ANY.tool_calls([tool], format="hermes", parallel="no"), "parallel must be True"),
+    "a flag of separated_by": (lambda: ANY.separated_by("a", ",", trailing={}), "trailing must be True or False"),
+    "a flag of text_until": (lambda: ANY.text_until("a", include_stop=[]), "include_stop must be True or False"),
+    "a flag of base64": (lambda: ANY.patterns.base64(url_safe="yes"), "url_safe must be True or False"),
+    "one of no strings": (lambda: ANY.choice(["a", None]), "choice takes strings, but option 1 is None"),
+    "OpenAI: tool_choice": (
+        lambda: ANY.tool_calls([tool], format="hermes", tool_choice="auto"),
+        "no option 'tool_choice'; write choice",
+    ),
+    "OpenAI: parallel_tool_calls": (
+        lambda: ANY.tool_calls([tool], format="hermes", parallel_tool_calls=False),
+        "; write parallel",
+    ),
     "outlines: get_next_instruction": (lambda: MATCHER.guide.get_next_instruction(0), "; matcher() makes"),
     "an attribute like no other": (lambda: MATCHER.zzz, "'Matcher' object has no attribute 'zzz'"),
 }

@@ -566,7 +566,7 @@ MINE = {"name": "mine", "call": "CALL ${name}(${arguments})", "separator": "; "}
 def test_a_format_of_ones_own(tmp_path: Path) -> None:
     text = 'Well, CALL get_time({"zone": "UTC"}); CALL get_time({"zone": ""})'
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps(MINE))
+    path.write_text(json.dumps(MINE), encoding="utf-8-sig")  # as editors on Windows write it
     for form in (MINE, path):
         calls = gr.tool_calls(TOOLS, format=form)
         assert calls.matches(text)
@@ -591,6 +591,12 @@ def test_a_format_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "trigger": "TOOL"}, "trigger"),
         ({**MINE, "reasoning": {"begin": "<t>"}}, "end"),
         ({**MINE, "section": {"start": "<t>"}}, "section"),
+        ({**MINE, "separator": "\ud800"}, "surrogates"),
+        ({**MINE, "models": {1}}, "JSON values"),
+        ({**MINE, "parallel": "no"}, "true or false"),
+        ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "escapes": {"<": {}}}}, "escapes"),
+        ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "escapes": None}}, "escapes"),
+        ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "sorted": 1}}, "true or false"),
         ({**MINE, "parameters": {"open": "<a>", "close": "</a>"}}, "key"),
         ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "item": "<i>"}}, "item"),
         ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "kinds": {"string": "s"}}}, "kind"),

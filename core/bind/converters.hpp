@@ -91,6 +91,20 @@ struct type_caster<std::string> {
   }
 };
 
+// An integer of a user's. True is none, although Python counts it among them.
+template <>
+struct type_caster<std::int64_t> {
+  NB_TYPE_CASTER(std::int64_t, const_name("int"))
+  bool from_python(handle from, guiderail::u32, cleanup_list*) noexcept {
+    if (!PyLong_CheckExact(from.ptr()) && (PyBool_Check(from.ptr()) || !PyIndex_Check(from.ptr()))) return false;
+    value = PyLong_AsLongLong(from.ptr());
+    if (value != -1 || !PyErr_Occurred()) return true;
+    PyErr_Clear();
+    return false;
+  }
+  static handle from_cpp(std::int64_t number, rv_policy, cleanup_list*) noexcept { return PyLong_FromLongLong(number); }
+};
+
 template <typename E>
 struct number_caster {
   NB_TYPE_CASTER(E, const_name("int"))

@@ -165,7 +165,7 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
     from rich.text import Text
 
     from guiderail.generation.models import opened
-    from guiderail.generation.sampling import probabilities
+    from guiderail.generation.sampling import largest, probabilities
     from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
     from guiderail.matching.guide import compile
 
@@ -186,7 +186,7 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
     allowed = bitmask_to_bool(bitmask, vocabulary.size)[0][: len(logits)]
     before = probabilities(logits)
     after = probabilities(np.where(allowed, logits, -np.inf).astype(np.float32))
-    shown = np.argsort(-np.maximum(before, after), kind="stable")[:top]
+    shown = largest(np.maximum(before, after), top)
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, justify in (("token", "left"), ("id", "right"), ("model alone", "right"), ("", "left")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import json
@@ -427,7 +428,8 @@ def find_type(name: str) -> Any:
     """The object that ``module:Name`` or ``file.py:Name`` names."""
     where, separator, attribute = name.rpartition(":")
     if not separator or not where or not attribute:
-        raise CompileError(f"--type must be module:Name or file.py:Name, not {name!r}", code="bad-option")
+        hint = f"; write builtins:{name}" if hasattr(builtins, name) else ""
+        raise CompileError(f"--type must be module:Name or file.py:Name, not {name!r}{hint}", code="bad-option")
     try:
         module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except Exception as error:  # the module is the user's own and may raise anything

@@ -25,8 +25,8 @@ from guiderail.constraints.reading import TEXT, Reading
 from guiderail.constraints.sharing import RECURRING, each, lowered
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
-from guiderail.support.options import check_integer
-from guiderail.support.texts import clipped, utf8
+from guiderail.support.options import check_flag, check_integer
+from guiderail.support.texts import clipped, shown, utf8
 
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
@@ -391,8 +391,8 @@ class SubstringOf(Constraint):
         return b.substring_of([text.encode() for text in self.texts])
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(clipped(text, 40)) for text in self.texts)
-        return f"substring_of({shown})"
+        texts = ", ".join(repr(clipped(text, 40)) for text in self.texts)
+        return f"substring_of({texts})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,9 +460,12 @@ def choice(options: Iterable[str]) -> Constraint:
     Raises:
         CompileError: there are no options, or one is not a string.
     """
-    items = tuple(options) if isinstance(options, Iterable) else (None,)
-    if isinstance(options, str) or not all(isinstance(item, str) for item in items):
+    if isinstance(options, str) or not isinstance(options, Iterable):
         raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
+    items = tuple(options)
+    for at, item in enumerate(items):
+        if not isinstance(item, str):
+            raise CompileError(f"choice takes strings, but option {at} is {shown(item)}", code="bad-choice")
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
     for item in items:
@@ -508,6 +511,7 @@ def separated_by(
         CompileError: a bound is negative or not an integer, or ``max`` is below ``min``.
     """
     _check_bounds("separated_by", min, max)
+    check_flag("trailing", trailing, code="bad-option")
     return SeparatedBy(_coerce(item), _coerce(separator), min, max, trailing)
 
 
@@ -522,6 +526,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     if not isinstance(stop, str) or not stop:
         raise CompileError("text_until needs a stop string of at least one character", code="bad-stop")
     utf8(stop)
+    check_flag("include_stop", include_stop, code="bad-option")
     return TextUntil(stop, include_stop)
 
 

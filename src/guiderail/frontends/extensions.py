@@ -39,6 +39,7 @@ from guiderail.constraints.constraint import Constraint, SpecialToken, Substring
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex.syntax import Cat, Ext, Lit, Node, Rep
 from guiderail.support.arguments import checked
+from guiderail.support.options import check_flag
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -189,7 +190,8 @@ def unquoted_text(*, flow: bool = False) -> Constraint:
     Args:
         flow: exclude ``,[]{}`` too, as YAML does inside brackets.
     """
-    return UnquotedText(bool(flow))
+    check_flag("flow", flow, code="bad-option")
+    return UnquotedText(flow)
 
 
 def image(*names: str | int) -> Constraint:

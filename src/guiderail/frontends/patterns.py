@@ -17,7 +17,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.regex import regex
 from guiderail.support.caches import cached
-from guiderail.support.options import check_choice
+from guiderail.support.options import check_choice, check_flag
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -263,6 +263,7 @@ def base64(*, url_safe: bool = False) -> Constraint:
     Args:
         url_safe: use the alphabet with ``-`` and ``_`` in place of ``+`` and ``/`` (section 5).
     """
+    check_flag("url_safe", url_safe, code="bad-pattern-option")
     digit = "[A-Za-z0-9_-]" if url_safe else "[A-Za-z0-9+/]"
     return _made(f"(?:{digit}{{4}})*(?:{digit}[AQgw]==|{digit}{{2}}[AEIMQUYcgkosw048]=)?")
 

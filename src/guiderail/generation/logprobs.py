@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from guiderail.generation.sampling import largest
+
 __all__ = ["Likelihoods", "TokenLogprob"]
 
 
@@ -38,10 +40,8 @@ class Likelihoods:
         wide = logits.astype(np.float64)
         top = wide.max()
         self._logprobs: NDArray[np.float64] = wide - (top + np.log(np.exp(wide - top).sum()))
-        count = min(count, len(wide))
-        best = np.argpartition(-wide, count - 1)[:count] if count else np.zeros(0, np.int64)
-        best = best[wide[best] > -np.inf]
-        self._best = best[np.argsort(-wide[best], kind="stable")]
+        best = largest(wide, count)
+        self._best = best[wide[best] > -np.inf]
 
     def of(self, token: int) -> TokenLogprob:
         """Returns the log-probability of a token."""

@@ -19,7 +19,7 @@ from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.caches import cached_bytes, clear_caches
 from guiderail.support.locks import free_after_fork
-from guiderail.support.options import check_integer
+from guiderail.support.options import check_flag, check_integer
 from guiderail.support.other_names import unknown_attributes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, allowed
 from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
@@ -285,6 +285,8 @@ def compile(
         LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
     constraint, vocabulary = constraint_of(constraint), vocabulary_of(vocabulary)
+    check_flag("cache", cache, code="bad-option")
+    check_flag("canonical", canonical, code="bad-option")
     check_integer("prepare", prepare, 0, _MOST_PREPARED, meaning="masks")
     check_integer("max_memory", max_memory, 0, meaning="bytes; 0: no limit")
     work = allowed() if max_work is None else max_work

@@ -16,6 +16,8 @@ from guiderail.support.texts import clipped, has_surrogate
 
 __all__ = ["checked", "checked_methods"]
 
+_LISTS = ("Iterable", "Sequence", "Collection", "list", "tuple")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
@@ -78,10 +80,16 @@ def _check_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
             if name not in named:
                 end = instead(name, named) if named else "it takes none by name"
                 raise ArgumentError(f"{_name(function)} has no argument {name!r}; {end}") from None
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for parameter, _ in zip(positional, args, strict=False):
+        if parameter.name in kwargs:
+            raise ArgumentError(
+                f"{_name(function)} has {parameter.name!r} twice: by its position, and by its name; leave one out"
+            ) from None
     if inspect.Parameter.VAR_POSITIONAL not in kinds and len(args) > len(positional):
-        first = [name for name in positional if name != "self"]
-        more = "several values make one list" if len(first) == 1 else "all others have names"
+        first = [parameter.name for parameter in positional if parameter.name != "self"]
+        is_list = len(first) == 1 and str(positional[-1].annotation).startswith(_LISTS)
+        more = "several values make one list" if is_list else "all others have names"
         takes = f"only {' and '.join(first)} without a name" if first else "no argument without a name"
         raise ArgumentError(f"{_name(function)} takes {takes}{f'; {more}' if named else ''}") from None
 
@@ -123,7 +131,7 @@ def _is(value: object, annotation: str) -> bool:
         return isinstance(value, numbers.Real)
     if name == "Callable":
         return callable(value)
-    if name in ("Iterable", "Sequence", "Collection", "list", "tuple"):
+    if name in _LISTS:
         if isinstance(value, str | bytes):
             return False
         if name in ("Iterable", "Collection") and not isinstance(value, list | tuple):

@@ -59,6 +59,8 @@ _RENAMED = _by_name(
     ("num_return_sequences samples best_of", "n"),
     ("repeat_penalty", "repetition_penalty"),
     ("system_prompt", "system"),
+    ("tool_choice", "choice"),
+    ("parallel_tool_calls", "parallel"),
     ("whitespace_pattern any_whitespace whitespace_flexible", "layout, which says how JSON is spaced"),
     ("strict strict_mode", "closed=True, which forbids what is not declared; a schema is enforced exactly anyway"),
     ("ignore_case ignorecase case_insensitive", 'flags="i"'),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 
 __all__ = ["in_text", "is_placed", "relocated"]
@@ -28,8 +30,9 @@ def relocated(
     The error of an embedded schema keeps its pointer.
     """
     if getattr(error, "pointer", None) is not None:
-        error.source, error.span = source, span
-        return error
+        moved = copy(error)
+        moved.source, moved.span = source, span
+        return moved
     kinds: tuple[type[GuiderailError], ...] = (LimitError, CompileError)
     kind = next((one for one in kinds if isinstance(error, one)), PatternError)
     return kind(f"{words}{error.message}", code=error.code, source=source, span=span)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["extended", "followed", "inside", "steps", "unescaped"]
+__all__ = ["Places", "extended", "followed", "inside", "steps", "unescaped"]
 
 _INDEX = re.compile("0|[1-9][0-9]{0,17}")  # no list is longer, and int() refuses thousands of digits
 
@@ -57,3 +57,38 @@ def followed(value: Any, fragment: str) -> Any:
     for step in steps(fragment):
         value = inside(value, step)
     return value
+
+
+class Places:
+    """Where the dicts and lists of a document stand. It is searched once, when something is first looked for."""
+
+    __slots__ = ("_document", "_found")
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self._found: dict[int, tuple[int, str | int]] | None = None  # by identity: what each is in, and the step to it
+
+    def of(self, target: object) -> str | None:
+        """The pointer to a dict or list, as a URI fragment; None if it is not in the document."""
+        if self._found is None:
+            self._found = self._search()
+        path: list[str | int] = []
+        at = id(target)
+        while at != id(self._document):
+            place = self._found.get(at)
+            if place is None:
+                return None
+            at, step = place
+            path.append(step)
+        return extended("#", *reversed(path))
+
+    def _search(self) -> dict[int, tuple[int, str | int]]:
+        found: dict[int, tuple[int, str | int]] = {}
+        waiting = [self._document]
+        for value in waiting:
+            pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+            for step, part in pairs:
+                if isinstance(part, dict | list) and id(part) not in found:
+                    found[id(part)] = id(value), step
+                    waiting.append(part)
+        return found

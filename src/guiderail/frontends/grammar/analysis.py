@@ -48,6 +48,7 @@ __all__ = [
     "check_names",
     "components",
     "left_names",
+    "meant",
     "nullable_by",
     "nullable_leaf",
     "nullable_rules",
@@ -76,22 +77,22 @@ def check_names(grammar: Grammar) -> None:
         for name in names(rule.body):
             if name.name not in known:
                 raise PatternError(
-                    f"there is no rule {name.name!r}, which rule {rule.name!r} uses{_meant(name.name, known)}",
+                    f"there is no rule {name.name!r}, which rule {rule.name!r} uses{meant(name.name, known)}",
                     code="grammar-undefined",
                     source=grammar.source,
                     span=name.span,
                 )
     if grammar.start not in grammar.rules:
         raise PatternError(
-            f"there is no rule {grammar.start!r} to start from{_meant(grammar.start, grammar.rules)}; "
-            "give the start rule this name, or pass start=…",
+            f"there is no rule {grammar.start!r} to start from; name the start rule so, or pass start=…",
             code="grammar-start",
             source=grammar.source,
             span=None,
         )
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str]) -> str:
+    """The end of the message about a name that is not defined."""
     close = resembling(name, known)
     return f"; did you mean {close!r}?" if close else "; define it, or correct the name"
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from guiderail import _core
+from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.sharing import lowered, walk
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.grammar.analysis import (
     ConstraintFacts,
     Decision,
@@ -36,8 +37,10 @@ from guiderail.frontends.grammar.syntax import (
     Name,
     Repetition,
     Sequence,
+    Terminal,
     Text,
 )
+from guiderail.support.places import relocated
 from guiderail.support.work import spend
 
 __all__ = ["lower"]
@@ -63,17 +66,17 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
     """
     with walk(b):
         if prepared.lexer is not None and prepared.lexer.terminals:
-            return _lower_lexed(prepared, prepared.lexer, b)
+            return _lower_lexed(prepared, prepared.lexer, prepared.source, b)
         return _Lowering(prepared, b).run(prepared.start)
 
 
-def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
+def _lower_lexed(prepared: Prepared, lexer: Lexer, source: str | None, b: _core.Builder) -> int:
     """Rules over terminals, and the lexer that cuts strings into them."""
     spend(len(lexer.terminals) ** 2 // _PAIRS)
     place = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
     terminals = [
         (
-            b.EMPTY if terminal.constraint is None else lowered((terminal.constraint,), b)[0],
+            b.EMPTY if terminal.constraint is None else _texts(terminal, terminal.constraint, source, b),
             3 if terminal.nested else 2 if terminal.lazy else int(terminal.shortest),
             [place[name] for name in terminal.keyword_of],
             None if terminal.guard_of is None else place[terminal.guard_of],
@@ -93,6 +96,16 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
     symbols = {name: b.terminal(number, at) for name, at in place.items()}
     symbols[TRAP.name] = b.never(number)
     return b.lexed(number, _Lowering(prepared, b, symbols).run(prepared.start))
+
+
+def _texts(terminal: Terminal, constraint: Constraint, source: str | None, b: _core.Builder) -> int:
+    """The expression of a terminal's texts."""
+    try:
+        return lowered((constraint,), b)[0]
+    except GuiderailError as error:
+        if terminal.span is None or error.source is not None:
+            raise
+        raise relocated(error, "", source=source, span=terminal.span) from error
 
 
 def _before_traps(rules: dict[str, Expression]) -> set[str]:

@@ -111,7 +111,7 @@ class GrammarReport:
 class Prepared:
     """Rules that are reachable, productive and free of left recursion.
 
-    ``groups``: their components, each after those that it needs.
+    ``groups``: their components, each after those that it needs; ``source``: the text that spans refer to.
     """
 
     rules: dict[str, Expression]
@@ -119,6 +119,7 @@ class Prepared:
     lexer: Lexer | None
     report: GrammarReport
     groups: list[list[str]]
+    source: str | None
 
 
 def prepare(grammar: Grammar, max_rules: int) -> Prepared:
@@ -159,7 +160,7 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     report = GrammarReport(
         grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, notes
     )
-    return Prepared(rules, grammar.start, grammar.lexer, report, groups)
+    return Prepared(rules, grammar.start, grammar.lexer, report, groups, grammar.source)
 
 
 def _unread(rules: dict[str, Expression], lexer: Lexer | None) -> dict[str, Expression]:

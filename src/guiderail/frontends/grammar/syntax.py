@@ -114,6 +114,7 @@ class Terminal:
             one that matches first ends it.
         nested: a separate language, which the lexer does not cut: it may begin wherever the grammar allows it, and end
             wherever one of its strings does.
+        span: where a nested one stands in the source.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Terminal:
     guard_of: str | None = None
     lazy: bool = False
     nested: bool = False
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from guiderail.frontends.json_schema.formats import FormatTexts
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.regex import Regex
-from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
+from guiderail.frontends.regex.counting import INFINITE, count_strings, count_texts, unanchored
+from guiderail.frontends.regex.syntax import Alt, Cat, Rep
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
@@ -110,10 +111,7 @@ def many_texts(strings: Strings, most: int = PLENTY) -> bool:
 
 
 def _endless(strings: Strings) -> bool:
-    return strings._kind == "atom" and _count_atom(strings) == _INFINITE
-
-
-_INFINITE = 1 << 200
+    return strings._kind == "atom" and _count_atom(strings) == INFINITE
 
 
 def _count_atom(strings: Strings) -> int:
@@ -123,11 +121,7 @@ def _count_atom(strings: Strings) -> int:
         return 0
     if isinstance(constraint, FormatTexts):
         return PLENTY + 1 if constraint.name in _FORMATS else 0
-    if not isinstance(constraint, Regex) or constraint.max_length is not None:
-        return 0
-    tree = constraint._parsed.tree
-    branches = tree.items if isinstance(tree, Alt) else [tree]
-    return max((_count_branch(branch, constraint.mode == "search") for branch in branches), default=0)
+    return count_texts(constraint) if isinstance(constraint, Regex) else 0
 
 
 def is_dense(strings: Strings) -> bool:
@@ -140,64 +134,8 @@ def is_dense(strings: Strings) -> bool:
     tree = parts[0]._parsed.tree
     if isinstance(tree, Alt):
         return False
-    items, _, end = _unanchored(tree)
+    items, _, end = unanchored(tree)
     if parts[0].mode == "search" and not end:
-        return _count(Cat(items, 0, 0))[0] > 0  # a match stays a match, whatever follows
+        return count_strings(Cat(items, 0, 0))[0] > 0  # a match stays a match, whatever follows
     last = items[-1] if items else None
-    return isinstance(last, Rep) and last.max < 0 and _count(Cat(items, 0, 0))[0] > 0
-
-
-def _unanchored(tree: Node) -> tuple[list[Node], bool, bool]:
-    """The parts of a pattern, and whether it is anchored at the start and at the end of the text."""
-    items = list(tree.items) if isinstance(tree, Cat) else [tree]
-    start = end = False
-    while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):
-        start = True
-        items.pop(0)
-    while items and (
-        isinstance(items[-1], EndNl)
-        or (isinstance(items[-1], Edge) and not items[-1].behind and items[-1].edge and not len(items[-1].chars))
-    ):
-        end = True
-        items.pop()
-    return items, start, end
-
-
-def _count_branch(tree: Node, search: bool) -> int:
-    items, start, end = _unanchored(tree)
-    count, _ = _count(Cat(items, 0, 0))
-    return _INFINITE if count and search and not (start and end) else count
-
-
-def _count(node: Node) -> tuple[int, int | None]:
-    """A lower bound on the number of strings, 0 if unknown, and their length if all have the same."""
-    if isinstance(node, Lit):
-        return 1, len(node.text)
-    if isinstance(node, Set):
-        return len(node.chars), 1
-    if isinstance(node, Cat):
-        product, length, most = 1, 0, 1
-        fixed = True
-        for item in node.items:
-            count, size = _count(item)
-            if not count:
-                return 0, None
-            most = max(most, count)
-            if fixed and size is not None:  # up to here each text is split into its parts in only one way
-                product, length = min(product * count, _INFINITE), length + size
-            else:
-                fixed = False
-        return max(product, most), length if fixed else None
-    if isinstance(node, Alt):
-        counts = [_count(item) for item in node.items]
-        sizes = {size for _, size in counts}
-        return max((count for count, _ in counts), default=0), sizes.pop() if len(sizes) == 1 else None
-    if isinstance(node, Rep):
-        count, size = _count(node.item)
-        if node.min == 0 and not count:
-            return 0, None
-        if node.max < 0:
-            return (_INFINITE if count and size != 0 else 0), None
-        many = min(count ** min(node.max, 64), _INFINITE) if size is not None else count
-        return many, size * node.max if size is not None and node.min == node.max else None
-    return 0, None
+    return isinstance(last, Rep) and last.max < 0 and count_strings(Cat(items, 0, 0))[0] > 0

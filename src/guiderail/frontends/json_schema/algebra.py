@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.simplify import Cover, without_covered
+from guiderail.frontends.json_schema.simplify import Cover
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.terms import And, Not, Or
 from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, negated, vote
@@ -81,6 +81,7 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
+        self.within: dict[tuple[Term, Term], bool] = {}  # whether one lies within the other, if known
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
@@ -226,7 +227,7 @@ class Algebra:
             return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
-            cells = without_covered(cells)
+            cells = Cover(self.within, cells).cells
         return self._distinct(cells)
 
     def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
@@ -244,7 +245,7 @@ class Algebra:
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
         """A product of many cells, from which empty cells are dropped at once. None if many are left."""
-        cover = Cover()
+        cover = Cover(self.within)
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)
@@ -296,21 +297,7 @@ class Algebra:
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
-        named = a.named
-        if b.named or b.rest is not TRUE or b.rules:
-            named = {}
-            for key, term in a.named.items():
-                other = b.named.get(key)
-                if other is not None:
-                    same = other is TRUE or plainly_within(term, other)
-                    named[key] = term if same else self.and_terms((term, other))
-                elif b.rest is TRUE and not b.rules:
-                    named[key] = term
-                else:
-                    named[key] = self.and_terms([term, *b.terms(key)])
-            for key, term in b.named.items():
-                if key not in named:
-                    named[key] = self.and_terms([term, *a.terms(key)])
+        named = self._named(a, b)
         required = a.required | b.required
         for key in required:
             if named[key] is FALSE:
@@ -331,12 +318,37 @@ class Algebra:
             rest is a.rest
             and (rules, low, high, obligations) == (a.rules, a.min, a.max, a.obligations)
             and len(required) == len(a.required)
-            and len(named) == len(a.named)
-            and all(named[key] is term for key, term in a.named.items())
+            and named is a.named
         ):
             return a
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return settled(self, cell) if obligations else cell
+
+    def _named(self, a: ObjectCell, b: ObjectCell) -> dict[str, Term]:
+        """The conditions on the names of two cells; ``a.named`` itself if ``b`` adds none."""
+        named = a.named
+        if b.rest is not TRUE or b.rules:
+            for key, term in a.named.items():
+                if key in b.named:
+                    continue
+                both = FALSE if b.rest is FALSE else self.and_terms([term, *b.terms(key)])
+                if both is not term:
+                    named = a.named.copy() if named is a.named else named
+                    named[key] = both
+        for key, other in b.named.items():
+            known = a.named.get(key)
+            if known is other or (known is not None and other is TRUE):
+                continue
+            if known is None:
+                both = FALSE if a.rest is FALSE else self.and_terms([other, *a.terms(key)])
+            elif plainly_within(known, other):
+                continue
+            else:
+                both = self.and_terms((known, other))
+            if both is not known:
+                named = a.named.copy() if named is a.named else named
+                named[key] = both
+        return named
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.

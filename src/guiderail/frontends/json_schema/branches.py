@@ -10,7 +10,7 @@ from guiderail.frontends.json_schema.algebra import Algebra
 from guiderail.frontends.json_schema.disjoint import plainly_disjoint
 from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
-from guiderail.frontends.json_schema.satisfiable import is_empty_shape
+from guiderail.frontends.json_schema.satisfiable import is_empty_object, is_empty_shape
 from guiderail.frontends.json_schema.shape import (
     ANY_OBJECT,
     FALSE,
@@ -170,6 +170,11 @@ def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
         return True
     try:
         with algebra.trying():
+            size = len(a.objects) * len(b.objects)
+            if 1 < size <= algebra.most_cells and all(type(cell) is ObjectCell for cell in (*a.objects, *b.objects)):
+                if any(_meet(algebra, x, y) for x in a.objects for y in b.objects):
+                    return False
+                a, b = _no_objects(a), _no_objects(b)
             return is_empty_shape(algebra, algebra.and_shapes(a, b))
     except TooMany:
         return False
@@ -177,6 +182,11 @@ def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
         if out_of_work(error):
             raise
         return False
+
+
+def _meet(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
+    """Whether some object may be in both cells."""
+    return any(not is_empty_object(algebra, both) for both in algebra.and_objects((x,), (y,)))
 
 
 def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict) -> Shape:

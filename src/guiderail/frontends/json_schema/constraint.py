@@ -352,17 +352,18 @@ def read_schema(schema: Any) -> Any:
     Raises:
         SchemaError: there is none.
     """
+    what, hint = "the schema", "; pass a file as pathlib.Path(…)"
     if isinstance(schema, Path):
-        schema = text_of(schema, f"the schema {schema} cannot be read", SchemaError, "schema-file")
+        what, hint = f"the schema {schema}", ""
+        schema = text_of(schema, f"{what} cannot be read", SchemaError, "schema-file")
     if isinstance(schema, str | bytes):
         try:
             schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
         except RepeatedName as error:
             raise SchemaError(str(error), code="invalid-schema") from None
         except ValueError as error:
-            raise SchemaError(
-                f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
-            ) from None
+            hint = "" if schema[:1] in ("{", b"{") else hint
+            raise SchemaError(f"{what} is not JSON: {error}{hint}", code="invalid-schema") from None
         except RecursionError:
             raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):

@@ -68,6 +68,7 @@ class Lowering:
         self._open: set[object] = set()
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
+        self._numbers: dict[Numbers, int] = {}
         self.abundance = Abundance(document.algebra)
         self.emptiness = Unwritable(self)
 
@@ -127,7 +128,7 @@ class Lowering:
             if shape.booleans & 2:
                 parts.append(notation.boolean(True))
         if shape.numbers is not Numbers.NONE:
-            parts.append(notation.number(shape.numbers))
+            parts.append(self.number(shape.numbers))
         if shape.strings is not Strings.NONE:
             parts.append(self.string(shape.strings))
         if (shape.arrays or shape.objects) and (self.max_depth is None or level < self.max_depth):
@@ -138,6 +139,12 @@ class Lowering:
         if len(parts) == 1:
             return parts[0]
         return b.union([part for part in parts if part != b.EMPTY])
+
+    def number(self, numbers: Numbers) -> int:
+        handle = self._numbers.get(numbers)
+        if handle is None:
+            handle = self._numbers[numbers] = self.notation.number(numbers)
+        return handle
 
     def string(self, strings: Strings) -> int:
         handle = self._strings.get(strings)

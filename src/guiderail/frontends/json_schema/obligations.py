@@ -24,7 +24,7 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
         changed, kept = False, []
         for o in waiting:
             spend(20 + 2 * len(named) + 20 * len(o.ways))
-            if any(term is TRUE or named[name] is term for name in required for term in o.terms(name)):
+            if o.is_met(named, required):
                 continue
             ways: list[tuple[Strings, Term]] = []
             able: set[str] | None = set()  # the only names that can meet it; None: others can too

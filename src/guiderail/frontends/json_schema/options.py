@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -171,15 +172,22 @@ class SchemaOptions:
         return replace(self, property_order=order, layout=layout)
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> SchemaOptions:
+    def of(cls, options: Mapping[str, Any], function: str = "json_schema", own: Iterable[str] = ()) -> SchemaOptions:
         """Makes options from keyword arguments.
+
+        Args:
+            options: the arguments.
+            function: the function that was given them, for the message about an unknown name.
+            own: what else that function takes by name.
 
         Raises:
             CompileError: ``bad-schema-option``: a name is unknown, or a value is wrong.
         """
         if not options:
             return DEFAULTS
-        check_names("json_schema", options, (one.name for one in fields(cls)), code="bad-schema-option")
+        known = [one.name for one in fields(cls)]
+        if not options.keys() <= set(known):
+            check_names(function, options, [*known, *own], code="bad-schema-option")
         return cls(**options)
 
 

@@ -21,7 +21,7 @@ from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of, inner_schemas
-from guiderail.support.pointers import extended, followed
+from guiderail.support.pointers import Places, extended, followed
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
 
@@ -119,7 +119,8 @@ class Document:
         self.chain: set[int] = set()  # references being followed
         self._same: dict[tuple[Scope, bytes], Term] = {}
         self._scopes: dict[tuple[object, ...], Scope] = {}
-        self._kept: list[Any] = []  # contents of other documents, so that their ids stay theirs
+        self._places = Places(contents)
+        self._kept: list[tuple[Any, Places]] = []  # contents of other documents, so that their ids stay theirs
         self._resources: Resources | None = None
         dialect = dialect_of(options.dialect)
         if options.dialect is not None and dialect is None:
@@ -198,16 +199,11 @@ class Document:
             for ref, term in self.root.refs.items():
                 if isinstance(term, Node) and term.schema is target and self.root.leads_to(ref, target):
                     return ref
-        for document in (self.contents, *self._kept):
-            stack: list[tuple[Any, str]] = [(document, "#")]
-            while stack:
-                value, path = stack.pop()
-                if value is target:
-                    return path if document is self.contents else f"{_name_of(document)}{path}"
-                if isinstance(value, dict):
-                    stack += [(v, extended(path, k)) for k, v in reversed(value.items())]
-                elif isinstance(value, list):
-                    stack += [(v, f"{path}/{i}") for i, v in reversed(list(enumerate(value)))]
+        if (path := self._places.of(target)) is not None:
+            return path
+        for document, places in self._kept:
+            if (path := places.of(target)) is not None:
+                return f"{_name_of(document)}{path}"
         return "#"
 
     def _refers_by_identifier(self) -> bool:
@@ -307,7 +303,7 @@ class Document:
         scope = self._scopes.get(key)
         if scope is None:
             if root is not self.contents:
-                self._kept.append(root)
+                self._kept.append((root, Places(root)))
             scope = self._scopes[key] = Scope(self, dialect, uri, way)
         return scope
 

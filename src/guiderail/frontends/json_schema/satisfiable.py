@@ -262,7 +262,7 @@ class Emptiness:
             if missing > 0:
                 return True
         self._steps = 0
-        return not self._discharge(cell, regions, 0, {}, ())
+        return not self._discharge(_Due(cell, regions), 0, {}, ())
 
     def _some(
         self,
@@ -318,22 +318,17 @@ class Emptiness:
         return any(self._some(cell, way, choices[:-1]) for way in _ways(formula, wanted))
 
     def _discharge(
-        self,
-        cell: ObjectCell,
-        regions: list[tuple[Strings, Term]],
-        index: int,
-        chosen: dict[str, Term],
-        fresh: tuple[tuple[Strings, Term], ...],
+        self, due: _Due, index: int, chosen: dict[str, Term], fresh: tuple[tuple[Strings, Term], ...]
     ) -> bool:
         """Whether the obligations from an index on can all be met, given what is already required of members.
 
         Args:
-            cell: the object.
-            regions: its other keys.
+            due: the object.
             index: the first open obligation.
             chosen: named members with all that they must satisfy.
             fresh: other members, by the keys and values that they may have.
         """
+        cell = due.cell
         if index == len(cell.obligations):
             extra = sum(name not in cell.required for name in chosen)
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
@@ -341,36 +336,65 @@ class Emptiness:
         spend(30 + 2 * len(cell.obligations[index].ways))
         if self._steps > _MOST_STEPS and not (self.exact and self._deepest is None):  # not certainly empty
             return True
-        ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
-        if cell.max is None:  # one more member is free, so no other choice is better
-            for wanted, value in ways:
-                if any(self._is_member(keys & wanted, and_terms((term, value))) for keys, term in regions):
-                    return self._discharge(cell, regions, index + 1, chosen, fresh)
-        for wanted, value in ways:
-            texts = wanted.finite_texts()
-            for name in cell.named if texts is None else sorted(texts & cell.named.keys()):
-                if (texts is not None or name in wanted) and not self.excludes(name):
-                    asked = and_terms((chosen.get(name, cell.named[name]), value))
-                    if not self.term(asked) and self._discharge(
-                        cell, regions, index + 1, {**chosen, name: asked}, fresh
-                    ):
-                        return True
+        if cell.max is None and self._is_free(due, index):
+            return self._discharge(due, index + 1, chosen, fresh)
+        for wanted, value, names in self._ways(due, index):
+            for name in names:
+                asked = and_terms((chosen.get(name, cell.named[name]), value))
+                if not self.term(asked) and self._discharge(due, index + 1, {**chosen, name: asked}, fresh):
+                    return True
             if cell.max is not None:  # a member may meet several obligations
                 for i, (keys, term) in enumerate(fresh):
                     both = keys & wanted, and_terms((term, value))
                     if self._is_member(*both):
                         merged = (*fresh[:i], both, *fresh[i + 1 :])
-                        if self._discharge(cell, regions, index + 1, chosen, merged):
+                        if self._discharge(due, index + 1, chosen, merged):
                             return True
-                for keys, term in regions:
+                for keys, term in due.regions:
                     both = keys & wanted, and_terms((term, value))
-                    if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
+                    if self._is_member(*both) and self._discharge(due, index + 1, chosen, (*fresh, both)):
                         return True
         return False
 
+    def _is_free(self, due: _Due, index: int) -> bool:
+        """Whether one more member meets an obligation. If it costs nothing, no other choice is better."""
+        known = due.free.get(index)
+        if known is None:
+            and_terms = self.algebra.and_terms
+            known = due.free[index] = any(
+                self._is_member(keys & wanted, and_terms((term, value)))
+                for wanted, value in due.cell.obligations[index].ways
+                for keys, term in due.regions
+            )
+        return known
+
+    def _ways(self, due: _Due, index: int) -> list[tuple[Strings, Term, list[str]]]:
+        """The ways to meet an obligation, each with the named members that may do so."""
+        known = due.ways.get(index)
+        if known is None:
+            known = due.ways[index] = []
+            named = due.cell.named
+            for wanted, value in due.cell.obligations[index].ways:
+                texts = wanted.finite_texts()
+                names = [name for name in named if name in wanted] if texts is None else sorted(texts & named.keys())
+                known.append((wanted, value, [name for name in names if not self.excludes(name)]))
+        return known
+
     def _is_member(self, keys: Strings, term: Term) -> bool:
         return not self.keys(keys) and not self.term(term)
+
+
+class _Due:
+    """An object with obligations while a way to meet them is searched for; what is known of each, by its index."""
+
+    __slots__ = ("cell", "free", "regions", "ways")
+
+    def __init__(self, cell: ObjectCell, regions: list[tuple[Strings, Term]]) -> None:
+        self.cell = cell
+        self.regions = regions  # its other keys, and their values
+        self.free: dict[int, bool] = {}
+        self.ways: dict[int, list[tuple[Strings, Term, list[str]]]] = {}
 
 
 _NO_ASSUMPTION = 1 << 60

@@ -166,6 +166,18 @@ class Obligation:
 
     def terms(self, name: str) -> list[Term]:
         """Terms one of which the value of a member must satisfy to meet the obligation."""
+        by_name, others = self._by_name()
+        return [*by_name.get(name, ()), *(term for keys, term in others if name in keys)]
+
+    def is_met(self, named: dict[str, Term], required: frozenset[str]) -> bool:
+        """Whether a required member is known to meet it."""
+        by_name, others = self._by_name()
+        for name in by_name.keys() & required:
+            if any(term is TRUE or term is named[name] for term in by_name[name]):
+                return True
+        return any((term is TRUE or term is named[name]) and name in keys for keys, term in others for name in required)
+
+    def _by_name(self) -> tuple[dict[str, list[Term]], list[tuple[Strings, Term]]]:
         if self._sorted is None:
             named: dict[str, list[Term]] = {}
             rest: list[tuple[Strings, Term]] = []
@@ -176,8 +188,7 @@ class Obligation:
                 for text in texts or ():
                     named.setdefault(text, []).append(term)
             self._sorted = named, rest
-        by_name, others = self._sorted
-        return [*by_name.get(name, ()), *(term for keys, term in others if name in keys)]
+        return self._sorted
 
     def key(self) -> frozenset[tuple[Strings, Term]]:
         return frozenset(self.ways)

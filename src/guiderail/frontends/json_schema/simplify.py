@@ -2,76 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.terms import And, Not, Or
 from guiderail.support.work import spend
 
-__all__ = ["Cover", "quick_shape", "within", "without_covered"]
+__all__ = ["Cover", "quick_shape", "within"]
 
 _MOST = 400  # cells among which covers are searched for, in quadratic time
 
 
-def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:
-    """The cells without those that lie within another."""
-    cover = Cover()
-    for cell in cells:
-        cover.add(cell)
-    return cover.cells
-
-
 class Cover:
-    """Collects the cells of a union, none of which is obviously within another."""
+    """Collects the cells of a union, none of which is obviously within another.
 
-    __slots__ = ("cells",)
+    Args:
+        decided: whether one term lies within another, as far as this was decided on their shapes.
+        cells: to begin with.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_decided", "cells")
+
+    def __init__(self, decided: dict[tuple[Term, Term], bool], cells: Iterable[ObjectCell] = ()) -> None:
         self.cells: list[ObjectCell] = []
+        self._decided = decided
+        for cell in cells:
+            self.add(cell)
 
     def add(self, cell: ObjectCell) -> None:
-        cells = self.cells
+        cells, required = self.cells, cell.required
         if len(cells) < _MOST:
+            spend(10 * len(cells))
             for other in cells:
-                if _covers(other, cell):
+                if other.required <= required and self._covers(other, cell):
                     return
-            if any(_covers(cell, other) for other in cells):
-                self.cells = [other for other in cells if not _covers(cell, other)]
+            covered = [other for other in cells if required <= other.required and self._covers(cell, other)]
+            if covered:
+                self.cells = [other for other in cells if other not in covered]
         self.cells.append(cell)
 
-
-def _covers(y: ObjectCell, x: ObjectCell) -> bool:
-    """Whether ``y`` certainly contains all of ``x``."""
-    spend(5)
-    if type(y) is not ObjectCell:
-        return y is x
-    if y.obligations or not y.required <= x.required:
-        return False
-    if y.rest is not TRUE and y.rest is not x.rest:
-        return False
-    if y.rules and any(rules not in x.rules for rules in y.rules):
-        return False
-    if y.min > max(x.min, len(x.required)) or (y.max is not None and (x.max is None or x.max > y.max)):
-        return False
-    for name, term in y.named.items():
-        if term is not TRUE:
-            mine = x.named.get(name)
-            if mine is None:
-                if term is not x.rest:
+    def _covers(self, y: ObjectCell, x: ObjectCell) -> bool:
+        """Whether ``y``, which requires nothing that ``x`` does not, certainly contains all of ``x``."""
+        if type(y) is not ObjectCell:
+            return y is x
+        if y.obligations or (y.rest is not TRUE and y.rest is not x.rest):
+            return False
+        if y.rules and any(rules not in x.rules for rules in y.rules):
+            return False
+        if y.min > max(x.min, len(x.required)) or (y.max is not None and (x.max is None or x.max > y.max)):
+            return False
+        for name, term in y.named.items():
+            if term is not TRUE:
+                mine = x.named.get(name)
+                if mine is None:
+                    if term is not x.rest:
+                        return False
+                elif mine is not term and not within(mine, term, self._decided):
                     return False
-            elif not within(mine, term):
-                return False
-    if y.rest is not TRUE or y.rules:
-        for name, term in x.named.items():
-            if name not in y.named and not all(within(term, other) for other in y.terms(name)):
-                return False
-    return True
+        if y.rest is not TRUE or y.rules:
+            for name, term in x.named.items():
+                if name not in y.named and not all(within(term, other, self._decided) for other in y.terms(name)):
+                    return False
+        return True
 
 
-def within(x: Term, y: Term) -> bool:
-    """Whether every value of one term is certainly one of the other."""
+def within(x: Term, y: Term, decided: dict[tuple[Term, Term], bool]) -> bool:
+    """Whether every value of one term is certainly one of the other; what shapes decide is kept in ``decided``."""
     if x is y or x is FALSE or y is TRUE:
         return True
+    known = decided.get((x, y))
+    if known is not None:
+        return known
     if isinstance(x, And) and all(part in x.parts for part in (y.parts if isinstance(y, And) else (y,))):
         return True
     try:
@@ -79,7 +82,10 @@ def within(x: Term, y: Term) -> bool:
         outer = None if inner is None else quick_shape(y)
     except Undecided:
         return False
-    return inner is not None and outer is not None and _shape_within(inner, outer)
+    if inner is None or outer is None:
+        return False
+    decided[x, y] = known = _shape_within(inner, outer)
+    return known
 
 
 def quick_shape(term: Term) -> Shape | None:

@@ -26,7 +26,8 @@ from guiderail.constraints.program import Program, build_program
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
-from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex import Regex, charsets
+from guiderail.frontends.regex.counting import count_texts
 from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
@@ -36,6 +37,7 @@ __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED = 1_000  # bytes of a text that is listed
+_LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -115,7 +117,13 @@ class Strings:
 
     # -- algebra
     def __and__(self, other: Strings) -> Strings:
-        return _all_of((self, other)) if isinstance(other, Strings) else NotImplemented
+        if not isinstance(other, Strings):
+            return NotImplemented
+        if self is other or other._kind == "all":
+            return self
+        if self._kind == "all":
+            return other
+        return _all_of((self, other))
 
     def __or__(self, other: Strings) -> Strings:
         return _any_of((self, other)) if isinstance(other, Strings) else NotImplemented
@@ -342,10 +350,17 @@ def _program(constraint: Constraint) -> Program:
     return Program(build_program(constraint), constraint)
 
 
+def _has_text(constraint: Constraint) -> bool:
+    """Whether a constraint certainly has some text: a format does, and nearly every pattern."""
+    return isinstance(constraint, FormatTexts) or (isinstance(constraint, Regex) and count_texts(constraint) > 0)
+
+
 @cached(4 << 20)
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
+    if strings._kind == "atom" and strings._parts[2] and _has_text(strings._parts[0]):
+        return False
     builder = _core.Builder()
     handle = strings.lower(builder)
     try:
@@ -358,13 +373,27 @@ def _is_empty(strings: Strings) -> bool:
 
 
 def _apart(one: Strings, other: Strings) -> bool:
-    """Whether two sets certainly have no text in common."""
+    """Whether a constraint, and another or its complement, certainly have no text in common."""
     try:
-        return (one & other).is_empty()
+        return (other._parts[2] and _begin_apart(one, other)) or (one & other).is_empty()
     except LimitError as error:
         if out_of_work(error):
             raise
         return False
+
+
+def _begin_apart(one: Strings, other: Strings) -> bool:
+    """Whether two constraints differ where their texts begin, as most patterns for different names do."""
+    a, b = _program(one._parts[0]).core, _program(other._parts[0]).core
+    at, there = a.root, b.root
+    for _ in range(_LONGEST_BEGINNING):
+        spend(_STEPS)
+        common = set(a.first_bytes(at)).intersection(b.first_bytes(there))
+        if len(common) != 1 or (a.is_nullable(at) and b.is_nullable(there)):
+            return not (common or (a.is_nullable(at) and b.is_nullable(there)))
+        byte = bytes(common)
+        at, there = a.derivative(at, byte), b.derivative(there, byte)
+    return False
 
 
 @cached(4 << 20)
@@ -471,7 +500,10 @@ def _all_of(items: Iterable[Strings]) -> Strings:
         return Strings.NONE
     if texts:
         left = frozenset.intersection(*texts).difference(*buts)
-        left = frozenset(t for t in left if all(_fits(t, bounds) for bounds in lengths))
+        for bounds in lengths:
+            left = frozenset(t for t in left if _fits(t, bounds))
+        if not rest:
+            return Strings("texts", (left,)) if left else Strings.NONE
         sure: set[str] = set()
         unsure: set[str] = set()
         for text in left:

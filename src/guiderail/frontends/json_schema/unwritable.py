@@ -33,7 +33,7 @@ class Unwritable(Emptiness):
         self._few_digits = options.max_integer_digits is not None or options.max_fraction_digits is not None
 
     def numbers(self, numbers: Numbers) -> bool:
-        return numbers.is_empty() or (self._few_digits and self.nothing(self.lowering.notation.number(numbers)))
+        return numbers.is_empty() or (self._few_digits and self.nothing(self.lowering.number(numbers)))
 
     def strings(self, strings: Strings) -> bool:
         handle = self.lowering.string(strings)

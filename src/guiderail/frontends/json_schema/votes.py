@@ -496,7 +496,7 @@ class Atoms:
                     if plainly_disjoint(values.shape(), term.shape()):
                         (lost if fails is None else split).append(misses)
                         continue
-                    if within(values, term):
+                    if within(values, term, algebra.within):
                         split.append(hits)
                         continue
                 both = _part(algebra, values, term, True, late)

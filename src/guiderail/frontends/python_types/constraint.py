@@ -19,7 +19,7 @@ from guiderail.frontends.python_types.sizes import Sizes, TooLarge, leaves
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
-from guiderail.support.options import check_choice
+from guiderail.support.options import check_choice, check_names
 from guiderail.support.places import in_text
 from guiderail.support.pointers import unescaped
 from guiderail.support.trees import Mismatch, Tree, parse_json
@@ -178,6 +178,7 @@ def python_type(
         CompileError: the type, or a constraint on it, is not supported; the message says why (codes ``type-…``).
         SchemaError: no value of the type can be written.
     """
+    from guiderail.frontends.json_schema import SchemaOptions
     from guiderail.frontends.python_types.schema import type_schema
 
     for name in ("dialect", "registry", "base_uri", "on_unsupported"):
@@ -185,6 +186,7 @@ def python_type(
             raise CompileError(
                 f"{name} applies to schemas that you write; python_type makes its own", code="bad-schema-option"
             )
+    SchemaOptions.of(options, "python_type", ("defaults", "namespace"))
     check_choice("defaults", defaults, ("may-omit", "write"), code="bad-schema-option")
     node = _node(kind, namespace)
     out = Schemas(
@@ -289,11 +291,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
                 code="bad-schema-option",
             )
         return kind.read(text)
-    unknown = set(options) - {"notation", "namespace"}
-    if unknown:
-        raise CompileError(
-            f"read has no option {sorted(unknown)[0]!r}; there are notation and namespace", code="bad-schema-option"
-        )
+    check_names("read", options, ("notation", "namespace"), code="bad-schema-option")
     node = _node(kind, options.get("namespace"))
     return _read(kind, node, _tree(text, options.get("notation", "json")))
 

@@ -80,6 +80,7 @@ class Node:
     def constrained(self, bounds: Bounds) -> Node:
         """This node with further bounds, none of which is a check, a validator or a description."""
         names = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
+        names = ["pattern" if name == "texts" else name for name in names]
         raise unsupported(
             f"{', '.join(names)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
         )
@@ -220,7 +221,8 @@ class Text(Node):
             node = self.order(self, replace(bounds, texts=()))
             bounds = Bounds(texts=bounds.texts)
         sizes = ("min_length", "max_length", "strip") if self.sized else ()
-        if not only(bounds, "texts", *sizes, "ascii"):
+        patterned = any(isinstance(one, str) for one in bounds.texts)  # of the value, which is no string
+        if (patterned and not self.sized) or not only(bounds, "texts", *sizes, "ascii"):
             return super().constrained(bounds)
         return replace(node, bounds=node.bounds & bounds)
 
@@ -232,7 +234,7 @@ class Text(Node):
         if self.bounds.ascii:
             made.append(ASCII)
         if self.bounds.strip and self.bounds != Bounds(strip=True):
-            made.append(_STRIPPED)
+            made.append(STRIPPED)
         return tuple(made)
 
     def schema(self, out: Schemas) -> dict[str, Any]:
@@ -276,7 +278,7 @@ def matcher(pattern: str) -> Constraint:
 
 
 _INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
-_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no whitespace at either end, by any definition
+STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no whitespace at either end, by any definition
 
 
 _KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends import patterns
@@ -36,12 +36,29 @@ class ModelRules:
     """What the config of a model requires of all values in it.
 
     Attributes:
-        strings: bounds of every ``str``.
+        strings: bounds of every ``str``, and of whatever pydantic reads from one.
         engine: what reads its patterns.
     """
 
     strings: Bounds = field(default_factory=Bounds)
     engine: str = "rust-regex"
+
+    def of_string(self, node: nodes.Node) -> nodes.Node:
+        """A type that pydantic reads from a ``str``, within these bounds."""
+        if self.strings == Bounds():
+            return node
+        if isinstance(node, nodes.Text):
+            return replace(node, bounds=node.bounds & self.strings)
+        if isinstance(node, Leaf) and node.json_schema.get("type") == "string":
+            within = [*node.json_schema.get("allOf", ()), *self._keywords()]
+            return replace(node, json_schema={**node.json_schema, "allOf": within})
+        return node
+
+    def _keywords(self) -> list[dict[str, Any]]:
+        bounds = self.strings
+        stated = {"minLength": bounds.min_length, "maxLength": bounds.max_length}
+        patterns = [{"pattern": nodes.STRIPPED}] if bounds.strip else []
+        return [{keyword: value} for keyword, value in stated.items() if value is not None] + patterns
 
 
 def validator_of(kind: Any) -> Callable[[Any], Any]:
@@ -226,7 +243,10 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
     name = getattr(kind, "__name__", str(kind))
     made = _known(kind, name)
     if made is None:
-        return _described(kind, name, in_model)
+        made = _described(kind, name, in_model)
+        return made if in_model is None else in_model.of_string(made)
+    if in_model is not None and name in ("EmailStr", "NameEmail", "SecretStr"):
+        return in_model.of_string(made)
     if in_model is not None:
         return made
     return nodes.Checked(made, validate=validator_of(kind))
@@ -235,14 +255,16 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
 def _known(kind: Any, name: str) -> nodes.Node | None:
     if name in ("PastDate", "FutureDate", "PastDatetime", "FutureDatetime", "AwareDatetime", "NaiveDatetime"):
         return _moment(name)
-    if name == "EmailStr":
-        return _email()
-    if name in ("SecretStr", "SecretBytes"):
-        return nodes.Text(name, sized=name == "SecretStr")
+    if name in ("EmailStr", "NameEmail"):
+        return _email(name)
+    if name == "SecretStr":
+        return nodes.Text(name, sized=True)
+    if name == "SecretBytes":
+        return nodes.Text(name, parse=str.encode)
     if name == "ByteSize":
         return number_nodes.Integers(name="ByteSize", bounds=Bounds(ge=0, le=2**63 - 1))
-    if name == "IPvAnyAddress":
-        nodes_of = [scalar(one) for one in (ipaddress.IPv4Address, ipaddress.IPv6Address)]
+    if name.startswith("IPvAny"):  # IPvAnyAddress, IPvAnyInterface, IPvAnyNetwork
+        nodes_of = [scalar(getattr(ipaddress, name.replace("Any", version))) for version in "46"]
         return nodes.Union(name, tuple(one for one in nodes_of if one is not None))
     if name in ("ImportString", "Json"):
         raise unsupported(name, "code and JSON inside a string are not supported; use the type of the value itself")
@@ -266,7 +288,7 @@ def _moment(name: str) -> nodes.Node:
     return node.constrained(Bounds(gt=limit) if name.startswith("Future") else Bounds(lt=limit))
 
 
-def _email() -> nodes.Node:
+def _email(name: str) -> nodes.Node:
     """What email-validator accepts: no quoted parts, no reserved domains."""
     try:
         from email_validator import SPECIAL_USE_DOMAIN_NAMES as RESERVED
@@ -277,7 +299,7 @@ def _email() -> nodes.Node:
     pattern = rf"^[A-Za-z0-9._+-]{{1,64}}@(?:{label}\.){{1,3}}[a-z]{{2,20}}$"
     ends = "|".join(name.replace(".", r"\.") for name in RESERVED)
     texts = (rf"^{word}(?:[._+-]{word})*@", rf"^(?!.*[@.](?:{ends})$)")
-    return nodes.Text("EmailStr", pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
+    return nodes.Text(name, pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
 
 
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:

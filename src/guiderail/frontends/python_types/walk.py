@@ -94,7 +94,9 @@ def type_words(kind: Any) -> str:
     return text.replace("typing.", "").replace("typing_extensions.", "")
 
 
-def _of_pydantic(inner: Any, metadata: Sequence[Any]) -> tuple[nodes.Node | None, list[Any], bool]:
+def _of_pydantic(
+    inner: Any, metadata: Sequence[Any], in_model: ModelRules | None
+) -> tuple[nodes.Node | None, list[Any], bool]:
     """The node that metadata of pydantic's own make of a type, the other metadata, and whether pydantic has to read."""
     made: nodes.Node | None = None
     rest: list[Any] = []
@@ -111,6 +113,8 @@ def _of_pydantic(inner: Any, metadata: Sequence[Any]) -> tuple[nodes.Node | None
             made = uuid_node(item.uuid_version)
         elif word in ("EncodedBytes", "EncodedStr"):
             made, by_pydantic = encoded(inner, item.encoder), True
+            if in_model is not None and inner is str:
+                made = in_model.of_string(made)
         elif word == "UrlConstraints" and (hasattr(inner, "host") or hasattr(inner, "hosts")):
             made, by_pydantic = url(inner, inner.__name__, item), True
         else:
@@ -236,7 +240,7 @@ class Walker:
         """The node of ``Annotated[inner, *metadata]``."""
         if not metadata:
             return self.node(inner, in_model=in_model)
-        made, rest, by_pydantic = _of_pydantic(inner, metadata)
+        made, rest, by_pydantic = _of_pydantic(inner, metadata, in_model)
         bounds = gather(rest, engine=(in_model or _RUN_BY_PYDANTIC).engine)
         if in_model is not None and bounds.multiple_of is not None:
             bounds = bounds.but(by_pydantic=True)
@@ -361,8 +365,7 @@ class Walker:
                 return node(name=origin.__name__, make=None if origin is base else origin)
         if issubclass(origin, str):
             text = nodes.Text(name=origin.__name__, parse=None if origin is str else origin, sized=True)
-            bounds = Bounds() if in_model is None else in_model.strings
-            return text if bounds == Bounds() else text.constrained(bounds)
+            return text if in_model is None else in_model.of_string(text)
         if hasattr(origin, "__get_pydantic_core_schema__") and not dataclasses.is_dataclass(origin):
             return leaf(kind, in_model=in_model)
         return self._object(kind, origin, args, in_model)

@@ -201,7 +201,6 @@ def _cases() -> _Cases:
     return _Cases()
 
 
-_ASCII_LOWER = [(97, 122)]
 _FOLDED: dict[str, Ranges] = {"k": [(0x212A, 0x212A)], "s": [(0x17F, 0x17F)]}
 # Modes of ignoring case, and what they add to an ASCII letter beyond ASCII.
 _EXTRA: dict[str, dict[str, Ranges]] = {

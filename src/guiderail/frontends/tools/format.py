@@ -17,8 +17,9 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
-from guiderail.support.files import file_errors
+from guiderail.support.files import file_errors, text_of
 from guiderail.support.suggestions import suggestion
+from guiderail.support.texts import has_surrogate
 
 __all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
 
@@ -158,8 +159,10 @@ def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    with file_errors(f"the format {path} cannot be read", ToolError, "tool-format"):
-        data = json.loads(path.read_text(encoding="utf-8"))
+    cannot = f"the format {path} cannot be read"
+    text = text_of(path, cannot, ToolError, "tool-format")
+    with file_errors(cannot, ToolError, "tool-format"):
+        data = json.loads(text)
     if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return data
@@ -189,9 +192,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
         begin, end = (texts(value.get(name, ""), f"{key}/{name}", empty=True)[0] for name in ("begin", "end"))
         return Frame(begin, end, texts(value.get("after", ""), f"{key}/after", empty=True))
 
-    unknown = sorted(set(data) - _KEYS)
-    if unknown:
-        raise fail(f"there is no key {unknown[0]!r} in a format; there are {', '.join(sorted(_KEYS))}", unknown[0])
+    _check_members(data, fail)
     calls = tuple(_template(text, fail) for text in texts(data.get("call", ()), "call"))
     identifier = data.get("id", "")
     if any(slot == "id" for template in calls for _, slot in template.parts) != bool(identifier):
@@ -234,7 +235,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
         parameters=None if parameters is None else ParameterStyle.of(parameters, f"{where}#/parameters"),
         reasoning=reasoning,
         content=content,
-        parallel=bool(data.get("parallel", True)),
+        parallel=data.get("parallel", True),
         turn_end=turn_end("content"),
         calls_end=turn_end("calls"),
         excludes=texts(data.get("excludes", []), "excludes") if data.get("excludes") else (),
@@ -250,6 +251,22 @@ def _parse(data: dict[str, Any], where: str) -> Format:
             raise fail(f"calls that begin with {start!r} must begin with exactly one trigger", "trigger")
     fields = {name: getattr(made, name) for name in Format.__slots__}
     return Format(**{**fields, "triggers": triggers})
+
+
+def _check_members(data: dict[str, Any], fail: Any) -> None:
+    """Checks that a format has no other keys than it may have, and only values that can be written."""
+    unknown = sorted(set(data) - _KEYS)
+    if unknown:
+        raise fail(f"there is no key {unknown[0]!r} in a format; there are {', '.join(sorted(_KEYS))}", unknown[0])
+    for key, value in data.items():
+        try:
+            bad = has_surrogate(json.dumps(value, ensure_ascii=False))
+        except (TypeError, ValueError, RecursionError):
+            bad = True
+        if bad:
+            raise fail("expected JSON values, and texts without lone surrogates", key)
+    if not isinstance(data.get("parallel", True), bool):
+        raise fail("expected true or false", "parallel")
 
 
 def _template(text: str, fail: Any) -> Template:

@@ -103,6 +103,14 @@ class ParameterStyle:
             raise ToolError(
                 "literals must map words to true, false or null", code="tool-format", pointer=f"{where}/literals"
             )
+        escapes = data.get("escapes", {})
+        if not isinstance(escapes, Mapping) or not all(
+            len(c) == 1 and isinstance(text, str) and text for c, text in escapes.items()
+        ):
+            raise ToolError("escapes must map characters to strings", code="tool-format", pointer=f"{where}/escapes")
+        for flag in ("space", "sorted", "padded"):
+            if not isinstance(data.get(flag, False), bool):
+                raise ToolError("expected true or false", code="tool-format", pointer=f"{where}/{flag}")
         if data.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
             raise ToolError(
                 "'item' needs separate kinds for string, array and object, so that values can be read back",
@@ -113,15 +121,15 @@ class ParameterStyle:
             data["open"],
             data.get("close", ""),
             data.get("between", ""),
-            bool(data.get("space")),
+            data.get("space", False),
             tuple(sorted(kinds.items())),
             data.get("item", ""),
             data.get("item_close", ""),
             data.get("reserved", ""),
-            bool(data.get("padded", True)),
-            tuple(data.get("escapes", {}).items()),
+            data.get("padded", True),
+            tuple(escapes.items()),
             data.get("quote", ""),
-            bool(data.get("sorted")),
+            data.get("sorted", False),
             tuple(literals.items()),
             data.get("empty", ""),
         )

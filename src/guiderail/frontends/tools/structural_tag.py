@@ -73,6 +73,9 @@ def structural_tag(
         ToolError: the tag is malformed; ``pointer`` says where. An error in a schema, pattern or grammar inside it
             keeps the code of its own front end.
     """
+    from guiderail.frontends.json_schema import SchemaOptions
+
+    SchemaOptions.of(options, "structural_tag", ("vocabulary",))
     spec = _read(spec)
     if problem := too_large(spec):
         raise ToolError(f"the tag {problem}; leave something out", code="structural-tag")

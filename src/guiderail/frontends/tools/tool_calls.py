@@ -21,7 +21,7 @@ from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEn
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
-from guiderail.support.options import check_choice, check_integer
+from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.suggestions import suggestion
 from guiderail.support.work import allowed, spent
 
@@ -203,6 +203,10 @@ class ToolCalls(Constraint):
         return f"tool_calls([{names}], format={self.format.name!r}, choice={self.choice!r})"
 
 
+_OWN_OPTIONS = ("choice", "parallel", "reasoning", "max_reasoning_tokens", "content", "vocabulary", "on_bad_tool",
+                "extra_arguments")  # fmt: skip
+
+
 @checked
 def tool_calls(
     tools: Iterable[Any],
@@ -270,10 +274,12 @@ def tool_calls(
     if max_reasoning_tokens is not None and mode == "none":
         raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
     check_choice("on_bad_tool", on_bad_tool, ("drop", "error"), error=ToolError, code="tool-choice")
+    for flag, given in (("parallel", parallel), ("extra_arguments", extra_arguments)):
+        check_flag(flag, given, error=ToolError, code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)
-    SchemaOptions.of(settings := {"property_order": "declared", **options})
+    SchemaOptions.of(settings := {"property_order": "declared", **options}, "tool_calls", _OWN_OPTIONS)
     known: dict[str, Tool] = {}
     dropped: dict[str, GuiderailError] = {}
     before = spent()

@@ -11,6 +11,7 @@ from typing import Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
+from guiderail.frontends.grammar.analysis import meant
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
 from guiderail.frontends.grammar.lark.notation import grammar_builder
@@ -22,11 +23,19 @@ from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
 from guiderail.support.numerals import is_digit_limit
 from guiderail.support.packages import package
+from guiderail.support.suggestions import suggestion
 from guiderail.support.work import spend
 
 __all__ = ["compiled", "read"]
 
 _COPIED = 700  # steps of each token of a terminal that is copied
+_UNDEFINED = re.compile(r"Rule '(\w+)' used but not defined \(in rule (\w+)\)")
+_UNEXPECTED = {
+    '"': 'this string is never closed; add " before the end of the line',
+    "'": "strings are written in double quotes",
+    "/": "this regular expression is never closed; add / before the end of the line",
+}
+_DIRECTIVES = ("%import", "%ignore", "%declare", "%override", "%extend", "%json", "%lark", "%regex")
 _PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
 _QUOTED = re.compile(
     r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|(?:in|for)(?! rule)) ([A-Za-z_]\w*)"
@@ -190,7 +199,7 @@ class _LarkReader(Reader):
             message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
             if type(cause).__name__ == "UnexpectedCharacters" and not in_file:  # it expects any token
                 text, at = self.rewritten.text, _offset(self.rewritten.text, line, column)
-                message, expected = f"unexpected character {text[at : at + 1]!r}", []
+                message, expected = _unexpected(text, at), []
             if expected:
                 message += f"; expected {_readable(expected)}"
             if in_file:
@@ -207,6 +216,10 @@ class _LarkReader(Reader):
             span = heads[-1] if heads else span
         for name, old in self.rewritten.renamed.items():
             message = message.replace(name, old)
+        if undefined := _UNDEFINED.fullmatch(message):
+            known = [s.name.text for s in self.statements if s.name is not None]
+            name, kind = undefined[1], "terminal" if undefined[1].isupper() else "rule"
+            message = f"there is no {kind} {name!r}, which {undefined[2]!r} uses{meant(name, known)}"
         return CompileError(message, code="lark-grammar", source=self.source, span=span)
 
     def not_found(self, error: OSError) -> CompileError:
@@ -285,6 +298,15 @@ _READABLE = {
     "$END": "the end", "_IGNORE": "%ignore", "_IMPORT": "%import", "_DECLARE": "%declare", "_OVERRIDE": "%override",
     "_EXTEND": "%extend", "RULE_MODIFIERS": "'?' or '!'",
 }  # fmt: skip
+
+
+def _unexpected(text: str, at: int) -> str:
+    """What is wrong where Lark finds a character that no token begins with."""
+    found = text[at : at + 1]
+    directive = re.match(r"%\w*", text[at:])
+    if directive:
+        return f"there is no directive {directive[0]}; {suggestion(directive[0], _DIRECTIVES)}"
+    return _UNEXPECTED.get(found, f"unexpected character {found!r}")
 
 
 def _readable(expected: list[str]) -> str:

@@ -85,6 +85,7 @@ class Rewritten:
         notes: what was read and has no effect.
         foreign: whether it contained anything of llguidance's.
         ignore_once: whether ignored text may occur only once between two terminals.
+        parts: where the separate languages stand in the source, by the names of their terminals.
         captures: attributes of rules whose texts are captured.
         statements: the statements of the source.
         part_at: reads a separate language, from its first token and the start of the next one; returns where it ends.
@@ -98,6 +99,7 @@ class Rewritten:
     notes: list[str] = field(default_factory=list)
     foreign: bool = False
     ignore_once: bool = False
+    parts: dict[str, tuple[int, int]] = field(default_factory=dict)
     captures: dict[str, Attributes] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
@@ -338,7 +340,9 @@ class _Rewriter:
                     i += 1
                 kind, shown = _KINDS.get(token.text, ("TOKEN" if token.kind == "special" else "PART", token.text))
                 self.drop_edits(token.start, end)
-                self.edit(token.start, end, self.anonymous(kind, part, shown))
+                name = self.anonymous(kind, part, shown)
+                self.result.parts.setdefault(name, (token.start, end))
+                self.edit(token.start, end, name)
             elif token.text == "%regex":
                 _, end = json_at(self.source, token, found[i].start if i < len(found) else token.end)
                 begin = i

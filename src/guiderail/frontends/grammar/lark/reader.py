@@ -33,6 +33,7 @@ from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
+from guiderail.support.places import relocated
 
 __all__ = ["Reader", "Reading"]
 
@@ -126,8 +127,9 @@ class Reader:
 
     def place(self, name: str) -> dict[str, Any]:
         """Source and span of a definition, or of its use if it has no name, as arguments of an error."""
+        span = self.rewritten.parts.get(name)
         name = self.rewritten.renamed.get(name, name)
-        span = self.spans.get(name)
+        span = self.spans.get(name) if span is None else span
         if span is None and name in self.definitions:
             raw = self.definitions[name].pattern.raw
             span = next((uses[raw] for uses in self.uses.values() if raw in uses), None)
@@ -240,7 +242,7 @@ class Reader:
             except (CompileError, LimitError) as error:
                 if error.source is not None:
                     raise
-                raise type(error)(error.message, code=error.code, **self.place(what.rule)) from error
+                raise relocated(error, "", **self.place(what.rule)) from error
         assert not isinstance(what, Stop)  # see `stops`
         return what
 
@@ -340,6 +342,7 @@ class Reader:
                 None if x.guard_of is None else renamed.get(x.guard_of, x.guard_of),
                 x.lazy,
                 x.nested,
+                self.rewritten.parts.get(x.name, self.use(x.name)) if x.nested else None,
             )
             for x in lexemes
         ]

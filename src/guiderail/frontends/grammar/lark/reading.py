@@ -14,6 +14,7 @@ from guiderail.frontends.grammar.lark.parametric import write_out
 from guiderail.frontends.grammar.lark.quick import quick
 from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.nesting import Nesting
+from guiderail.support.places import relocated
 
 __all__ = ["read"]
 
@@ -54,7 +55,7 @@ def read(
         if error.source != written.text or error.span is None:
             raise
         span = written.place(error.span[0]), written.place(error.span[1] - 1) + 1
-        raise type(error)(error.message, code=error.code, source=text, span=span) from error
+        raise relocated(error, "", source=text, span=span) from error
 
 
 def _read(

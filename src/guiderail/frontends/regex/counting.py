@@ -1,0 +1,75 @@
+"""How many strings a pattern has at least, read off its tree."""
+
+from __future__ import annotations
+
+from guiderail.frontends.regex.constraint import Regex
+from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
+
+__all__ = ["INFINITE", "count_strings", "count_texts", "unanchored"]
+
+INFINITE = 1 << 200
+
+
+def count_texts(regex: Regex) -> int:
+    """A lower bound on the number of texts that a pattern matches; 0 if unknown."""
+    if regex.max_length is not None or regex.compiled:
+        return 0
+    tree = regex._parsed.tree
+    branches = tree.items if isinstance(tree, Alt) else [tree]
+    return max((_count_branch(branch, regex.mode == "search") for branch in branches), default=0)
+
+
+def _count_branch(tree: Node, search: bool) -> int:
+    items, start, end = unanchored(tree)
+    count, _ = count_strings(Cat(items, 0, 0))
+    return INFINITE if count and search and not (start and end) else count
+
+
+def unanchored(tree: Node) -> tuple[list[Node], bool, bool]:
+    """The parts of a pattern, and whether it is anchored at the start and at the end of the text."""
+    items = list(tree.items) if isinstance(tree, Cat) else [tree]
+    start = end = False
+    while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):
+        start = True
+        items.pop(0)
+    while items and (
+        isinstance(items[-1], EndNl)
+        or (isinstance(items[-1], Edge) and not items[-1].behind and items[-1].edge and not len(items[-1].chars))
+    ):
+        end = True
+        items.pop()
+    return items, start, end
+
+
+def count_strings(node: Node) -> tuple[int, int | None]:
+    """A lower bound on the number of strings, 0 if unknown, and their length if all have the same."""
+    if isinstance(node, Lit):
+        return 1, len(node.text)
+    if isinstance(node, Set):
+        return len(node.chars), 1
+    if isinstance(node, Cat):
+        product, length, most = 1, 0, 1
+        fixed = True
+        for item in node.items:
+            count, size = count_strings(item)
+            if not count:
+                return 0, None
+            most = max(most, count)
+            if fixed and size is not None:  # up to here each text is split into its parts in only one way
+                product, length = min(product * count, INFINITE), length + size
+            else:
+                fixed = False
+        return max(product, most), length if fixed else None
+    if isinstance(node, Alt):
+        counts = [count_strings(item) for item in node.items]
+        sizes = {size for _, size in counts}
+        return max((count for count, _ in counts), default=0), sizes.pop() if len(sizes) == 1 else None
+    if isinstance(node, Rep):
+        count, size = count_strings(node.item)
+        if node.min == 0 and not count:
+            return 0, None
+        if node.max < 0:
+            return (INFINITE if count and size != 0 else 0), None
+        many = min(count ** min(node.max, 64), INFINITE) if size is not None else count
+        return many, size * node.max if size is not None and node.min == node.max else None
+    return 0, None
