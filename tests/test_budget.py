@@ -304,7 +304,7 @@ def test_masks_in_strings_are_those_of_single_tokens(smollm2: gr.Vocabulary) -> 
                     continue
                 within = matcher.accept_within(token, budget)
                 assert within == allowed[token], (begun, budget, smollm2.token_bytes(token))
-                matcher.rollback(within)
+                matcher.rollback(int(within))
             assert not allowed[~plain_mask[: smollm2.size].astype(bool)].any()
 
 

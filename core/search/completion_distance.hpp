@@ -12,6 +12,7 @@
 //   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
 //   3. breadth first over tokens, which is exact if it finishes (see refine).
+// While many tokens are left, no number is needed: see need_bound.cpp.
 #pragma once
 
 #include <optional>
