@@ -21,11 +21,6 @@
 #include "expr/kinds.hpp"
 
 namespace guiderail {
-namespace {
-
-constexpr u64 kSymbolMark = u64{1} << 63;  // in the memo of derivatives: by a symbol
-
-}  // namespace
 
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo, the walk would
 // take time exponential in their depth. Where only the head of a concatenation is read, only its depth counts.
@@ -257,49 +252,38 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
 Id Arena::derive_symbol(Id e, u32 symbol) {
   if (!has(e, kHasToken | kHasRef)) return kEmpty;
   const Node& n = node(e);
-  const auto derivative = [&]() -> Id {
-    switch (n.kind) {
-      case Kind::Token: {
-        auto list = operands(e);
-        return std::binary_search(list.begin(), list.end(), Id{symbol}) ? kEpsilon : kEmpty;
-      }
-      case Kind::Concat: {
-        Ids parts;
-        Id cur = e;
-        while (node(cur).kind == Kind::Concat) {
-          const Id head = node(cur).head(), tail = node(cur).tail();
-          if (Id d = derive_symbol(head, symbol); d != kEmpty) parts.push_back(concat(d, tail));
-          cur = nullable(head) ? tail : kEmpty;
-        }
-        if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
-        return unite(parts);
-      }
-      case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return derive_symbol(m, symbol); }));
-      case Kind::Repeat: {
-        Id d = derive_symbol(n.body(), symbol);
-        return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
-      }
-      case Kind::And: {  // only nonempty() makes an And that contains tokens
-        if (n.b != 2) return kEmpty;
-        const Id not_empty = negate(kEpsilon);
-        const Id a = operands(e)[0], b = operands(e)[1];
-        return a == not_empty ? derive_symbol(b, symbol) : b == not_empty ? derive_symbol(a, symbol) : kEmpty;
-      }
-      case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
-      default:
-        if (Family* family = family_of(n.kind)) return family->derivative_by_symbol(e, symbol);
-        return kEmpty;
+  switch (n.kind) {
+    case Kind::Token: {
+      auto list = operands(e);
+      return std::binary_search(list.begin(), list.end(), Id{symbol}) ? kEpsilon : kEmpty;
     }
-  };
-  if (n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Ref) return derivative();
-  const u64 key = kSymbolMark | u64{index_of(e)} << 31 | symbol;
-  if (const Id* known = derive_memo_.find(key)) return *known;
-  make_room();
-  Work::spend();
-  const CapWatch watch(*this);
-  const Id out = derivative();
-  if (!watch.hit()) derive_memo_.set(key, out, memo_limit());
-  return out;
+    case Kind::Concat: {
+      Ids parts;
+      Id cur = e;
+      while (node(cur).kind == Kind::Concat) {
+        const Id head = node(cur).head(), tail = node(cur).tail();
+        if (Id d = derive_symbol(head, symbol); d != kEmpty) parts.push_back(concat(d, tail));
+        cur = nullable(head) ? tail : kEmpty;
+      }
+      if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
+      return unite(parts);
+    }
+    case Kind::Union: return unite(mapped(*this, e, [&](Id m) { return derive_symbol(m, symbol); }));
+    case Kind::Repeat: {
+      Id d = derive_symbol(n.body(), symbol);
+      return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
+    }
+    case Kind::And: {  // only nonempty() makes an And that contains tokens
+      if (n.b != 2) return kEmpty;
+      const Id not_empty = negate(kEpsilon);
+      const Id a = operands(e)[0], b = operands(e)[1];
+      return a == not_empty ? derive_symbol(b, symbol) : b == not_empty ? derive_symbol(a, symbol) : kEmpty;
+    }
+    case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
+    default:
+      if (Family* family = family_of(n.kind)) return family->derivative_by_symbol(e, symbol);
+      return kEmpty;
+  }
 }
 
 Id Arena::token_end(Id e) {

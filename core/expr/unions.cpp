@@ -244,7 +244,7 @@ Id Arena::unite(std::span<const Id> list) {
   Work::spend(1 + list.size() / 8);
   using Attempt = Alternatives::Attempt;
   std::optional<Attempt> attempt;
-  if (!Attempt::in(*this) && std::any_of(list.begin(), list.end(), [&](Id e) { return has(e, kHasRef); }))
+  if (!Attempt::in(*this) && std::any_of(list.begin(), list.end(), [&](Id e) { return has(e, kListed); }))
     attempt.emplace(*this);
   using Form = Alternatives::Form;
   return Alternatives(*this, list, Attempt::failed_in(*this) ? Form::Listed : Form::Deep).unite();
