@@ -72,7 +72,9 @@ def test_states_grow_with_the_text(name: str, letters: Vocabulary) -> None:
     _read_on(matcher, letters, 400)
 
 
-@pytest.mark.parametrize("name", ["palindromes", "lists-of-lists", "twice-recursive", "both-ends", "operators"])
+@pytest.mark.parametrize(
+    "name", ["palindromes", "lists-of-lists", "twice-recursive", "both-ends", "operators", "two-halves", "middle"]
+)
 def test_ten_thousand_tokens(name: str) -> None:
     """Deeper than a stack allows; each token costs about as much as the first ones."""
     letters = Vocabulary([b"a", b"b", b"ab", b"ba", b"</s>"], stop_token_ids=[4])

@@ -23,7 +23,7 @@ inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a grou
 inline constexpr int kCharacterParts = 256;  // limit: parts examined to decide whether whole characters can be read
 inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
 inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
-inline constexpr u64 kDeepUnionWork = 64;    // crossover: operands of unions, then a derivative is read as a graph
+inline constexpr u64 kDeepUnionWork = 256;   // crossover: operands of unions, then alternatives are only listed
 inline constexpr u32 kDeepHead = 64;         // crossover: nesting of a head above which its alternatives get the tail
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 

@@ -20,7 +20,7 @@ class Arena::Alternatives {
   // Unites them in the form Listed, if there are rules ahead. Found again by its operands.
   static Id listed(Arena& arena, Ids& parts);
 
-  // An attempt to derive with deep unions. While none is under way, or it has not spent its work, unions are deep.
+  // An attempt to make deep unions. Once it has spent its work, alternatives are only listed.
   class Attempt;
   class Pause;
   // The derivative of what may be read in several ways (see readings.cpp).
@@ -38,6 +38,7 @@ class Arena::Alternatives {
   void take(Ids input);
   u32 kinds() const;
   bool any_text() const;
+  bool begin_alike() const;
   bool join_kinds();
   void keep_most_tokens();
   bool join_repeats();

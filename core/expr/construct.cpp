@@ -163,8 +163,9 @@ Id Arena::repeat_less(Id e) {
   return n.b ? capped_repeat(n.body(), min, max) : repeat(n.body(), min, max);
 }
 
-Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
+Id Arena::make_list(Kind kind, std::span<const Id> sorted, u32 flags) {
   Draft d = draft(kind);
+  d.flags = flags;
   bool all_null = true, any_null = false, all_barren = kind == Kind::Union;
   d.shortest = kind == Kind::Union ? kInf : 0;
   d.longest = kind == Kind::Union ? 0 : kInf;

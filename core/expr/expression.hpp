@@ -208,7 +208,7 @@ class Arena {
   u32 first_id(const ByteSet& set);
   void note_literal(std::string_view text);
   // -- construction --
-  Id make_list(Kind kind, std::span<const Id> sorted);
+  Id make_list(Kind kind, std::span<const Id> sorted, u32 flags = 0);
   Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);

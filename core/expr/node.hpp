@@ -45,12 +45,13 @@ enum Flag : u32 {
   kHasScan = 131072,       // contains a Scan: its canonical form cuts short the rest of its grammar
   kLexemeMayEnd = 524288,  // an open lexeme (see lexing.cpp) that may end here
   kCounting = 1048576,     // contains a Counted that has read a part of a token
+  kListed = 4194304,       // contains alternatives that begin alike and are only listed (see readings.cpp)
   kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
 
 constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
                            kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep |
-                           kUnknownText;  // inherited from any part
+                           kUnknownText | kListed;  // inherited from any part
 
 struct MaskEntry;
 

@@ -2,13 +2,12 @@
 //
 // Such an expression is a graph-structured stack (Tomita 1986): a Concat is a node that holds a part of a rule, and its
 // tail says where that part may return to. Were each alternative derived alone, every caller of a rule would get a copy
-// of what the rule leads to, and the copies would multiply with every byte. So the calls of a rule are gathered first,
-// over all alternatives and all parts that optional ones give way to, and the rule is read once, before the union of
-// what follows its calls (as in GLL, Scott & Johnstone 2010). A rule begins with no rule that may call it at the same
-// byte, so there is an order in which all calls of a rule are known when it is read. The new nodes of a byte are at
-// most the parts of rules times the unions made before, hence the work for a text is at most cubic in its length.
+// of what the rule leads to, and the copies would multiply with every byte. So each part is read once, before the union
+// of all that may follow it, and so is each rule (as in GLL, Scott & Johnstone 2010). An expression is older than those
+// that contain it, and a rule begins with no rule that may call it at the same byte, so there is an order in which all
+// that may follow is known. A byte is read in as many steps as the state has parts and operands, whatever their
+// nesting, and adds a few parts for each rule: the work for a text is at most cubic in its length.
 #include <map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,32 +17,23 @@
 #include "expr/mapped.hpp"
 
 namespace guiderail {
-namespace {
-
-constexpr u64 kGraphMark = u64{1} << 63;  // in the memo of derivatives: read as a graph
-
-}  // namespace
 
 class Arena::Alternatives::Readings {
  public:
   Readings(Arena& arena, u8 byte) : arena_(arena), byte_(byte) {}
 
   Id derive(Id e) {
-    read(e, kEpsilon);
+    open(e, kEpsilon);
+    read();
     while (!calls_.empty()) {
       auto call = calls_.extract(std::prev(calls_.end())).mapped();
-      const Id body = arena_.rule_body(node(call.of).a);
-      several_ = several_ || call.tails.size() > 1;
-      read(body, listed(arena_, call.tails));
+      open(arena_.rule_body(node(call.of).a), listed(arena_, call.tails));
+      read();
     }
     Ids parts;
-    for (const Group& end : ends_) several_ = several_ || end.tails.size() > 1;
-    several_ = several_ || ends_.size() > 1;
     for (Group& end : ends_) parts.push_back(arena_.concat(end.of, listed(arena_, end.tails)));
     return parts.size() == 1 ? parts[0] : Alternatives(arena_, parts, Form::Top).unite();
   }
-
-  bool several() const { return several_; }  // was there more than one?
 
  private:
   struct Group {
@@ -54,39 +44,33 @@ class Arena::Alternatives::Readings {
   const Node& node(Id e) const { return std::as_const(arena_).node(e); }
   bool begins(Id e) const { return arena_.first(e).has(byte_); }
 
-  // Takes apart all that `root` may begin with, before `rest`.
-  void read(Id root, Id rest) {
-    open_.push_back({root, rest});
+  void open(Id e, Id follow) {
+    if (e != kEmpty && begins(e)) open_[e].push_back(follow);
+  }
+
+  // Takes apart all that is open, the youngest first.
+  void read() {
     while (!open_.empty()) {
-      auto [e, follow] = open_.back();
-      open_.pop_back();
-      while (node(e).kind == Kind::Concat && arena_.has(e, kHasRef) && begins(e) && is_new(e, follow)) {
-        const Id head = node(e).head(), tail = node(e).tail();
-        if (begins(head)) take(head, arena_.concat(tail, follow));
-        e = arena_.nullable(head) ? tail : kEmpty;
-      }
-      if (node(e).kind != Kind::Concat || !arena_.has(e, kHasRef)) take(e, follow);
+      auto next = open_.extract(std::prev(open_.end()));
+      Work::spend();
+      take(next.key(), listed(arena_, next.mapped()));
     }
   }
 
-  bool is_new(Id e, Id follow) {
-    Work::spend();
-    return seen_.insert(u64{index_of(e)} << 32 | index_of(follow)).second;
-  }
-
   void take(Id e, Id follow) {
-    if (e == kEmpty || !begins(e)) return;
     const Node& n = node(e);
     if (!arena_.has(e, kHasRef)) return end(e, follow);
     switch (n.kind) {
       case Kind::Union:
-        if (is_new(e, follow))
-          for (Id m : arena_.operands(e)) open_.push_back({m, follow});
+        for (Id m : arena_.operands(e)) open(m, follow);
         return;
       case Kind::Repeat:
-        if (n.max != 0) open_.push_back({n.body(), arena_.concat(arena_.repeat_less(e), follow)});
+        if (n.max != 0) open(n.body(), arena_.concat(arena_.repeat_less(e), follow));
         return;
-      case Kind::Concat: open_.push_back({e, follow}); return;
+      case Kind::Concat:
+        if (begins(n.head())) open(n.head(), arena_.concat(n.tail(), follow));
+        if (arena_.nullable(n.head())) open(n.tail(), follow);
+        return;
       case Kind::Ref: {
         Group& call = calls_[n.max];
         call.of = e;
@@ -108,11 +92,9 @@ class Arena::Alternatives::Readings {
 
   Arena& arena_;
   const u8 byte_;
-  std::vector<std::pair<Id, Id>> open_;
-  std::unordered_set<u64> seen_;
+  std::map<Id, Ids> open_;      // what is to be taken apart, and what may follow it
   std::map<u32, Group> calls_;  // by rank
   std::vector<Group> ends_;
-  bool several_ = false;
 };
 
 bool Arena::Alternatives::has_readings(const Arena& arena, Id e) {
@@ -123,10 +105,9 @@ bool Arena::Alternatives::has_readings(const Arena& arena, Id e) {
 
 // Most ambiguous texts have few readings that differ deep down: deep unions keep their states small, often finitely
 // many, so they are attempted first. Where that takes much work, the state is read as a graph, and so are those after
-// it, which do not lose their compact form again while several readings are ahead.
+// it, as long as they contain alternatives that only a graph keeps apart (kListed).
 Id Arena::Alternatives::derive_readings(Arena& arena, Id e, u8 byte) {
-  const auto graph = [](Id of) { return kGraphMark | index_of(of); };
-  if (!arena.derive_memo_.find(graph(e))) {
+  if (!arena.has(e, kListed)) {
     const CapWatch watch(arena);
     const Attempt attempt(arena);
     const Id out = arena.derive_composed(e, byte);
@@ -136,10 +117,7 @@ Id Arena::Alternatives::derive_readings(Arena& arena, Id e, u8 byte) {
     }
     arena.clear_cap_hit();
   }
-  Readings readings(arena, byte);
-  const Id out = readings.derive(e);
-  if (readings.several()) arena.derive_memo_.set(graph(out), kEpsilon, arena.memo_limit());
-  return out;
+  return Readings(arena, byte).derive(e);
 }
 
 Id Arena::Alternatives::append(Arena& arena, Id head, Id tail) {

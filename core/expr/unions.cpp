@@ -1,6 +1,7 @@
 // Unions: normal forms of alternatives, and a memo of the unions and intersections of lists.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/work.hpp"
 #include "expr/alternatives.hpp"
@@ -192,6 +193,17 @@ bool Arena::Alternatives::factor(bool heads) {
   return grouped;
 }
 
+// Do some alternatives with rules begin alike?
+bool Arena::Alternatives::begin_alike() const {
+  if (form_ == Form::Deep) return false;
+  Ids heads;
+  for (Id e : parts_)
+    if (node(e).kind == Kind::Concat && arena_.has(e, kHasRef)) heads.push_back(node(e).head());
+  const std::size_t all = heads.size();
+  heads.sort_unique();
+  return heads.size() < all;
+}
+
 Id Arena::Alternatives::unite() {
   for (int round = 0; round < 4; ++round) {
     parts_.sort_unique();
@@ -220,7 +232,8 @@ Id Arena::Alternatives::unite() {
   parts_.sort_unique();
   arena_.absorb_members(parts_, Kind::And);
   if (parts_.empty()) return epsilon_ ? kEpsilon : kEmpty;
-  const Id e = parts_.size() == 1 ? parts_[0] : arena_.make_list(Kind::Union, parts_);
+  const Id e =
+      parts_.size() == 1 ? parts_[0] : arena_.make_list(Kind::Union, parts_, begin_alike() ? u32{kListed} : 0u);
   if (!epsilon_ || (arena_.has(e, kNullable) && !arena_.has(e, kHasLook))) return e;
   return arena_.repeat(e, 0, 1);
 }
@@ -229,8 +242,12 @@ Id Arena::unite(std::span<const Id> list) {
   make_room();
   work_ += list.size();
   Work::spend(1 + list.size() / 8);
+  using Attempt = Alternatives::Attempt;
+  std::optional<Attempt> attempt;
+  if (!Attempt::in(*this) && std::any_of(list.begin(), list.end(), [&](Id e) { return has(e, kListed); }))
+    attempt.emplace(*this);
   using Form = Alternatives::Form;
-  return Alternatives(*this, list, Alternatives::Attempt::failed_in(*this) ? Form::Listed : Form::Deep).unite();
+  return Alternatives(*this, list, Attempt::failed_in(*this) ? Form::Listed : Form::Deep).unite();
 }
 
 // The number of a list: of its path in a trie.
