@@ -16,8 +16,9 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kLongestEscape = 12;    // bytes of a character spelled as two escapes
-constexpr u32 kLongestSpelled = 6;    // bytes that spell one byte of a text, on average at most
+constexpr u32 kLongestEscape = 12;  // bytes of a character spelled as two escapes
+constexpr u32 kLongestSpelled =
+    6;  // bytes of a character as it is spelled inside a JSON string, if it is spelled shortly
 constexpr u32 kLongestCharacter = 4;  // bytes
 constexpr u32 kShortLiteral = 8;      // bytes that are read one by one
 constexpr u32 kUnclear = kHasRef | kHasToken | kHasItem | kHasLook | kUnknownText | kExactKey | kCapHit | kCounting;
@@ -164,7 +165,8 @@ u32 CompletionDistance::most_of(Id e, TokenRest rest, Unit unit) {
     return most_of_members(n.kind == Kind::Key ? Json::of(arena_).key(key_state(n)).members : members_state(n), rest);
   }
   if (arena_.has(e, kUnclear)) return kInf;
-  if (const Id whole = without_longest(e); whole != e) return most(whole, rest, unit);
+  if (const Id whole = without_longest(e); whole != e)  // the limit counts characters
+    return mul_sat(most(whole, rest, unit), unit == Unit::Tokens ? kLongestCharacter : kLongestSpelled);
   if (n.kind == Kind::Escaped) {
     const Id text = escaped_text(n);
     const u32 raw = explored(text, Reading::Text);
@@ -174,7 +176,8 @@ u32 CompletionDistance::most_of(Id e, TokenRest rest, Unit unit) {
   return std::min(height(e), unit == Unit::Tokens ? bytes_at_most(n.longest) : mul_sat(n.longest, kLongestSpelled));
 }
 
-// An intersection without its limit of length, if it has no other: what completes the rest soonest keeps to the limit.
+// An intersection without its limit of length, if it has no other: what completes the rest with the fewest characters
+// keeps to the limit.
 Id CompletionDistance::without_longest(Id e) const {
   if (arena_.node(e).kind != Kind::And) return e;
   Id left = kEmpty;
