@@ -10,47 +10,93 @@ from typing import Any
 
 import numpy as np
 import pytest
-import schema_generator
 
 import guiderail as gr
+import schema_generator
 
 PIECES = [
-    b'{"', b'"}', b'":', b'": "', b'", "', b'":[', b'":{"', b'"},{"', b"[[", b"]]", b"]}", b"}}", b'"]', b"[{", b"00", b'\\u00',
-    b"true", b"null", b"false", b"ab", b"abc", b"kind", b"name", b'"kind"', b"2024-", b"T12:00:0", b"   ", "é".encode(),
-]  # fmt: skip
+    b'{"',
+    b'"}',
+    b'":',
+    b'": "',
+    b'", "',
+    b'":[',
+    b'":{"',
+    b'"},{"',
+    b"[[",
+    b"]]",
+    b"]}",
+    b"}}",
+    b'"]',
+    b"[{",
+    b"00",
+    b"\\u00",
+    b"true",
+    b"null",
+    b"false",
+    b"ab",
+    b"abc",
+    b"kind",
+    b"name",
+    b'"kind"',
+    b"2024-",
+    b"T12:00:0",
+    b"   ",
+    "é".encode(),
+]
 VOCABULARY = gr.Vocabulary([*(bytes([b]) for b in range(256)), *PIECES, b"<end>"], stop_token_ids=[256 + len(PIECES)])
 
 NODE: dict[str, Any] = {
     "type": "object",
-    "properties": {"kind": {"enum": ["leaf", "branch"]}, "of": {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}},
+    "properties": {
+        "kind": {"enum": ["leaf", "branch"]},
+        "of": {"type": "array", "items": {"$ref": "#"}, "maxItems": 3},
+    },
     "required": ["kind", "of"],
 }
 SCHEMAS: dict[str, Any] = {
     "any value": True,
     "required": {
-        "properties": {"name": {"type": "string", "minLength": 3}, "kind": {"enum": ["ab", "abc" * 9]}, "x": {"type": "null"}},
+        "properties": {
+            "name": {"type": "string", "minLength": 3},
+            "kind": {"enum": ["ab", "abc" * 9]},
+            "x": {"type": "null"},
+        },
         "required": ["name", "kind", "x"],
     },
     "nested": {
         "type": "object",
-        "properties": {k: {"properties": {"a": {"const": "q" * 30}, "b": {}}, "required": ["a"]} for k in ("k", "name")},
+        "properties": {
+            k: {"properties": {"a": {"const": "q" * 30}, "b": {}}, "required": ["a"]} for k in ("k", "name")
+        },
         "required": ["k"],
         "additionalProperties": False,
     },
     "recursive": NODE,
     "formats": {"type": "array", "items": {"anyOf": [{"format": f} for f in ("date-time", "ipv4", "uuid", "email")]}},
-    "patterns": {"patternProperties": {"^(ab)+$": {"const": [1, 2, 3]}, "^n": {"type": "boolean"}}, "additionalProperties": False},
+    "patterns": {
+        "patternProperties": {"^(ab)+$": {"const": [1, 2, 3]}, "^n": {"type": "boolean"}},
+        "additionalProperties": False,
+    },
     "pattern and length": {"type": "string", "pattern": "^(ab|c)*d$", "maxLength": 12},
     "intersection": {"type": "string", "allOf": [{"pattern": "^[a-c]+x[0-9]+$"}, {"pattern": "b.*x.*7"}]},
     "distinct": {"type": "array", "uniqueItems": True, "minItems": 3, "items": {"enum": ["a", "ab", "abc", "abcdefg"]}},
     "distinct strings": {"type": "array", "uniqueItems": True, "minItems": 4, "items": {"type": "string"}},
-    "members": {"type": "object", "minProperties": 3, "properties": {k: {"type": "integer"} for k in ("a", "ab", "abc", "kind")}},
+    "members": {
+        "type": "object",
+        "minProperties": 3,
+        "properties": {k: {"type": "integer"} for k in ("a", "ab", "abc", "kind")},
+    },
     "dependent": {"properties": {k: {} for k in "abcd"}, "dependentRequired": {"a": ["b", "c", "d", "name" * 9]}},
     "alternatives": {"oneOf": [{"required": ["a"], "properties": {"a": {"const": "x" * 40}}}, {"required": ["b"]}]},
-    "counted": {"type": "array", "items": {"type": "array", "minItems": 5, "items": {"type": "integer"}}, "minItems": 2},
+    "counted": {
+        "type": "array",
+        "items": {"type": "array", "minItems": 5, "items": {"type": "integer"}},
+        "minItems": 2,
+    },
     "long text": {"type": "string", "minLength": 60, "maxLength": 200},
     "numbers": {"type": "array", "items": {"multipleOf": 0.25, "minimum": 1000}},
-}  # fmt: skip
+}
 
 
 def check(schema: Any, rng: random.Random, steps: int, **options: Any) -> int:
@@ -82,7 +128,12 @@ def check(schema: Any, rng: random.Random, steps: int, **options: Any) -> int:
                 needed = matcher.least_tokens(thorough=False)
                 if needed is None or needed >= budget:
                     needed = matcher.least_tokens()
-                assert needed is not None and needed < budget, (schema, budget, VOCABULARY.token_bytes(token), matcher.dump())
+                assert needed is not None and needed < budget, (
+                    schema,
+                    budget,
+                    VOCABULARY.token_bytes(token),
+                    matcher.dump(),
+                )
                 matcher.rollback(1)
         assert matcher.accept_token(rng.choice(sorted(allowed)))
     return far
