@@ -39,8 +39,9 @@ class CompletionDistance {
   std::optional<u32> found(Id state);
   // The most that any next state needs; nullopt: not examined yet.
   std::optional<u32> worst(Id state) const;
-  // An upper bound of that, found without examining them (see need_bound.cpp); kInf: unknown.
-  u32 bound(Id state);
+  // An upper bound of that, found without examining them (see need_bound.cpp); kInf: unknown. The margin is for states
+  // that come later: whatever is in progress there, it is over before the margin is spent.
+  u32 bound(Id state, bool margin = true);
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
   // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever

@@ -26,14 +26,15 @@ constexpr u32 kUnclear = kHasRef | kHasToken | kHasItem | kHasLook | kUnknownTex
 u32 bytes_at_most(u32 characters) { return add_sat(mul_sat(characters, kLongestCharacter), kLongestCharacter - 1); }
 }  // namespace
 
-u32 CompletionDistance::bound(Id state) {
+u32 CompletionDistance::bound(Id state, bool margin) {
   if (!symbols_->empty() || arena_.has(state, kHasToken) || !below_.each_alone()) return kInf;
   const Turn turn(*this);
   begin(kMaskSearchWork);
-  u32 found = most(state, below_.whole(), Unit::Tokens);
-  found = add_sat(found, found / kBoundMargin);
-  if (found != kInf) worst_.try_emplace(state, found);
-  return found;
+  const u32 found = most(state, below_.whole(), Unit::Tokens);
+  if (!margin || found == kInf) return found;
+  const u32 safe = add_sat(found, found / kBoundMargin);
+  worst_.try_emplace(state, safe);
+  return safe;
 }
 
 // What completes the expression, at most.
