@@ -12,12 +12,10 @@
 //   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
 //   3. breadth first over tokens, which is exact if it finishes (see refine).
-// While many tokens are left, no number is needed: see need_bound.cpp.
 #pragma once
 
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
@@ -39,9 +37,6 @@ class CompletionDistance {
   std::optional<u32> found(Id state);
   // The most that any next state needs; nullopt: not examined yet.
   std::optional<u32> worst(Id state) const;
-  // An upper bound of that, found without examining them (see need_bound.cpp); kInf: unknown. The margin is for states
-  // that come later: whatever is in progress there, it is over before the margin is spent.
-  u32 bound(Id state, bool margin = true);
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
   // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever
@@ -70,9 +65,7 @@ class CompletionDistance {
     u32 most_nodes = 0;         // how many expressions the arena may reach
     u32 nodes_kept = 0;         // the part of these for other searches
     int depth = 0;
-    bool unspelled = false;             // some completion found cannot be spelled with tokens
-    std::size_t bounds = kBoundWork;    // bounds that may still be found
-    std::unordered_set<u64> open = {};  // those that are being found
+    bool unspelled = false;  // some completion found cannot be spelled with tokens
   };
   static constexpr u32 kSpecial = 256, kNoToken = 0xFFFFFFFF;
 
@@ -105,29 +98,6 @@ class CompletionDistance {
   std::vector<u32> fewest_tokens(std::string_view text) const;
   const Words& marks();
   u32 shared_need(Id state, const Branch& branch, u32 left, std::vector<u32>& unsure);
-  // Of bounds (see need_bound.cpp):
-  enum class Unit { Tokens, Spelled };  // Spelled: bytes of a text that is spelled inside a JSON string
-  u32 least(Id e, Unit unit);
-  u32 most(Id e, TokenRest rest, Unit unit);
-  u32 most_of(Id e, TokenRest rest, Unit unit);
-  u32 character_need(const Node& of, Unit unit, bool any) const;
-  u32 height(Id e);
-  TokenRest after(Id e, TokenRest rest) const;
-  TokenRest after(u8 byte, TokenRest rest) const;
-  class Reached;
-  enum class Reading { Bytes, Text, Apart };  // Text, Apart: inside a JSON string; Apart: it must differ from others
-  u32 explored(Id e, Reading how);
-  u32 most_apart(Id text);
-  u32 item_need(const Node& item);
-  const std::vector<u32>* name_costs(u32 table);
-  u32 members_need(u32 members);
-  u32 most_of_members(u32 members, TokenRest rest);
-  struct MemberBounds {
-    std::vector<u32> names;
-    u32 other = 0;
-  };
-  const MemberBounds& member_bounds(u32 table, TokenRest rest);
-  Id without_longest(Id e) const;
   Id forget(Id e) { return Abstraction::of(arena_).without_values(e, plain_); }
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
@@ -163,11 +133,6 @@ class CompletionDistance {
   Words marks_;                                 // empty: not made yet
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
-  std::unordered_map<u64, u32> most_;                    // by expression, rest of a token, unit
-  std::unordered_map<u64, MemberBounds> member_bounds_;  // by table, rest of a token
-  std::array<std::unordered_map<Id, u32>, 3> explored_;  // by Reading
-  std::unordered_map<Id, u32> heights_;
-  std::unordered_map<u32, std::unique_ptr<std::vector<u32>>> name_costs_;
   u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
   Search now_;
