@@ -68,7 +68,7 @@ def meant(term, text):
     return all(both) if term[0] == "&" else any(both)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(terms(8))
 def test_algebra_means_what_it_says(term):
     strings = value(term)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -172,13 +173,12 @@ class SchemaOptions:
         return replace(self, property_order=order, layout=layout)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], function: str = "json_schema", own: Iterable[str] = ()) -> SchemaOptions:
+    def of(cls, options: Mapping[str, Any], function: Callable[..., Any] | None = None) -> SchemaOptions:
         """Makes options from keyword arguments.
 
         Args:
             options: the arguments.
-            function: the function that was given them, for the message about an unknown name.
-            own: what else that function takes by name.
+            function: the function that was given them, for the message about an unknown name; None: ``json_schema``.
 
         Raises:
             CompileError: ``bad-schema-option``: a name is unknown, or a value is wrong.
@@ -187,7 +187,11 @@ class SchemaOptions:
             return DEFAULTS
         known = [one.name for one in fields(cls)]
         if not options.keys() <= set(known):
-            check_names(function, options, [*known, *own], code="bad-schema-option")
+            name, own = "json_schema", list[str]()
+            if function is not None:
+                parameters = inspect.signature(function).parameters.values()
+                name, own = function.__name__, [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+            check_names(name, options, known + own, code="bad-schema-option")
         return cls(**options)
 
 

@@ -38,9 +38,7 @@ class Cover:
             for other in cells:
                 if other.required <= required and self._covers(other, cell):
                     return
-            covered = [other for other in cells if required <= other.required and self._covers(cell, other)]
-            if covered:
-                self.cells = [other for other in cells if other not in covered]
+            self.cells = [x for x in cells if not (required <= x.required and self._covers(cell, x))]
         self.cells.append(cell)
 
     def _covers(self, y: ObjectCell, x: ObjectCell) -> bool:

@@ -186,7 +186,7 @@ def python_type(
             raise CompileError(
                 f"{name} applies to schemas that you write; python_type makes its own", code="bad-schema-option"
             )
-    SchemaOptions.of(options, "python_type", ("defaults", "namespace"))
+    SchemaOptions.of(options, python_type)
     check_choice("defaults", defaults, ("may-omit", "write"), code="bad-schema-option")
     node = _node(kind, namespace)
     out = Schemas(

@@ -245,11 +245,9 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
     if made is None:
         made = _described(kind, name, in_model)
         return made if in_model is None else in_model.of_string(made)
-    if in_model is not None and name in ("EmailStr", "NameEmail", "SecretStr"):
-        return in_model.of_string(made)
-    if in_model is not None:
-        return made
-    return nodes.Checked(made, validate=validator_of(kind))
+    if in_model is None:
+        return nodes.Checked(made, validate=validator_of(kind))
+    return in_model.of_string(made) if name in ("EmailStr", "NameEmail", "SecretStr") else made
 
 
 def _known(kind: Any, name: str) -> nodes.Node | None:

@@ -29,16 +29,18 @@ def unanchored(tree: Node) -> tuple[list[Node], bool, bool]:
     """The parts of a pattern, and whether it is anchored at the start and at the end of the text."""
     items = list(tree.items) if isinstance(tree, Cat) else [tree]
     start = end = False
-    while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):
+    while items and _is_edge(items[0], behind=True):
         start = True
         items.pop(0)
-    while items and (
-        isinstance(items[-1], EndNl)
-        or (isinstance(items[-1], Edge) and not items[-1].behind and items[-1].edge and not len(items[-1].chars))
-    ):
+    while items and (isinstance(items[-1], EndNl) or _is_edge(items[-1], behind=False)):
         end = True
         items.pop()
     return items, start, end
+
+
+def _is_edge(node: Node, *, behind: bool) -> bool:
+    """Whether a node matches only at the start of the text (``behind``), or only at its end."""
+    return isinstance(node, Edge) and node.behind == behind and node.edge and not len(node.chars)
 
 
 def count_strings(node: Node) -> tuple[int, int | None]:

@@ -75,7 +75,7 @@ def structural_tag(
     """
     from guiderail.frontends.json_schema import SchemaOptions
 
-    SchemaOptions.of(options, "structural_tag", ("vocabulary",))
+    SchemaOptions.of(options, structural_tag)
     spec = _read(spec)
     if problem := too_large(spec):
         raise ToolError(f"the tag {problem}; leave something out", code="structural-tag")

@@ -203,10 +203,6 @@ class ToolCalls(Constraint):
         return f"tool_calls([{names}], format={self.format.name!r}, choice={self.choice!r})"
 
 
-_OWN_OPTIONS = ("choice", "parallel", "reasoning", "max_reasoning_tokens", "content", "vocabulary", "on_bad_tool",
-                "extra_arguments")  # fmt: skip
-
-
 @checked
 def tool_calls(
     tools: Iterable[Any],
@@ -279,7 +275,7 @@ def tool_calls(
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
     chosen = _chosen(choice)
-    SchemaOptions.of(settings := {"property_order": "declared", **options}, "tool_calls", _OWN_OPTIONS)
+    SchemaOptions.of(settings := {"property_order": "declared", **options}, tool_calls)
     known: dict[str, Tool] = {}
     dropped: dict[str, GuiderailError] = {}
     before = spent()
