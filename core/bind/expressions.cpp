@@ -11,6 +11,15 @@ using CharSetRef = std::shared_ptr<CharSet>;  // nanobind holders are not const
 
 CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSet>(p); }
 
+// Reads a program for a fixed number of steps: the cost must not depend on what others have read before.
+template <class F>
+auto at_cost(u64 steps, F f) {
+  const u64 before = Work::spent();
+  auto out = f();
+  Work::recount(before + steps);
+  return out;
+}
+
 // A builder for one thread at a time: others are refused meanwhile. Its long operations let other threads run.
 class SharedBuilder {
  public:
@@ -352,11 +361,7 @@ void bind_expressions(nb::module_& m) {
            [](Program& p, Id s, nb::bytes data) {
              check_state(p, s);
              GilRelease gil;
-             // The cost counts bytes: it must not depend on what others have read before.
-             const u64 before = Work::spent();
-             const Id out = p.advance(s, view(data));
-             Work::recount(before + data.size());
-             return out;
+             return at_cost(data.size(), [&] { return p.advance(s, view(data)); });
            })
       .def("derivative_symbol",
            [](Program& p, Id s, const Symbol& symbol) {
@@ -377,7 +382,8 @@ void bind_expressions(nb::module_& m) {
       .def("first_bytes",
            [](Program& p, Id s) {
              check_state(p, s);
-             return to_bytes(without_gil([&] { return p.next_bytes(s); }));
+             auto first = [&] { return at_cost(p.arena().byte_class_count(), [&] { return p.next_bytes(s); }); };
+             return to_bytes(without_gil(first));
            })
       .def("first_symbols",
            [](Program& p, Id s) {

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
+_MOST_THREADS = 1 << 16  # more threads make no difference
 _FORCED_LIMIT = 4096  # maximum look-ahead in bytes of forced text
 _SPELLED_ANEW = 8  # tokens before forced text that are spelled again together with it
 _MET_AGAIN = 4  # how many of these, the last ones, the new spelling must contain
@@ -239,4 +240,4 @@ def fill_next_token_bitmasks(
         MatcherError: a matcher has terminated, or ``threads`` is less than 1.
         BitmaskError: shape, dtype or a row is wrong.
     """
-    _core.fill_next_token_bitmasks(matchers, bitmask, rows, threads)
+    _core.fill_next_token_bitmasks(matchers, bitmask, rows, None if threads is None else min(threads, _MOST_THREADS))
