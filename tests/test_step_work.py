@@ -230,3 +230,21 @@ def test_an_escape_leads_straight_to_its_end() -> None:
     for part in (', "', "\\", "u00", "6"):
         assert matcher.accept_string(part)
         assert mask_of(matcher).any()
+
+
+def test_masks_of_an_object_with_many_names_cost_what_the_names_are() -> None:
+    """Where the names lead in the trie is found once. From then on, a mask only asks which of them may still come."""
+    names = [f"{letter}{number}" for letter in "abcde" for number in range(400)]
+    schema = {"type": "object", "properties": {name: {"type": "null"} for name in names}, "additionalProperties": False}
+    tokens = plain([*EVERY_BYTE, b'"a', b' "b', b"a1", b'c1"'])
+    matcher = gr.compile(gr.json_schema(schema), tokens, cache=False, prepare=0).matcher()
+    spent = []
+    for name in names[::60]:
+        for part in ("{" if not spent else ",", f'"{name}": null'):
+            assert matcher.accept_string(part)
+            before = work.spent()
+            mask_of(matcher)
+            spent.append(work.spent() - before)
+    first, *others = spent[2::2]  # after a comma
+    assert len(names) <= first < 3 * len(names)
+    assert 0 < max(others) < len(names)

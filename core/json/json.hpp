@@ -62,6 +62,7 @@ class Json final : public Family {
   bool key_in_progress(Id e, Ids& others) const;
   // The names and the written keys that the key can still become, each spelled from here to the closing quote. False
   // within a character, and if strings have several spellings.
+  static std::string spelled_rest(const KeyState& key, std::string_view name);  // what is missing, with its quotes
   bool named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests);
   // The names that the Key can still become, each spelled from here to the closing quote; and the same key without them
   // (kEmpty: only names are keys). False if the key cannot be split so simply.

@@ -290,12 +290,15 @@ bool Json::key_in_progress(Id e, Ids& others) const {
   return true;
 }
 
+std::string Json::spelled_rest(const KeyState& key, std::string_view name) {
+  return (key.quoted ? "" : "\"") + canonical_spelling(name.substr(key.depth)) + '"';
+}
+
 bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
-  const std::string quote = key.quoted ? "" : "\"";
-  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
+  auto add = [&](std::string_view name) { rests.push_back(spelled_rest(key, name)); };
   for (u32 k = key.lo; k < key.hi; ++k) {
     const std::string& name = table.names[table.order[k]];
     if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;

@@ -1,6 +1,7 @@
 // Masks of keys: by their names, where a token can complete one, and otherwise as strings. Also the forms of states
 // that share masks (see lookahead.cpp).
 #include <algorithm>
+#include <utility>
 
 #include "mask/mask.hpp"
 
@@ -235,9 +236,64 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   }
 }
 
+// Where the spelled names lead in the trie does not depend on which of them may still come.
+const MaskBuilder::NamePaths& MaskBuilder::name_paths(const KeyApart& key, char blank, u32 node) {
+  const KeyState& k = *key.key;
+  const auto [it, made] = name_paths_.try_emplace({key.table_id, k.lo, k.depth << 1 | k.quoted, u32(u8(blank)), node});
+  NamePaths& out = it->second;
+  if (!made) return out;
+  for (u32 i = k.lo; i < k.hi; ++i) {
+    const std::string rest = Json::spelled_rest(k, key.table->names[key.table->order[i]]);
+    Work::spend();
+    for (const bool blanks : {false, true}) {
+      if (blanks && !blank) continue;
+      u32 at = blanks ? vocabulary_.child(node, static_cast<u8>(blank)) : node;
+      if (blanks && at != kNoFan && trie_.nodes[at].token >= 0) out.tokens.push_back(trie_.nodes[at].token);
+      for (std::size_t b = 0; b < rest.size() && at != kNoFan; ++b) {
+        at = vocabulary_.child(at, static_cast<u8>(rest[b]));
+        if (at != kNoFan && b + 1 < rest.size() && trie_.nodes[at].token >= 0)
+          out.tokens.push_back(trie_.nodes[at].token);
+      }
+      out.paths.push_back({i, static_cast<u32>(out.tokens.size()), at, blanks});
+    }
+  }
+  owned(Strategy::SeveralKeys) += bytes_of(out.paths) + bytes_of(out.tokens);
+  return out;
+}
+
+// A key that can only be a name. An object with many of them has a mask for each set of names that may still come.
+bool MaskBuilder::closed_names(Id e, u32 node) {
+  KeyParts parts;
+  KeyApart key;
+  Json& json = Json::of(arena_);
+  if (!key_parts(e, parts) || !json.key_apart(parts.key, key) || !key.closed || arena_.has(e, kUnknownText))
+    return false;
+  const KeyState k = *key.key;
+  const MemberTable& table = *key.table;
+  if (k.lo == k.hi) return false;
+  for (u32 i = k.lo; i < k.hi; ++i)
+    if (const std::string& name = table.names[table.order[i]];
+        k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80)
+      return false;  // inside a character
+  const Shared shared(*this);
+  u32 from = 0;
+  const NamePaths& of = name_paths(key, parts.blank, node);
+  Work::spend((of.paths.size() + of.tokens.size()) / kNodesPerStep);
+  for (const NamePaths::Path& path : of.paths) {
+    const u32 begin = std::exchange(from, path.until);
+    if (!json.name_allowed(k.members, table.order[path.name])) continue;
+    for (u32 i = begin; i < path.until; ++i) set(of.tokens[i]);
+    if (path.end == kNoFan) continue;
+    const std::string rest = Json::spelled_rest(k, table.names[table.order[path.name]]);
+    if (const Id s = read(e, path.blanks ? parts.blank + rest : rest); s != kEmpty) enter(s, path.end);
+  }
+  return true;
+}
+
 // Keys that may be anything or one of some names: the difference lies only where a token completes a name.
 bool MaskBuilder::several_keys(Id e, u32 node) {
   if (shared_) return false;  // another alternative may already have allowed tokens here
+  if (closed_names(e, node)) return true;
   std::vector<std::string> rests;
   Id free = kEmpty;
   if (!without_names(e, free, rests) || rests.empty()) return false;

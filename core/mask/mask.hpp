@@ -10,6 +10,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 
 #include "base/flat_map.hpp"
 #include "base/thresholds.hpp"
@@ -189,6 +190,18 @@ class MaskBuilder {
   bool ends_endless(Id text, int depth = 0) const;
   Id key_form(Id e, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
+  struct NamePaths {  // of the names that begin with the same bytes, from one node of the trie
+    struct Path {
+      u32 name;     // a place in MemberTable::order
+      u32 until;    // its tokens end here in `tokens`
+      u32 end;      // where the whole name with its quote leads; kNoFan: no token contains it
+      bool blanks;  // after a blank
+    };
+    std::vector<Path> paths;
+    std::vector<int> tokens;  // that are beginnings of the name
+  };
+  const NamePaths& name_paths(const KeyApart& key, char blank, u32 node);
+  bool closed_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   // From the vocabulary. If this takes a scan, others may use the arena meanwhile.
@@ -438,7 +451,8 @@ class MaskBuilder {
   std::vector<u32> taken_;  // by outcome: the mask that it was last taken for
   u32 taking_ = 0;
   u32 lexed_masks_ = 0;
-  std::vector<std::vector<KeyHits>> key_hits_;  // by table
+  std::vector<std::vector<KeyHits>> key_hits_;          // by table
+  std::map<std::array<u32, 5>, NamePaths> name_paths_;  // by table, first name, bytes read, blank and node
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that differ little from others
   std::unordered_map<Id, bool> never_dies_;                        // by text

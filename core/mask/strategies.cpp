@@ -110,6 +110,7 @@ bool MaskBuilder::by_strategy(Id e, u32 node, Reach least, Strategy first) {
 std::size_t MaskBuilder::memory(Strategy s) const {
   const std::size_t own = owned_[static_cast<std::size_t>(s)];
   switch (s) {
+    case Strategy::SeveralKeys: return own + bytes_of(name_paths_);
     case Strategy::BoundedStrings: return own + bytes_of(leaving_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
     case Strategy::AbsorbingStrings: return own + bytes_of(never_dies_);
