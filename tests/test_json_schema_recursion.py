@@ -3,6 +3,7 @@ value that can be written."""
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import guiderail as gr
 import schema_generator
 from core_support import plain
+from guiderail.constraints.program import build_program
 
 X = {"$ref": "#/$defs/x"}
 IN_X = {"allOf": [X]}  # the same values, and another term
@@ -181,3 +183,25 @@ def test_random_definitions_agree_with_jsonschema(seed: int) -> None:
             assert written == judge.is_valid(value), (schema, value)
             compared += 1
     assert compared > 5000 and refused < 12
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        {"properties": {"a": {"$ref": "#"}, "b": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["b"]},
+        {"not": {"type": "object", "properties": {"a": {"const": 1}}}},
+        {"oneOf": [{"properties": {"a": {"minLength": 2}}}, {"type": "array", "items": {"minimum": 1}}]},
+        {"type": "array", "items": {"enum": [1, 2, [3]]}, "uniqueItems": True, "contains": {"const": 1}},
+        {"$id": "https://example.org/a", "$defs": {"n": {"$id": "b", "items": {"$ref": "b"}}}, "$ref": "b"},
+    ],
+)
+def test_a_compilation_leaves_no_circles(schema: Any) -> None:
+    build_program(gr.json_schema(schema))  # caches fill, modules are loaded
+    gc.collect()
+    gc.disable()
+    try:
+        build_program(gr.json_schema(schema))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

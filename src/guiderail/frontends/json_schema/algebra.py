@@ -8,6 +8,7 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TypeVar
 
 from guiderail.frontends.json_schema.array_cells import and_array, not_array
@@ -85,7 +86,11 @@ class Algebra:
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-        self.emptiness = Emptiness(self)  # which terms are known to have a value, or none
+
+    @cached_property
+    def emptiness(self) -> Emptiness:
+        """Which terms are known to have a value, or none."""
+        return Emptiness(self)
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""

@@ -125,9 +125,11 @@ class JsonSchema(Constraint):
             document = self.document()
         with document.evaluating():
             term = document.term()
-            handle = self.lowering(b, document).term(term)
+            lowering = self.lowering(b, document)
+            handle = lowering.term(term)
             if handle == b.EMPTY:
                 raise self._unsatisfiable(document, _blame(document, term))
+        lowering.close()
         if self.options.outer_whitespace:
             blank = b.repeat(b.byte_class(b" \t\r\n"), 0, self.options.max_whitespace)
             handle = b.concat([blank, handle, blank])

@@ -62,6 +62,7 @@ _ANY_OBJECTS = (ANY_OBJECT,)
 
 
 _COMPOUND = REFERENCE | DYNAMIC | BRANCH | UNEVALUATED
+_OWN = TYPE | VALUE | NUMBER | STRING | ARRAY | OBJECT
 
 
 def evaluate(node: Node) -> Shape:
@@ -157,6 +158,8 @@ def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tu
 def _plain(node: Node) -> Shape:
     """What is stated by the keywords that apply no other schema in place."""
     scope, groups = node.scope, node.groups
+    if not groups & _OWN:
+        return TRUE.shape()
     types = _types(node) if groups & TYPE else _EVERY_TYPE
     if groups & OBJECT and not types & _OBJECT and type(node.schema.get("required")) is bool:
         raise SchemaError(

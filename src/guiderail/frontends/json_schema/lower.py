@@ -7,6 +7,7 @@ can be written is decided first, since a rule that can never finish must not exi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import combinations
 
 from guiderail import _core
@@ -69,8 +70,22 @@ class Lowering:
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
         self._numbers: dict[Numbers, int] = {}
-        self.abundance = Abundance(document.algebra)
-        self.emptiness = Unwritable(self)
+
+    @cached_property
+    def abundance(self) -> Abundance:
+        return Abundance(self.algebra)
+
+    @cached_property
+    def emptiness(self) -> Unwritable:
+        return Unwritable(self)
+
+    def close(self) -> None:
+        """Frees what was made here, and the document, at once.
+
+        They refer to each other in circles, which would wait for the garbage collector.
+        """
+        self.document.close()
+        vars(self).clear()
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.
@@ -250,6 +265,12 @@ class Lowering:
     ) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
         b = self.builder
+        if not cell.obligations:
+            for region, term in regions:
+                value = self.term(term, level)
+                if value != b.EMPTY:
+                    yield *self._keys(region, value), 0
+            return
         by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
         choices = [
             (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE

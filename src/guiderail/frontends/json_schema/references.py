@@ -140,6 +140,17 @@ class Document:
         """The whole schema."""
         return self.root.child(self.contents)
 
+    def close(self) -> None:
+        """Lets go of everything, so that hardly a circle is left; nobody may use the document or its terms any more."""
+        for scope in (self.root, *self._scopes.values()):
+            for term in scope.memo.values():
+                if isinstance(term, Node):
+                    term.known = term.plain = term.same = None
+            scope.memo.clear()
+            scope.refs.clear()
+        vars(self.algebra).clear()
+        vars(self).clear()
+
     def enter(self, node: Node) -> None:
         """Records that a node is being evaluated."""
         if node.busy:
