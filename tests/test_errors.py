@@ -256,3 +256,33 @@ def test_errors_of_tools(use: Callable[[], Any], code: str) -> None:
     assert caught.value.code == code
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), again.message) == (type(caught.value), caught.value.message)
+
+
+FUNCTION = {"name": "f", "parameters": {"properties": {"a": {"pattern": "b(c"}}}}
+INNER_FAULTS: list[Callable[[], gr.Constraint]] = [
+    lambda: gr.json_schema({"properties": {"a": {"pattern": "b(c"}}}),
+    lambda: gr.json_schema({"properties": {"a": {"pattern": "(b)\\1"}}}),
+    lambda: gr.json_schema({"patternProperties": {"b(c": True}}),
+    lambda: gr.json_schema({"pattern": "(" * 300 + ")" * 300}),
+    lambda: gr.structural_tag({"type": "structural_tag", "format": {"type": "regex", "pattern": "b(c"}}),
+    lambda: gr.structural_tag({"type": "structural_tag", "format": {"type": "grammar", "grammar": "root ::= ("}}),
+    lambda: gr.structural_tag(
+        {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"pattern": "b(c"}}}
+    ),
+    lambda: gr.tool_calls([FUNCTION], format="hermes", on_bad_tool="error"),
+    lambda: gr.grammar('start: "a" %json {"pattern": "b(c"}', syntax="lark"),
+    lambda: gr.grammar("start: /b(c/", syntax="lark"),
+]
+
+
+@pytest.mark.parametrize("fault", INNER_FAULTS)
+def test_an_error_within_another_description_names_its_code_and_its_place_once(
+    fault: Callable[[], gr.Constraint],
+) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        fault().program()
+    error = caught.value
+    assert str(error).count(f"[{error.code}]") == 1 and error.code not in error.message
+    assert error.source is not None and error.span is not None and str(error).count("\n  at ") == 1
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)

@@ -539,6 +539,16 @@ def test_malformed_keywords_are_refused_with_their_place(schema: Any, pointer: s
     assert pickle.loads(pickle.dumps(error)).pointer == pointer
 
 
+@pytest.mark.parametrize("step", ["/items", "/properties/a"])
+def test_schemas_that_nest_too_deep_are_refused_with_their_place(step: str) -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(450):
+        schema = {"items": schema} if step == "/items" else {"properties": {"a": schema}, "required": ["a"]}
+    error = fault({"properties": {"x": {"type": "array"}, "deep": {"type": ["object", "array"], **schema}}})
+    assert isinstance(error, gr.SchemaLimitError) and error.code == "depth"
+    assert (error.pointer or "").startswith(f"#/properties/deep{step}{step}")
+
+
 @pytest.mark.parametrize(
     ("name", "advice"),
     [

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +53,14 @@ def test_includes_point_down(name: str) -> None:
     assert all((CORE / included).is_file() for included in includes)
     up = {of for i in includes if (of := i.rpartition("/")[0]) != folder and of not in BELOW[folder].split()}
     assert not up, f"{name} includes of {up}, which {folder}/ must not know"
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+def test_the_fuzzers_use_what_the_core_has() -> None:
+    fuzzers = [str(CORE.parent / "fuzz" / "core" / name) for name in ("play.cpp", "texts.cpp")]
+    flags = ["-std=c++20", "-fsyntax-only", "-w", f"-I{CORE}"]
+    done = subprocess.run(["c++", *flags, *fuzzers], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
 
 
 def test_the_algebra_names_its_own_kinds_only() -> None:

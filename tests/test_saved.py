@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,40 @@ def test_every_operation_of_a_builder_can_be_saved() -> None:
     methods = {name for name in dir(_core.Builder) if not name.startswith("_")}
     assert methods - NO_OPERATIONS - LOOKS == set(OPERATIONS)
     assert len(set(OPERATIONS.values())) == len(OPERATIONS)
+
+
+ORDERS = """
+import hashlib
+import guiderail as gr
+from guiderail.constraints.saving import program_file
+from saved_cases import CASES
+
+names = [f"key{i}" for i in range(7)]
+defs = {name: {"type": "string", "pattern": f"^[{i}-9]+-v$"} for i, name in enumerate(names)}
+own = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+more = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
+defs["tree"] = {"type": "object", "required": names, "properties": {"more": more, **own}}
+deep = [{"type": "object", "required": names, "properties": {name: {"enum": [i, {"a": i}]} for name in names}}
+        for i in range(6)]
+schemas = [
+    {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/$defs/tree"}}},
+    {"type": "object", "oneOf": [{"$ref": "#/$defs/tree"}, *deep]},
+    {"allOf": [{"anyOf": [{"required": names[i:]}, {"required": [f"b{i}", *names[:i]]}]} for i in range(7)]},
+    {"allOf": [{"anyOf": [{"properties": {"k": one}}, {"required": [f"x{i}"]}]} for i, one in enumerate(deep)]},
+]
+for constraint in [*CASES.values(), *(gr.json_schema({**schema, "$defs": defs}) for schema in schemas)]:
+    print(hashlib.sha256(program_file(constraint)).hexdigest())
+"""
+
+
+def test_a_program_is_the_same_in_every_process() -> None:
+    def written(seed: str) -> list[bytes]:
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.check_output([sys.executable, "-c", ORDERS], env=environment).split()
+
+    first, *others = map(written, "123")
+    assert len(first) == len(CASES) + 4
+    assert others == [first, first]
 
 
 def test_the_table_of_operations_in_the_docs() -> None:

@@ -4,8 +4,9 @@ derivative."""
 from __future__ import annotations
 
 import itertools
+import json
 import random
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -78,25 +79,48 @@ CASES: list[tuple[Any, list[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "inside a string"])
 @pytest.mark.parametrize("name", ["llama3", "mistral"])
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_every_token_by_its_own_derivative(case: int, name: str, request: pytest.FixtureRequest) -> None:
+def test_every_token_by_its_own_derivative(case: int, name: str, inside: bool, request: pytest.FixtureRequest) -> None:
     vocabulary: gr.Vocabulary = request.getfixturevalue(name)
     schema, prefixes = CASES[case]
+    constraint: gr.Constraint = gr.json_schema(schema)
+    if inside:
+        constraint = gr.python_type(Annotated[str, constraint])
+        prefixes = [json.dumps(prefix, ensure_ascii=False)[:-1] for prefix in prefixes]
+        prefixes += [prefix + "\\" for prefix in prefixes[:3]]  # within an escape
     texts = {t: vocabulary.token_bytes(t) for t in range(vocabulary.token_count) if vocabulary.is_text(t)}
     rng = random.Random(case)
     asked = [t for t, text in texts.items() if set(text) & set(b'"\\,:{}[]')] + rng.sample(sorted(texts), SOME)
-    guide = gr.compile(gr.json_schema(schema), vocabulary, cache=False)
+    guide = gr.compile(constraint, vocabulary, cache=False)
     # derivatives of a separate program: no cache of the guide can hide a mistake
-    program = gr.json_schema(schema).program().core
+    program = constraint.program().core
     matcher = guide.matcher()
     for prefix in [*prefixes, *reversed(prefixes)]:  # masks made in either order
         matcher.reset()
-        assert matcher.accept_string(prefix.encode()), prefix
+        if not matcher.accept_string(prefix.encode()):
+            assert inside and prefix.endswith("\\"), prefix
+            continue
         mask = mask_of(matcher)
         state = program.derivative(program.root, prefix.encode())
         wrong = [texts[t] for t in asked if bool(mask[t]) != bool(program.derivative(state, texts[t]))]
         assert not wrong, (prefix, wrong[:5])
+
+
+@pytest.mark.parametrize("kind", [dict[str, str], dict[str, dict[str, int]], list[dict[str, Any]]])
+def test_json_inside_a_string_has_keys_of_any_text(kind: Any, llama3: gr.Vocabulary) -> None:
+    inner: dict[Any, str] = {
+        dict[str, str]: '{"a": "b", "a long key": "\\"", "é": ""}',
+        dict[str, dict[str, int]]: '{"a": {"a": 1, "b": 2}, "b": {}}',
+        list[dict[str, Any]]: '[{"a": [{"b": {"c": null}}]}, {"a": 1, "ab": 2}]',
+    }
+    text = json.dumps(inner[kind], ensure_ascii=False)
+    matcher = gr.compile(gr.python_type(Annotated[str, gr.python_type(kind)]), llama3, cache=False).matcher()
+    for character in text:
+        mask_of(matcher)
+        assert matcher.accept_string(character)
+    assert matcher.is_complete()
 
 
 @pytest.mark.parametrize("without", ["ba", "aab", "b+a"])

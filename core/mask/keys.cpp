@@ -7,6 +7,13 @@
 
 namespace guiderail {
 namespace {
+constexpr u32 kMostAround = 7;  // strings, one in the other: three bits of a key of shared_forms_
+
+struct InString {
+  u32& strings;
+  explicit InString(u32& strings) : strings(strings) { ++strings; }
+  ~InString() { --strings; }
+};
 constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
@@ -40,6 +47,17 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   return is_key(key);
 }
 
+// A text as the strings around it spell it. Not `whole`: of its last byte, only how the spelling begins.
+std::string MaskBuilder::spelled_around(std::string_view text, bool whole) const {
+  std::string out(text);
+  for (u32 i = 0; i < strings_ && !out.empty(); ++i) {
+    const std::string last = canonical_spelling(std::string_view(out).substr(out.size() - 1));
+    out.pop_back();
+    out = canonical_spelling(out) + (whole ? last : last.substr(0, 1));
+  }
+  return out;
+}
+
 // Can a token complete this name or, if the name is allowed, begin it where no other key does? This is asked for every
 // name at every key, so the answer, apart from `allowed`, is kept for each number of missing bytes.
 bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts,
@@ -53,17 +71,18 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   const u64 bit = u64{1} << slot;
   if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
-  auto reached = [&](const std::string& spelled) {
+  auto reached = [&](const std::string& spelled, bool whole) {
     const std::string text = (quoted ? "" : "\"") + spelled;
-    return on_path(0, text) || (parts.blank && on_path(0, std::string(1, parts.blank) + text));
+    return on_path(0, spelled_around(text, whole)) ||
+           (parts.blank && on_path(0, spelled_around(parts.blank + text, whole)));
   };
   std::size_t read;
   const KeyAlong along = Json::of(arena_).others_along(key, rest, read);
-  bool hit = reached(canonical_spelling(rest) + '"');
+  bool hit = reached(canonical_spelling(rest) + '"', key.any);
   if (along == KeyAlong::Unclear && !hit) {  // from the first byte of the character that leads there
     std::string begin = read > 0 ? canonical_spelling(rest.substr(0, read - 1)) : "";
     if (read > 0) begin += canonical_spelling(rest.substr(read - 1, 1))[0];
-    hit = reached(begin);
+    hit = reached(begin, false);
   }
   const bool dies = along == KeyAlong::Dies;
   if (keep) {
@@ -90,12 +109,12 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
       complete = true;
       return false;
     }
-    if (key.any && k.depth == 0 && !name.empty()) {  // this decides most names
+    if (key.any && k.depth == 0 && !name.empty() && strings_ == 0) {  // this decides most names
       const u8 last = static_cast<u8>(name.back());
       if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return true;  // inside a character
-    return touches(known, key, name, parts, allowed);
+    return touches(strings_ == 0 ? known : nullptr, key, name, parts, allowed);
   };
   Json& json = Json::of(arena_);
   for (u32 i = k.lo; i < k.hi; ++i) {
@@ -110,13 +129,15 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
 }
 
 // A state with the same mask, except for tokens that stay open, that other positions reach as well.
-Id MaskBuilder::shared_form(Id state) {
+Id MaskBuilder::shared_form(Id state, bool nested) {
   auto cut = [&](Id e) {
     attempt(Strategy::Counters, [&] { return std::exchange(e, canonical(e)) != e; });
     return e;
   };
   if (!Json::of(arena_).used() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
     return cut(state);
+  if (nested)
+    if (const Id form = nested_form(state); form != kEmpty) return form;
   Abstraction& abstraction = Abstraction::of(arena_);
   attempt(Strategy::DistinctLists, [&] {
     const Id whole = state;
@@ -131,9 +152,10 @@ Id MaskBuilder::shared_form(Id state) {
   }
   const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
-    if (const Id* known = shared_forms_.find(index_of(e))) return *known;
-    const Id out = arena_.unite(mapped(arena_, e, [&](Id m) { return shared_form(m); }));
-    shared_forms_.set(index_of(e), out);
+    const u64 memo = u64{index_of(e)} << 4 | strings_ << 1 | (nested ? 1u : 0u);
+    if (const Id* known = shared_forms_.find(memo)) return *known;
+    const Id out = arena_.unite(mapped(arena_, e, [&](Id m) { return shared_form(m, nested); }));
+    shared_forms_.set(memo, out);
     return out;
   }
   Id out = e;
@@ -147,6 +169,36 @@ Id MaskBuilder::shared_form(Id state) {
     return out != e;
   });
   return out;
+}
+
+// Is there an object near the beginning of the text of a string?
+bool MaskBuilder::holds_object(Id text, int depth) const {
+  constexpr int kNear = 6;
+  for (int part = 0; part < kNear && text != kEpsilon; ++part) {
+    const auto [head, tail] = unstack(arena_, text);
+    const Node& n = arena_.node(head);
+    if (n.kind == Kind::Key || n.kind == Kind::Members) return true;
+    if (n.kind == Kind::Union && depth < 2)
+      for (Id m : Ids(arena_.operands(head)))
+        if (holds_object(m, depth + 1)) return true;
+    text = tail;
+  }
+  return false;
+}
+
+// JSON inside a string has the form that it has outside, spelled. kEmpty: this is none.
+Id MaskBuilder::nested_form(Id e) {
+  const auto [head, tail] = unstack(arena_, e);
+  const Node& n = arena_.node(head);
+  if (!is_escaped(n) || escapes_of(n) != Escapes::Canonical || strings_ >= kMostAround ||
+      !holds_object(escaped_text(n)))
+    return kEmpty;
+  const Id text = escaped_text(n);
+  const InString inside(strings_);
+  const Id form = shared_form(text);
+  const Id after = Abstraction::of(arena_).canonical(tail, vocabulary_.longest());
+  return arena_.concat(Escaped::of(arena_).escaped_at(form, kBetween, Escapes::Canonical),
+                       Abstraction::of(arena_).elide_stack(after, Abstraction::kAfterObject));
 }
 
 MaskBuilder::Forgets MaskBuilder::forgets(Id e) {

@@ -306,7 +306,7 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
     followed_ = kUnknown;
     own_.clear();
   }
-  const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state);
+  const Id form = arena_.has(state, kHasScan) ? state : builder.shared_form(state, false);
   const auto forgets = arena_.has(state, kHasScan) ? MaskBuilder::Forgets::Nothing : builder.forgets(state);
   const bool brief = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
   if (auto it = own_.find(form); it != own_.end()) return {form, {}, forgets, it->second, brief};

@@ -209,7 +209,7 @@ class Game {
         Id at = state;
         for (char c : forced) {
           const ByteSet next = program().next_bytes(at);
-          if (next.count() != 1 || next.lowest() != static_cast<u8>(c) || program().accepting(at))
+          if (next.count() != 1 || !next.has(static_cast<u8>(c)) || program().accepting(at))
             fail("a byte is said to be forced, and is not");
           at = program().advance(at, std::string_view(&c, 1));
         }

@@ -41,7 +41,11 @@ void collect(const Oracle& oracle, int index, std::vector<bool>& seen, ByteSet& 
   for (const std::string& text : t.texts) add(text);
   if (t.chars)
     for (std::size_t i = 0; i < t.chars->ranges().size() && i < 2; ++i) add(utf8(t.chars->ranges()[i].first));
-  if (t.bytes.any()) to.add(t.bytes.lowest());
+  for (unsigned b = 0; b < 256; ++b)
+    if (t.bytes.has(static_cast<u8>(b))) {  // one of them
+      to.add(static_cast<u8>(b));
+      break;
+    }
   if (t.kind == Term::Escaped) add("\\n\"");
   if (t.object) {
     add("\"");

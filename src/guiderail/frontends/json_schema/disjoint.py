@@ -71,7 +71,7 @@ def discriminator(cells: tuple[ObjectCell, ...]) -> str | None:
 def told_apart(x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
     spend(40 * (1 + len(x.required) + len(y.required)))
-    for name in x.required | y.required:
+    for name in sorted(x.required | y.required):
         p, q = x.named.get(name), y.named.get(name)
         if p is None or q is None:
             other, cell = (p, y) if q is None else (q, x)

@@ -29,8 +29,10 @@ class SchemaError(CompileError):
         code: str | None = None,
         pointer: str | None = None,
         conflict: tuple[tuple[str, Any], ...] = (),
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(message, code=code, place=pointer)
+        super().__init__(message, code=code, place=pointer, source=source, span=span)
         self.pointer = pointer
         self.conflict = conflict
 
@@ -44,8 +46,16 @@ class SchemaLimitError(LimitError):
 
     code = "schema-branches"
 
-    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
-        super().__init__(message, code=code, place=pointer)
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, place=pointer, source=source, span=span)
         self.pointer = pointer
 
 
@@ -56,7 +66,7 @@ def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError
     pointer = where()  # searches the document
     if pointer is None:
         return error
-    return SchemaLimitError(error.message, code=error.code, pointer=pointer)
+    return SchemaLimitError(error.message, code=error.code, pointer=pointer, source=error.source, span=error.span)
 
 
 class Undecided(Exception):

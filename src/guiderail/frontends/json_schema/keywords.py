@@ -317,8 +317,7 @@ def read_pattern(node: Node, keyword: str, pattern: str) -> Strings | None:
         if error.code.startswith("regex-") and error.code in _BEYOND:
             raise_or_drop(node, keyword, error)
             return None
-        pointer = f"{node.scope.document.where()}/{keyword}"
-        raise SchemaError(f"{keyword}: {error}", code=error.code, pointer=pointer) from error
+        raise _at_keyword(node, keyword, error) from error
 
 
 _BEYOND = frozenset(
@@ -329,14 +328,24 @@ _BEYOND = frozenset(
 def raise_or_drop(node: Node, keyword: str, error: GuiderailError) -> None:
     """Handles a keyword that cannot be enforced as the option ``on_unsupported`` says."""
     document = node.scope.document
-    pointer = f"{document.where()}/{keyword}"
     if document.options.on_unsupported == "error":
-        if isinstance(error, LimitError):
-            raise SchemaLimitError(f"{keyword}: {error}", code=error.code, pointer=pointer) from error
-        raise SchemaError(f"{keyword}: {error}", code=error.code, pointer=pointer) from error
+        raise _at_keyword(node, keyword, error) from error
+    pointer = f"{document.where()}/{keyword}"
     document.unsupported.append((pointer, keyword, error.message))
     if document.options.on_unsupported == "warn":
         warnings.warn(f"{pointer}: not enforced: {error.message}", stacklevel=2)
+
+
+def _at_keyword(node: Node, keyword: str, error: GuiderailError) -> SchemaError | SchemaLimitError:
+    """The same fault as one of the schema: with the place of the keyword, and still that in the pattern."""
+    kind = SchemaLimitError if isinstance(error, LimitError) else SchemaError
+    return kind(
+        f"{keyword}: {error.message}",
+        code=error.code,
+        pointer=f"{node.scope.document.where()}/{keyword}",
+        source=error.source,
+        span=error.span,
+    )
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

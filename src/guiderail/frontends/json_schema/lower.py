@@ -115,6 +115,9 @@ class Lowering:
             handle = self.shape(term.shape(), level)
         except LimitError as error:
             raise at_pointer(error, document.where) from None
+        except RecursionError:
+            document.note_depth()
+            raise
         finally:
             self._open.discard(key)
             document.current = before

@@ -94,6 +94,9 @@ class Node(Term):
             known = self.known = document.evaluate(self)
         except LimitError as error:
             raise at_pointer(error, document.where) from None
+        except RecursionError:
+            document.note_depth()
+            raise
         finally:
             self.busy = False
             document.current = before
@@ -115,6 +118,7 @@ class Document:
         self.evaluate = evaluate
         self.algebra = Algebra(options.max_branches, self.where, self.same)
         self.current: Node | None = None
+        self.too_deep: str | None = None  # where the interpreter's stack ended
         self.unsupported: list[tuple[str, str, str]] = []  # pointer, keyword, reason
         self.chain: set[int] = set()  # references being followed
         self._same: dict[tuple[Scope, bytes], Term] = {}
@@ -179,7 +183,7 @@ class Document:
                 "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
                 "the schema, or shorten chains of references",
                 code="depth",
-                pointer=self.where(),
+                pointer=self.too_deep or self.where(),
             ) from None
 
     def at(self, node: Node) -> _At:
@@ -199,6 +203,11 @@ class Document:
 
     def where(self) -> str | None:
         return self.pointer(self.current.schema) if self.current is not None else None
+
+    def note_depth(self) -> None:
+        """Keeps the place where the interpreter's stack ended: the innermost from which there is room to find it."""
+        if self.too_deep is None:
+            self.too_deep = self.where()
 
     # -- places
     def pointer(self, target: object) -> str:

@@ -238,7 +238,7 @@ class Emptiness:
         required = cell.required
         if cell.max is not None and max(cell.min, len(required)) > cell.max:
             return True
-        for name in required:
+        for name in sorted(required):
             if self.excludes(name) or self.term(cell.named[name]):
                 return True
         if cell.min <= len(required) and not cell.obligations:

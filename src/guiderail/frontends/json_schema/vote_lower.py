@@ -184,7 +184,7 @@ class _Inside:
         limits = []
         parts = list(self.ballot.parts)
         for i, one in enumerate(self.cells):
-            required = [number[name] for name in one.required if name in number]
+            required = sorted(number[name] for name in one.required if name in number)
             limits.append((required, min(one.min, UNREACHABLE - 1), _most(one)))
             if one.min >= UNREACHABLE or not one.required.isdisjoint(self.unwritable):  # no text matches
                 parts = [(2, []) if part == (0, [i]) else part for part in parts]

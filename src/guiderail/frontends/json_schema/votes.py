@@ -389,7 +389,7 @@ class Region(Term):
 
     __slots__ = ("algebra", "held", "missed")
 
-    def __init__(self, algebra: Algebra, held: frozenset[Term], missed: frozenset[Term]) -> None:
+    def __init__(self, algebra: Algebra, held: tuple[Term, ...], missed: tuple[Term, ...]) -> None:
         self.known = None
         self.algebra = algebra
         self.held = held
@@ -422,13 +422,15 @@ def _part(algebra: Algebra, values: Term, term: Term, holds: bool, late: bool) -
     """
     if not late:
         return algebra.and_terms((values, term if holds else algebra.not_term(term)))
-    held, missed = (
-        (values.held, values.missed) if isinstance(values, Region) else (frozenset[Term](), frozenset[Term]())
-    )
-    key = (held | {term}, missed) if holds else (held, missed | {term})
+    held, missed = (values.held, values.missed) if isinstance(values, Region) else ((), ())
+    if holds:
+        held += (term,)
+    else:
+        missed += (term,)
+    key = frozenset(held), frozenset(missed)
     known = algebra.regions_made.get(key)
     if known is None:
-        known = algebra.regions_made[key] = Region(algebra, *key)
+        known = algebra.regions_made[key] = Region(algebra, held, missed)
     return known
 
 

@@ -25,7 +25,7 @@ from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex
 from guiderail.support.texts import shown
 
-__all__ = ["Bounds", "common_multiple", "exact", "gather", "tag_of"]
+__all__ = ["Bounds", "common_multiple", "exact", "gather", "number_bound", "of_re", "tag_of"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -165,7 +165,7 @@ def _known_class(item: Any) -> tuple[str, str]:
 def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
     if kind in ("Gt", "Ge", "Lt", "Le", "MultipleOf"):
         name = "multiple_of" if kind == "MultipleOf" else kind.lower()
-        return Bounds(**{name: _bound(name, getattr(item, name))})
+        return Bounds(**{name: number_bound(name, getattr(item, name))})
     if kind == "MinLen":
         return Bounds(min_length=item.min_length)
     if kind == "MaxLen":
@@ -198,7 +198,8 @@ def _predicate(item: Any, kind: str) -> Bounds:
     return Bounds(checks=(test,))
 
 
-def _bound(name: str, value: Any) -> Any:
+def number_bound(name: str, value: Any) -> Any:
+    """A bound of order or divisor, checked."""
     if isinstance(value, bool) or not isinstance(
         value, int | float | Decimal | Fraction | datetime.date | datetime.time | datetime.timedelta
     ):
@@ -257,6 +258,13 @@ def tag_of(item: Any) -> Bounds:
     )
 
 
+def of_re(pattern: str, flags: int, mode: str) -> Bounds:
+    """The strings that a pattern matches as ``re`` reads it, and with word characters, digits and spaces of ASCII."""
+    ascii = regex(pattern, flags=flags & ~re.UNICODE, mode=mode)
+    unicode = ascii._in_unicode()  # as `re` reads it
+    return Bounds(texts=(ascii,) if unicode is ascii else (ascii, unicode))
+
+
 def _general(stated: dict[str, Any], engine: str) -> Bounds:
     bounds = Bounds()
     for name, value in stated.items():
@@ -268,11 +276,9 @@ def _general(stated: dict[str, Any], engine: str) -> Bounds:
             if engine == "rust-regex" and isinstance(value, str):
                 bounds &= Bounds(texts=rust_pattern(text))
             else:
-                ascii = regex(text, flags=flags & ~re.UNICODE, mode="search")
-                unicode = ascii._in_unicode()  # as pydantic reads it
-                bounds &= Bounds(texts=(ascii,) if unicode is ascii else (ascii, unicode))
+                bounds &= of_re(text, flags, "search")
         elif name in ("multiple_of", *_ORDER):
-            bounds &= Bounds(**{name: _bound(name, value)})
+            bounds &= Bounds(**{name: number_bound(name, value)})
         elif name in ("max_digits", "decimal_places", "min_length", "max_length"):
             bounds &= Bounds(**{name: value})
         elif name == "strip_whitespace":

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.python_types import nodes
+from guiderail.frontends.python_types.attrs_validators import validated, validators_of
 from guiderail.frontends.python_types.bounds import gather
 from guiderail.frontends.python_types.containers import Array, Field, Named, Object
 from guiderail.frontends.python_types.errors import unsupported
@@ -147,10 +148,16 @@ def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Obje
             kind.__name__,
             "does not say what its values are made of; make it a dataclass, or give __init__ annotated parameters",
         )
-    # Generated methods (attrs) have globals of their own.
+    # Methods that attrs generates have globals of their own.
     known = {**vars(sys.modules.get(kind.__module__, typing)), kind.__name__: kind}
     variables = variables_of(kind, args).get(owner, {})
     made = parameters_of(walker, kind, kind.__name__, hints_from=maker, known=known, variables=variables)
+    validators = validators_of(owner)
+    if validators:
+        fields = (
+            dataclasses.replace(field, node=validated(field.node, validators.get(field.name))) for field in made.fields
+        )
+        made = dataclasses.replace(made, fields=tuple(fields))
 
     def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
         bound = made.make(given, others)

@@ -20,8 +20,16 @@ class ToolError(GuiderailError, ValueError):
 
     code = "tool"
 
-    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
-        super().__init__(message, code=code, place=pointer)
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, place=pointer, source=source, span=span)
         self.pointer = pointer
 
 
@@ -39,7 +47,7 @@ def named(error: GuiderailError, name: str) -> GuiderailError:
     """The error with the tool that is at fault."""
     if isinstance(error, LimitError):
         return of_tool(error, name)
-    return ToolError(f"the tool {name!r}: {error.message}", code=error.code)
+    return ToolError(f"the tool {name!r}: {error.message}", code=error.code, source=error.source, span=error.span)
 
 
 def of_tool(error: LimitError, name: str) -> LimitError:
@@ -47,7 +55,7 @@ def of_tool(error: LimitError, name: str) -> LimitError:
     said = f"the tool {name!r}: {error.reason}"
     pointer = getattr(error, "pointer", None)
     if pointer is not None:
-        return SchemaLimitError(said, code=error.code, pointer=pointer)
+        return SchemaLimitError(said, code=error.code, pointer=pointer, source=error.source, span=error.span)
     return LimitError(said, code=error.code, source=error.source, span=error.span)
 
 
@@ -63,4 +71,4 @@ def placed(pointer: str) -> Iterator[None]:
         if isinstance(inner, str) and inner.startswith("#"):
             pointer += inner[1:]
         kind = SchemaLimitError if isinstance(error, LimitError) else ToolError
-        raise kind(error.reason, code=error.code, pointer=pointer) from error
+        raise kind(error.reason, code=error.code, pointer=pointer, source=error.source, span=error.span) from error

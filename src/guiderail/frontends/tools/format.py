@@ -203,7 +203,8 @@ def _parse(data: dict[str, Any], where: str) -> Format:
         regex(identifier)
         re.compile(identifier)
     except (GuiderailError, re.error) as error:
-        raise fail(f"the pattern cannot be read: {error}", "id") from None
+        why = error.message if isinstance(error, GuiderailError) else error
+        raise fail(f"the pattern cannot be read: {why}", "id") from None
     section = data.get("section", {})
     if not isinstance(section, Mapping) or set(section) - {"begin", "end"}:
         raise fail("expected an object with the markers 'begin' and 'end'", "section")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from guiderail import _core
 from guiderail.constraints.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
 from guiderail.constraints.special_tokens import SpecialTokens
-from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
 from guiderail.frontends.tools.parameter_style import builtin_styles
@@ -302,10 +301,8 @@ class _Reader:
 
         text = item.text("pattern")
         pointer = extended(item.pointer, "pattern")
-        try:
+        with placed(pointer):
             return Placed(regex(text, dialect="ecma"), pointer)
-        except PatternError as error:
-            raise ToolError(error.render(), code=error.code, pointer=pointer) from error
 
     def any_text(self, item: _Object, ends: _Ends) -> Constraint:
         excludes = item.texts("excludes", [])
