@@ -97,8 +97,8 @@ u32 NeedBound::least_of_part(Id e) {
   if (found != kInf) return found;
   cut_ = cut_ || distance_.now_.work < kMaskSearchWork / 2;  // the next mask has work for this
   if (cut_) return kInf;
-  known_.least.try_emplace(e, kInf);  // if the search is refused, it is not begun again
-  return distance_.find(e);
+  known_.least[e] = kInf;  // if the search is refused, it is not begun again
+  return known_.least[e] = distance_.find(e);
 }
 
 // What completes it once a part of it is read, at most: no more than the rest of a token.
