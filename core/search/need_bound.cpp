@@ -21,7 +21,7 @@ u32 bytes_at_most(u32 characters, bool text) {
 }
 
 u64 key_of(u32 part, TokenRest rest) {
-  return u64{part} << 32 | u64{rest.bytes} << 12 | u64{std::min(rest.brackets, 0xFFFu)};
+  return u64{part} << 32 | u64{rest.bytes} << 16 | u64{rest.brackets};  // see kLongestToken
 }
 }  // namespace
 
@@ -85,8 +85,8 @@ u32 NeedBound::least(Id e) {
 
 u32 NeedBound::least_of_part(Id e) {
   const Node& n = arena_.node(e);
-  if (arena_.nullable(e)) return 0;
   if (arena_.has(e, kNotApart)) return kInf;
+  if (arena_.nullable(e)) return 0;
   if (n.kind == Kind::Members) return members_need(members_state(n));
   if (n.kind == Kind::Key) return most_of_members(Json::of(arena_).key(key_state(n)).members, below_.whole());
   if (n.kind == Kind::Distinct) return least(distinct_body(n));

@@ -21,16 +21,17 @@ namespace guiderail {
 
 class CompletionDistance;
 
-// What is known of the parts of a constraint.
+// The bounds of the parts of a constraint that were found so far.
 struct KnownNeeds {
   struct Members {  // by name, of a member in progress, at most
     std::vector<u32> names = {};
     u32 other = 0;  // of one with another key
   };
-  using Costs = std::shared_ptr<const std::vector<u32>>;            // by name, of a whole member; null: unknown
-  std::unordered_map<Id, u32> least;                                // to complete it
-  std::unordered_map<u64, u32> most;                                // by expression and rest of a token
-  std::unordered_map<Id, u32> bytes, texts, keys;                   // to complete any state that it reaches
+  using Costs = std::shared_ptr<const std::vector<u32>>;  // by name, of a whole member; null: unknown
+  std::unordered_map<Id, u32> least;                      // to complete it
+  std::unordered_map<u64, u32> most;                      // by expression and rest of a token
+  // To complete any state that a part reaches: as bytes, inside a string, or as a key, which must differ from others.
+  std::unordered_map<Id, u32> bytes, texts, keys;
   std::unordered_map<u64, u32> heights;                             // the same, found from its parts
   std::unordered_map<u32, Costs> costs;                             // by table of an object
   std::unordered_map<u64, std::shared_ptr<const Members>> members;  // by table and rest of a token
@@ -73,7 +74,7 @@ class NeedBound {
   const BytesBelow& below_;
   std::size_t left_;  // work
   u32 depth_ = 0;     // of the recursion
-  bool cut_ = false;  // short: what is found from now on is no more than a lost chance
+  bool cut_ = false;  // the work is spent: nothing is found from now on, and nothing stored
 };
 
 }  // namespace guiderail
