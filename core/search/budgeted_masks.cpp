@@ -174,23 +174,6 @@ std::optional<u32> CompletionDistance::worst(Id state) const {
   return it == worst_.end() ? std::nullopt : std::optional(it->second);
 }
 
-u32 CompletionDistance::bound(Id state, bool margin) {
-  if (!symbols_->empty() || !below_.each_alone()) return kInf;
-  const Turn turn(*this);
-  begin(kMaskSearchWork);
-  u32 found = kInf;
-  try {
-    const Work::Step step(arena_.limits().step_work, "a bound of what a text needs");
-    found = NeedBound(*this).after_any_token(state);
-  } catch (const Error&) {
-    // A search for parts of a completion reached a limit. The tokens are examined one by one.
-  }
-  if (!margin || found == kInf) return found;
-  const u32 safe = add_sat(found, found / kBoundMargin);
-  worst_.try_emplace(state, safe);
-  return safe;
-}
-
 void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   const Turn turn(*this);
   begin(kMaskSearchWork);

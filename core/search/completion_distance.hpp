@@ -12,7 +12,6 @@
 //   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
 //   3. breadth first over tokens, which is exact if it finishes (see refine).
-// While many tokens are left, no number is needed: see need_bound.hpp.
 #pragma once
 
 #include <optional>
@@ -21,7 +20,6 @@
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
 #include "search/best_first.hpp"
-#include "search/need_bound.hpp"
 #include "search/symbols.hpp"
 #include "vocab/vocabulary.hpp"
 
@@ -39,9 +37,6 @@ class CompletionDistance {
   std::optional<u32> found(Id state);
   // The most that any next state needs; nullopt: not examined yet.
   std::optional<u32> worst(Id state) const;
-  // An upper bound of that, found without examining them (see need_bound.hpp); kInf: unknown. The margin is for states
-  // that come later: whatever is in progress there, it is over before the margin is spent.
-  u32 bound(Id state, bool margin = true);
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
   // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever
@@ -50,7 +45,6 @@ class CompletionDistance {
   std::size_t memory() const;
 
  private:
-  friend class NeedBound;
   struct Entry {
     u32 tokens = kInf, bytes = kInf;
     u32 edge = 0;  // first edge of the completion: a byte, or kSpecial + a special token
@@ -139,7 +133,6 @@ class CompletionDistance {
   Words marks_;                                 // empty: not made yet
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
-  KnownNeeds needs_;
   u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
   Search now_;
