@@ -60,9 +60,10 @@ class Json final : public Family {
   Escapes key_escapes(Id key) const;
   // Is e a key in progress whose text is not stored? `others`: the texts of other keys that it may become.
   bool key_in_progress(Id e, Ids& others) const;
+  // What a key lacks of a name, spelled from here to the closing quote.
+  static std::string spelled_rest(const KeyState& key, std::string_view name);
   // The names and the written keys that the key can still become, each spelled from here to the closing quote. False
   // within a character, and if strings have several spellings.
-  static std::string spelled_rest(const KeyState& key, std::string_view name);  // what is missing, with its quotes
   bool named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests);
   // The names that the Key can still become, each spelled from here to the closing quote; and the same key without them
   // (kEmpty: only names are keys). False if the key cannot be split so simply.

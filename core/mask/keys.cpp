@@ -14,6 +14,7 @@ struct InString {
   explicit InString(u32& strings) : strings(strings) { ++strings; }
   ~InString() { --strings; }
 };
+
 constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
@@ -299,11 +300,11 @@ const MaskBuilder::NamePaths& MaskBuilder::name_paths(const KeyApart& key, char 
     Work::spend();
     for (const bool blanks : {false, true}) {
       if (blanks && !blank) continue;
-      u32 at = blanks ? vocabulary_.child(node, static_cast<u8>(blank)) : node;
-      if (blanks && at != kNoFan && trie_.nodes[at].token >= 0) out.tokens.push_back(trie_.nodes[at].token);
-      for (std::size_t b = 0; b < rest.size() && at != kNoFan; ++b) {
-        at = vocabulary_.child(at, static_cast<u8>(rest[b]));
-        if (at != kNoFan && b + 1 < rest.size() && trie_.nodes[at].token >= 0)
+      const std::string text = blanks ? blank + rest : rest;
+      u32 at = node;
+      for (std::size_t b = 0; b < text.size() && at != kNoFan; ++b) {
+        at = vocabulary_.child(at, static_cast<u8>(text[b]));
+        if (at != kNoFan && b + 1 < text.size() && trie_.nodes[at].token >= 0)
           out.tokens.push_back(trie_.nodes[at].token);
       }
       out.paths.push_back({i, static_cast<u32>(out.tokens.size()), at, blanks});
