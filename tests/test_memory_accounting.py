@@ -34,8 +34,9 @@ class MallInfo(ctypes.Structure):
 def native_bytes() -> int:
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = MallInfo
+    pages = _core.pages_in_use()  # waits until discarded guides are freed
     info = libc.mallinfo2()
-    return int(info.uordblks + info.hblkhd) + _core.pages_in_use()
+    return int(info.uordblks + info.hblkhd) + pages
 
 
 @pytest.fixture(scope="module")

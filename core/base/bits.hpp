@@ -3,13 +3,12 @@
 
 #include <concepts>
 #include <type_traits>
-#include <vector>
 
-#include "base/support.hpp"
+#include "base/short_vector.hpp"
 
 namespace guiderail {
 
-using Bits = std::vector<u64>;
+using Bits = ShortVector<u64, 1>;  // up to 64 numbers need no memory of their own
 
 template <class Set>
 using WordOf = std::remove_cvref_t<decltype(std::declval<Set&>()[0])>;

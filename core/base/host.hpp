@@ -14,9 +14,11 @@ class Host {
   // Releases what this thread holds, calls work(of), and takes it again.
   using Release = void (*)(Work work, void* of);
   static void set_release(Release release) { release_.store(release); }
+  // The host knows nothing of this thread.
+  static void set_absent() { absent_ = true; }
   template <class F>
   static void released(F f) {
-    if (const Release release = release_.load())
+    if (const Release release = absent_ ? nullptr : release_.load())
       release([](void* of) { (*static_cast<F*>(of))(); }, &f);
     else
       f();
@@ -24,6 +26,7 @@ class Host {
 
  private:
   static inline std::atomic<Release> release_{nullptr};
+  static inline thread_local bool absent_ = false;
 };
 
 }  // namespace guiderail

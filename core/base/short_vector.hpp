@@ -23,6 +23,7 @@ class ShortVector {
   ShortVector() = default;
   ShortVector(std::initializer_list<T> of) { append(std::span<const T>(of.begin(), of.size())); }
   explicit ShortVector(std::span<const T> of) { append(of); }
+  explicit ShortVector(std::size_t size, T fill = {}) { resize(size, fill); }
   ShortVector(const ShortVector& other) { append(other); }
   ShortVector(ShortVector&& other) noexcept { swap_in(other); }
   ShortVector& operator=(ShortVector&& other) noexcept {
@@ -46,6 +47,7 @@ class ShortVector {
   bool empty() const { return size_ == 0; }
   T& operator[](std::size_t i) { return at_[i]; }
   const T& operator[](std::size_t i) const { return at_[i]; }
+  const T& front() const { return at_[0]; }
   const T& back() const { return at_[size_ - 1]; }
   bool operator==(const ShortVector& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
   void push_back(T x) {
@@ -53,9 +55,15 @@ class ShortVector {
     at_[size_++] = x;
   }
   void pop_back() { --size_; }
-  void resize(std::size_t size, T fill) {
-    while (size_ < size) push_back(fill);
+  void clear() { size_ = 0; }
+  void resize(std::size_t size, T fill = {}) {
+    if (size > capacity_) grow(size);
+    if (size > size_) std::fill(at_ + size_, at_ + size, fill);
     size_ = static_cast<u32>(size);
+  }
+  void assign(std::size_t size, T fill) {
+    size_ = 0;
+    resize(size, fill);
   }
   std::size_t memory() const { return more_ ? capacity_ * sizeof(T) : 0; }  // of its own
   void append(std::span<const T> of) {                                      // must not be part of this list

@@ -145,6 +145,10 @@ inline constexpr u64 kWorkToCount =
 inline constexpr std::size_t kBytesOfStep = 16;  // bytes of text that may take the work of one step: a long token
 inline constexpr u64 kSearchWork = 40;           // a search for an end may take this many times a mask's work
 inline constexpr std::chrono::milliseconds kLongMask{20};    // then other threads use builders of their own
+inline constexpr std::size_t kDiscardedLeast = 32 << 10;     // crossover: bytes of a program that is not freed at once
+inline constexpr std::size_t kDiscardedBatch = 16;           // crossover: programs that are worth a thread
+inline constexpr std::size_t kDiscardedBytes = 8 << 20;      // limit: of programs that wait without one
+inline constexpr std::size_t kDiscardedBatches = 4;          // limit: batches that wait for the thread
 inline constexpr std::size_t kMostSpares = 6;                // number of such builders in use at once
 inline constexpr std::size_t kLargeProgramBytes = 1u << 20;  // crossover: freed without the host's lock; 1 ms
 

@@ -63,12 +63,14 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
 
 void bind_apply(nb::module_& m) {
   m.def("apply_bitmask", &apply, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg("threads") = 0);
-  m.def("pages_in_use", &pages_in_use);
-  m.def("heap_in_use", &heap_in_use);
+  // What is discarded is no longer in use.
+  m.def("pages_in_use", [] { return free_discarded(), pages_in_use(); });
+  m.def("heap_in_use", [] { return free_discarded(), heap_in_use(); });
   m.def("character_sets_bytes", &CharSet::all_bytes);
   m.def(
       "trim_heap",
       [] {
+        free_discarded();
         CharSet::forget_dead();
         trim_heap();
       },

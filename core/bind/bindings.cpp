@@ -46,6 +46,7 @@ NB_MODULE(_core, m) {
   m.def("watch", &faults::watch);
   m.def("place_of", &faults::place_of);
   m.def("held", [] {  // blocks, bytes, bytes of pages
+    guiderail::free_discarded();
     const faults::Held held = faults::held();
     return nanobind::make_tuple(held.blocks, held.bytes, guiderail::pages_in_use());
   });

@@ -251,7 +251,9 @@ struct type_caster<std::shared_ptr<T>> {
     Caster caster;
     if (!caster.from_python(from, flags & ~static_cast<guiderail::u32>(cast_flags::convert), cleanup)) return false;
     T* const to = caster.operator T*();
-    value = to ? std::shared_ptr<T>(to, py_deleter{from.inc_ref().ptr()}) : nullptr;
+    if constexpr (has_shared_from_this_v<T>)  // so that it can be freed without Python
+      value = to ? std::static_pointer_cast<T>(to->weak_from_this().lock()) : nullptr;
+    if (to && !value) value = std::shared_ptr<T>(to, py_deleter{from.inc_ref().ptr()});
     return true;
   }
   // An object that keeps alive what it refers to.

@@ -63,7 +63,7 @@ class Builder {
  private:
   struct CheckHandles : Visitor<CheckHandles> {
     const Builder& of;
-    std::vector<Id> given;
+    Ids given;
     explicit CheckHandles(const Builder& of) : of(of) {}
     void take(Id& e) { given.push_back(of.check(e)); }
   };

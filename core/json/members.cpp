@@ -175,7 +175,7 @@ Id Json::members(MemberTable table) {
     table.flags |= node(e).flags.load(std::memory_order_relaxed) & (kHasRef | kHasToken);
   };
   for (u32 i = 0; i < count; ++i) {
-    std::erase_if(table.values[i], [](const Alternative& a) { return a.value == kEmpty; });
+    table.values[i].erase_if([](const Alternative& a) { return a.value == kEmpty; });
     if (table.required[i]) {
       if (table.values[i].empty()) return kEmpty;
       set_bit(table.needed, i);
@@ -340,7 +340,7 @@ bool Json::feasible(const MemberState& state) {
   };
   std::vector<u32> fewest(sets, kInf);  // by set of obligations met
   fewest[0] = 0;
-  auto choose = [&](const std::vector<Alternative>& values, bool must) {
+  auto choose = [&](const ShortVector<Alternative, 1>& values, bool must) {
     std::vector<u32> next = must ? std::vector<u32>(sets, kInf) : fewest;
     for (const Alternative& a : values) {
       const u32 gain = squeeze(a.discharges);

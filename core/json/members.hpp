@@ -56,11 +56,11 @@ struct Vote {
 };
 
 struct MemberTable {
-  std::vector<std::string> names;                // decoded, distinct
-  std::vector<std::vector<Alternative>> values;  // empty: the name is forbidden
-  std::vector<u8> required;                      // by name
-  std::vector<OtherKeys> others;                 // keys that are none of the names
-  u32 other_texts = kInf;                        // how many such keys exist, if there may be too few of them
+  std::vector<std::string> names;                   // decoded, distinct
+  std::vector<ShortVector<Alternative, 1>> values;  // empty: the name is forbidden
+  std::vector<u8> required;                         // by name
+  std::vector<OtherKeys> others;                    // keys that are none of the names
+  u32 other_texts = kInf;                           // how many such keys exist, if there may be too few of them
   Id comma = kEmpty, colon = kEmpty;
   bool ordered = false;
   u32 min = 0, max = kInf;  // number of members
@@ -68,11 +68,11 @@ struct MemberTable {
   u32 pending = 0;  // obligations to meet; 1 for a vote
   std::shared_ptr<const Vote> vote;
   // Derived:
-  std::vector<u32> order;     // names sorted
-  std::vector<u64> needed;    // bits of `required`
-  std::vector<u64> possible;  // bits of the names that are allowed
-  std::vector<u32> cost;      // by name: characters of the member at least; kInf if forbidden
-  u32 least = kInf;           // characters of any member at least: a key in quotes, a colon, a value
+  std::vector<u32> order;  // names sorted
+  Bits needed;             // bits of `required`
+  Bits possible;           // bits of the names that are allowed
+  std::vector<u32> cost;   // by name: characters of the member at least; kInf if forbidden
+  u32 least = kInf;        // characters of any member at least: a key in quotes, a colon, a value
   // If a number of members is due: only some members have that few characters, as keys differ.
   bool few_least = false;                // the following lists them
   Bits least_names;                      // the names among them

@@ -208,6 +208,9 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // (0: never).
   Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
         const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory);
+  ~Guide();
+  Guide(const Guide&) = delete;
+  Guide& operator=(const Guide&) = delete;
 
   // The program for texts that start now. States are ids of one program: whoever keeps a state keeps its program, too.
   std::shared_ptr<Program> program() const;
@@ -386,5 +389,10 @@ class Background {
   struct Work;
   std::unique_ptr<Work> work_;
 };
+
+// Frees something of this size soon, without the caller having to wait.
+void discard(std::shared_ptr<void> what, std::size_t bytes) noexcept;
+// Frees all of that now.
+void free_discarded();
 
 }  // namespace guiderail

@@ -1,16 +1,13 @@
 // A small pool of native threads for batches of masks, shared by all calls. Threads start when they are needed (again
 // in a forked child), and end after some idle time. However many a call requests, there are at most twice as many as
 // cores.
-#ifndef _WIN32
-#include <unistd.h>
-#endif
-
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <thread>
 
 #include "run/matcher.hpp"
+#include "run/per_process.hpp"
 
 namespace guiderail {
 namespace {
@@ -18,14 +15,6 @@ namespace {
 constexpr auto kIdle = std::chrono::seconds(2);  // after which a thread ends; batches come every few milliseconds
 
 unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
-
-long process() {
-#ifdef _WIN32
-  return 1;  // no fork on Windows
-#else
-  return static_cast<long>(getpid());
-#endif
-}
 
 struct Task {
   std::size_t count = 0;
@@ -99,19 +88,7 @@ class Pool {
   unsigned size_ = 0;
 };
 
-Pool& pool() {  // lock-free: another thread might hold a lock at the time of a fork
-  struct Owned {
-    explicit Owned(long process) : owner(process) {}
-    long owner;
-    Pool pool{};
-  };
-  static std::atomic<Owned*> current{nullptr};
-  Owned* known = current.load(std::memory_order_acquire);
-  if (known && known->owner == process()) return known->pool;
-  auto fresh = std::make_unique<Owned>(process());  // threads do not survive a fork; the old pool is abandoned
-  if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->pool;
-  return known->pool;  // another thread was faster
-}
+Pool& pool() { return of_this_process<Pool>(); }  // threads do not survive a fork
 
 }  // namespace
 
@@ -146,13 +123,13 @@ Background::Background(std::size_t count, unsigned threads, std::function<void(s
   work_->task.count = count;
   work_->task.job = &work_->job;
   work_->pool = &pool();
-  work_->owner = process();
+  work_->owner = process_id();
   work_->pool->begin(work_->task, static_cast<unsigned>(std::min<std::size_t>(threads, count)));
 }
 
 Background::~Background() {
   if (work_->waited) return;
-  if (work_->owner == process())
+  if (work_->owner == process_id())
     work_->pool->finish(work_->task);
   else
     (void)work_.release();  // after a fork, the threads belong to the parent, and so does what they use
@@ -160,7 +137,7 @@ Background::~Background() {
 
 void Background::wait() {
   if (work_->waited) return;
-  if (work_->owner != process()) {
+  if (work_->owner != process_id()) {
     work_->task.next = 0;  // what the parent's threads had begun stays with them
     work_->task.work();
   } else {
