@@ -11,6 +11,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain
+from guiderail import _core
 from guiderail.support import locks
 
 pytestmark = [
@@ -89,3 +90,21 @@ def test_the_core_is_usable_while_other_threads_compile() -> None:
         stop.set()
         for thread in others:
             thread.join()
+
+
+def test_guides_that_a_parent_dropped_do_not_stop_its_child() -> None:
+    """The thread that frees them may be at work during the fork, and is missing in the child."""
+    vocabulary = plain(TOKENS)
+
+    def drop() -> None:
+        for _ in range(40):
+            gr.compile(gr.json_schema(SCHEMA), vocabulary, cache=False)
+
+    def work() -> None:
+        drop()
+        assert _core.pages_in_use() > 0
+
+    for _ in range(5):
+        drop()
+        assert status_of_child(work) == 0
+    work()

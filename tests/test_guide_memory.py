@@ -14,6 +14,7 @@ import pytest
 
 import guiderail as gr
 from core_support import EVERY_BYTE, mask_of
+from guiderail import _core
 from guiderail.matching import guide as guide_module
 
 EOS = 256
@@ -105,6 +106,22 @@ def test_a_guide_grows_without_a_limit() -> None:
         assert (guide.core.program.serial == first) == (limit == 0)
         sizes.append(guide.memory_size_bytes())
     assert sizes[0] > 4 * MIB and sizes[1] < 2 * MIB  # the limit, and what one text adds
+
+
+def test_dropped_guides_are_freed() -> None:
+    """A thread frees them in batches, and asking for the memory in use frees the rest."""
+
+    def dropped(count: int) -> None:
+        for _ in range(count):
+            guide = gr.compile(KEYED, BYTES, cache=False)
+            assert guide.matcher().accept_string(b'{"a"')
+
+    dropped(100)
+    before = _core.pages_in_use()
+    dropped(300)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(dropped, [100] * 4))
+    assert _core.pages_in_use() <= before + MIB
 
 
 @pytest.mark.parametrize("name", LEAVING)

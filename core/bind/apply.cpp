@@ -64,8 +64,9 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
 void bind_apply(nb::module_& m) {
   m.def("apply_bitmask", &apply, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg("threads") = 0);
   // What is discarded is no longer in use.
-  m.def("pages_in_use", [] { return free_discarded(), pages_in_use(); });
-  m.def("heap_in_use", [] { return free_discarded(), heap_in_use(); });
+  using Released = nb::call_guard<nb::gil_scoped_release>;
+  m.def("pages_in_use", [] { return free_discarded(), pages_in_use(); }, Released());
+  m.def("heap_in_use", [] { return free_discarded(), heap_in_use(); }, Released());
   m.def("character_sets_bytes", &CharSet::all_bytes);
   m.def(
       "trim_heap",
@@ -74,7 +75,7 @@ void bind_apply(nb::module_& m) {
         CharSet::forget_dead();
         trim_heap();
       },
-      nb::call_guard<nb::gil_scoped_release>());
+      Released());
 }
 
 }  // namespace guiderail

@@ -205,6 +205,7 @@ class Program:
     def memory_size_bytes(self) -> int: ...
     def memory_parts(self) -> dict[str, int]: ...  # the same by part
 
+# Both free first what a thread would soon free.
 def pages_in_use() -> int: ...  # bytes that the core uses of its pages
 def heap_in_use() -> int: ...  # bytes, of the whole process; 0 if the C library does not tell
 def character_sets_bytes() -> int: ...  # of all sets of characters
