@@ -152,16 +152,22 @@ Id MaskBuilder::shared_form(Id state, bool nested) {
     if (attempt(Strategy::KeysAsStrings, [&] { return (form = key_form(state, parts)) != kEmpty; })) return form;
   }
   const Id e = cut(state);
-  if (arena_.node(e).kind == Kind::Union) {
+  const bool key = key_parts(e, parts);
+  // Alternatives, perhaps with a tail in common. Keys among them that forget their names need forms of their own.
+  if (arena_.node(parts.key).kind == Kind::Union &&
+      (parts.key == e ||
+       (arena_.operands(parts.key).size() <= kMostLoops && forgets(parts.key) != Forgets::Nothing))) {
     const u64 memo = u64{index_of(e)} << 4 | strings_ << 1 | (nested ? 1u : 0u);
     if (const Id* known = shared_forms_.find(memo)) return *known;
-    const Id out = arena_.unite(mapped(arena_, e, [&](Id m) { return shared_form(m, nested); }));
+    const Id out = arena_.unite(mapped(arena_, parts.key, [&](Id m) {
+      return shared_form(arena_.concat(parts.before, arena_.concat(m, parts.tail)), nested);
+    }));
     shared_forms_.set(memo, out);
     return out;
   }
   Id out = e;
   attempt(Strategy::Elision, [&] {
-    if (!key_parts(e, parts)) {
+    if (!key) {
       out = abstraction.elide_stack(e);
     } else {
       const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kAfterObject);
