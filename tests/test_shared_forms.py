@@ -75,6 +75,21 @@ CASES: list[tuple[Any, list[str]]] = [
          '[{"x_b": null, "x',
          '[{"name": 1, "kind": 2', '[{"name": 1, "kind": 2, "', '[{"ids": 1, "', '[{"ids": 1}, {"name'],
     ),
+    (  # the same, closed
+        {
+            "items": {
+                "anyOf": [
+                    {"properties": {name: {"type": "null"} for name in names}, "required": names[:1], "type": "object"}
+                    | {"additionalProperties": False}
+                    for names in (["id", "ids", "a"], ["name", "id", "a"], ["in", "né", "b"])
+                ]
+            },
+            "type": "array",
+        },
+        ["[{", '[{"', '[{"i', '[{"id', '[{"n', '[{"id": null', '[{"id": null,', '[{"id": null, ', '[{"a": null, "',
+         '[{"né"',
+         '[{"a": null, "id": null, "', '[{"a": null, "id": null, "name": null', '[{"b": null, "n'],
+    ),
     (  # lengths, with and without a pattern
         {
             "properties": {

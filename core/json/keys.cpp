@@ -430,8 +430,8 @@ bool Json::surely_endless(Id text, int depth) {
     each_byte(text, [&](u8 byte) {
       if (byte < 0x80 && possible.has(byte)) {
         const Id next = step_slow(text, byte);
-        found = round == 0 ? endless_class(next) != kNone || (next == text && live(text))
-                           : surely_endless(next, depth + 1);
+        found =
+            round == 0 ? endless_class(next) != kNone || (next == text && live(text)) : surely_endless(next, depth + 1);
       }
       return !found;
     });
@@ -446,7 +446,8 @@ bool Json::others_endless_at(u32 id) {
   if (table.dense) return true;
   const bool each = table.vote || member_states_.values[id].pending != 0;
   for (u32 r = 0; r < table.others.size(); ++r)
-    if ((table.others[r].dense || surely_endless(table.others[r].key)) && (!each || other_allowed_at(id, r))) return true;
+    if ((table.others[r].dense || surely_endless(table.others[r].key)) && (!each || other_allowed_at(id, r)))
+      return true;
   return false;
 }
 
