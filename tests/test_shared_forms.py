@@ -15,6 +15,7 @@ import guiderail as gr
 from core_support import mask_of, plain
 
 SOME = 1500  # tokens to check in addition to those with punctuation
+FEW = 60  # steps of work for a mask that an earlier state had
 
 CASES: list[tuple[Any, list[str]]] = [
     (  # a name is complete, or continues; a key was written before; an object may end or not
@@ -32,6 +33,62 @@ CASES: list[tuple[Any, list[str]]] = [
     (  # the same, and all other keys
         {"properties": {"title": {}}, "patternProperties": {"^title_(en|de-[a-z]+)$": {"type": "integer"}}},
         ["{", '{"', '{"ti', '{"title', '{"title_', '{"title_e', '{"title_en', '{"title_de-', '{"title_xx'],
+    ),
+    (  # kinds of other keys, after keys of each kind: some of few keys, some of many
+        {
+            "properties": {"a": {"type": "integer"}, "xy": {}},
+            "patternProperties": {
+                "^x": {"type": "integer"}, "y$": {"type": "number"}, "^[pq]$": {"type": "null"}, "zz": {},
+            },
+        },
+        ['{"', '{"x": 1', '{"x": 1, ', '{"x": 1, "', '{"p": null, "', '{"p": null, "q": null, "', '{"zz": 1, "x',
+         '{"b": [], "y": 1', '{"p": null, "b": {}, ', '{"p": null, "b": {}, "xy'],
+    ),
+    (  # the same without keys of any text
+        {
+            "properties": {"a": {"type": "integer"}, "xy": {}},
+            "patternProperties": {"^x[a-z]*$": {"type": "integer"}, "^[pq]$": {"type": "null"}},
+            "additionalProperties": False,
+            "required": ["a"],
+            "maxProperties": 4,
+        },
+        ['{"', '{"xa": 1', '{"xa": 1, ', '{"p": null, "', '{"p": null, "q": null', '{"p": null, "q": null, "',
+         '{"p": null, "q": null, "xa": 1', '{"xa": 1, "xb": 2, "xc": 3, "', '{"a": 1, "xa": 1, "xb": 2, "xc": 3'],
+    ),
+    (  # few keys are left
+        {"patternProperties": {"^[pq]$": {}, "^r+$": {}}, "additionalProperties": False, "maxProperties": 3},
+        ['{"', '{"p": 1', '{"p": 1, "', '{"p": 1, "q": 1', '{"p": 1, "q": 1, "', '{"r": 1, "p": 1, "'],
+    ),
+    (  # alternatives of objects, with what follows in common
+        {
+            "items": {
+                "anyOf": [
+                    {"properties": {"id": {"type": "integer"}, "kind": {"const": 1}}, "type": "object"},
+                    {"properties": {"id": {"type": "string"}, "name": {}}, "required": ["name"], "type": "object"},
+                    {"patternProperties": {"^x_": {"type": "null"}}, "required": ["x_a"], "type": "object"},
+                    {"properties": {"id": {}, "ids": {}}, "additionalProperties": False, "type": "object"},
+                ]
+            },
+            "type": "array",
+        },
+        ["[{", '[{"', '[{"id', '[{"id": 1', '[{"id": 1, ', '[{"id": 1, "', '[{"id": 1, "k', '[{"n": 1, "',
+         '[{"x_b": null, "x',
+         '[{"name": 1, "kind": 2', '[{"name": 1, "kind": 2, "', '[{"ids": 1, "', '[{"ids": 1}, {"name'],
+    ),
+    (  # the same, closed
+        {
+            "items": {
+                "anyOf": [
+                    {"properties": {name: {"type": "null"} for name in names}, "required": names[:1], "type": "object"}
+                    | {"additionalProperties": False}
+                    for names in (["id", "ids", "a"], ["name", "id", "a"], ["in", "né", "b"])
+                ]
+            },
+            "type": "array",
+        },
+        ["[{", '[{"', '[{"i', '[{"id', '[{"n', '[{"id": null', '[{"id": null,', '[{"id": null, ', '[{"a": null, "',
+         '[{"né"',
+         '[{"a": null, "id": null, "', '[{"a": null, "id": null, "name": null', '[{"b": null, "n'],
     ),
     (  # lengths, with and without a pattern
         {
@@ -121,6 +178,32 @@ def test_json_inside_a_string_has_keys_of_any_text(kind: Any, llama3: gr.Vocabul
         mask_of(matcher)
         assert matcher.accept_string(character)
     assert matcher.is_complete()
+
+
+OTHERS = {"^x_[a-z]+$": {"type": "string"}, "y": {"type": "integer"}}
+ALTERNATIVES = [{"required": ["id"], "properties": {"id": {}}}, {"properties": {"id": {"type": "integer"}, "name": {}}}]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"patternProperties": OTHERS},
+        {"patternProperties": OTHERS, "additionalProperties": {"enum": [1, "1"]}},
+        {"patternProperties": OTHERS, "required": ["ab"]},
+        {"anyOf": [{"type": "object", **of} for of in ALTERNATIVES]},
+    ],
+)
+def test_later_keys_of_an_object_have_the_masks_of_earlier_ones(schema: Any, llama3: gr.Vocabulary) -> None:
+    names = {name: {"enum": [1, "1"]} for name in ("ab", "cd", "ef", "gh")}
+    value = {"type": "object", "properties": names, **schema}
+    matcher = gr.compile(gr.json_schema({"items": value, "type": "array"}), llama3, cache=False).matcher()
+    assert matcher.accept_string(b"[{")
+    for number, name in enumerate(["id", "zz", "zzz", *names]):
+        before = gr._core.spent_work()
+        mask_of(matcher)
+        assert number < 3 or gr._core.spent_work() - before < FEW, name
+        assert matcher.accept_string(f'"{name}": 1, '.encode())
 
 
 @pytest.mark.parametrize("without", ["ba", "aab", "b+a"])

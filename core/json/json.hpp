@@ -83,6 +83,8 @@ class Json final : public Family {
   KeyAlong others_along(const KeyApart& key, std::string_view rest, std::size_t& read);
   bool any_key_text(Id text) const;
   bool surely_endless(Id text, int depth = 0);
+  // Are there surely infinitely many other keys that may come next? Then it does not matter which were written.
+  bool others_endless_at(u32 state);
   Id key_without_text(Id e);
   Id key_without_values(Id e);
   static MemberState without_keys(MemberState state);

@@ -416,8 +416,8 @@ bool Json::any_key_text(Id text) const {
   return set != kNone && charset_ptr(set) == CharSet::any();
 }
 
-// Does some character lead to a text that infinitely many characters may follow? Then some texts are left, whichever
-// few are removed. False: unknown.
+// Does some character lead to a text that infinitely many characters may follow, or back to this text? Then some texts
+// are left, whichever few are removed. False: unknown.
 bool Json::surely_endless(Id text, int depth) {
   if (text == kEmpty) return false;
   if (endless_class(text) != kNone) return true;
@@ -430,12 +430,25 @@ bool Json::surely_endless(Id text, int depth) {
     each_byte(text, [&](u8 byte) {
       if (byte < 0x80 && possible.has(byte)) {
         const Id next = step_slow(text, byte);
-        found = round == 0 ? endless_class(next) != kNone : surely_endless(next, depth + 1);
+        found =
+            round == 0 ? endless_class(next) != kNone || (next == text && live(text)) : surely_endless(next, depth + 1);
       }
       return !found;
     });
   endless_memo_.set(key, found);
   return found;
+}
+
+bool Json::others_endless_at(u32 id) {
+  if (!others_allowed_at(id)) return false;
+  const u32 of = member_states_.values[id].table;
+  const MemberTable& table = tables_[of];
+  if (table.dense) return true;
+  const bool each = table.vote || member_states_.values[id].pending != 0;
+  for (u32 r = 0; r < table.others.size(); ++r)
+    if ((table.others[r].dense || surely_endless(table.others[r].key)) && (!each || other_allowed_at(id, r)))
+      return true;
+  return false;
 }
 
 void Json::note_after(u32 state, std::vector<Id> after) {

@@ -152,16 +152,21 @@ Id MaskBuilder::shared_form(Id state, bool nested) {
     if (attempt(Strategy::KeysAsStrings, [&] { return (form = key_form(state, parts)) != kEmpty; })) return form;
   }
   const Id e = cut(state);
-  if (arena_.node(e).kind == Kind::Union) {
+  const bool key = key_parts(e, parts);
+  // Alternatives, perhaps with a tail in common. Keys among them that forget their names need forms of their own.
+  if (arena_.node(parts.key).kind == Kind::Union &&
+      (parts.key == e || (arena_.operands(parts.key).size() <= kMostLoops && forgets(parts.key) != Forgets::Nothing))) {
     const u64 memo = u64{index_of(e)} << 4 | strings_ << 1 | (nested ? 1u : 0u);
     if (const Id* known = shared_forms_.find(memo)) return *known;
-    const Id out = arena_.unite(mapped(arena_, e, [&](Id m) { return shared_form(m, nested); }));
+    const Id out = arena_.unite(mapped(arena_, parts.key, [&](Id m) {
+      return shared_form(arena_.concat(parts.before, arena_.concat(m, parts.tail)), nested);
+    }));
     shared_forms_.set(memo, out);
     return out;
   }
   Id out = e;
   attempt(Strategy::Elision, [&] {
-    if (!key_parts(e, parts)) {
+    if (!key) {
       out = abstraction.elide_stack(e);
     } else {
       const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kAfterObject);
@@ -314,32 +319,54 @@ const MaskBuilder::NamePaths& MaskBuilder::name_paths(const KeyApart& key, char 
   return out;
 }
 
-// A key that can only be a name. An object with many of them has a mask for each set of names that may still come.
+// Keys that can only be names, of one object or of alternatives. An object with many of them has a mask for each set of
+// names that may still come.
 bool MaskBuilder::closed_names(Id e, u32 node) {
-  KeyParts parts;
-  KeyApart key;
+  struct Closed {
+    KeyApart key;
+    char blank;
+  };
+  std::vector<Closed> keys;
   Json& json = Json::of(arena_);
-  if (!key_parts(e, parts) || !json.key_apart(parts.key, key) || !key.closed || arena_.has(e, kUnknownText))
-    return false;
-  const KeyState k = *key.key;
-  const MemberTable& table = *key.table;
-  if (k.lo == k.hi) return false;
-  for (u32 i = k.lo; i < k.hi; ++i)
-    if (const std::string& name = table.names[table.order[i]];
-        k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80)
-      return false;  // inside a character
+  auto gather = [&](auto& self, Id x, char blank) -> bool {
+    KeyParts parts;
+    KeyApart key;
+    const bool alone = key_parts(x, parts);
+    if (blank && parts.blank) return false;
+    if (parts.blank) blank = parts.blank;
+    auto closed = [&](Id m) { return !arena_.live(m) || self(self, m, blank); };
+    if (!alone)
+      return arena_.node(parts.key).kind == Kind::Union && std::ranges::all_of(Ids(arena_.operands(parts.key)), closed);
+    if (!json.key_apart(parts.key, key) || !key.closed || key.key->lo == key.key->hi) return false;
+    keys.push_back({key, blank});
+    return true;
+  };
+  if (arena_.has(e, kUnknownText) || !gather(gather, e, 0)) return false;
+  for (const auto& [key, blank] : keys)
+    for (u32 i = key.key->lo; i < key.key->hi; ++i)
+      if (const std::string& name = key.table->names[key.table->order[i]];
+          key.key->depth < name.size() && (static_cast<u8>(name[key.key->depth]) & 0xC0) == 0x80)
+        return false;  // inside a character
   const Shared shared(*this);
-  u32 from = 0;
-  const NamePaths& of = name_paths(key, parts.blank, node);
-  Work::spend((of.paths.size() + of.tokens.size()) / kNodesPerStep);
-  for (const NamePaths::Path& path : of.paths) {
-    const u32 begin = std::exchange(from, path.until);
-    if (!json.name_allowed(k.members, table.order[path.name])) continue;
-    for (u32 i = begin; i < path.until; ++i) set(of.tokens[i]);
-    if (path.end == kNoFan) continue;
-    const std::string rest = Json::spelled_rest(k, table.names[table.order[path.name]]);
-    if (const Id s = read(e, path.blanks ? parts.blank + rest : rest); s != kEmpty) enter(s, path.end);
+  std::vector<std::pair<std::string, u32>> whole;  // the names that tokens contain, and where they lead
+  for (const auto& [key, blank] : keys) {
+    const KeyState& k = *key.key;
+    u32 from = 0;
+    const NamePaths& of = name_paths(key, blank, node);
+    Work::spend((of.paths.size() + of.tokens.size()) / kNodesPerStep);
+    for (const NamePaths::Path& path : of.paths) {
+      const u32 begin = std::exchange(from, path.until);
+      const u32 field = key.table->order[path.name];
+      if (!json.name_allowed(k.members, field)) continue;
+      for (u32 i = begin; i < path.until; ++i) set(of.tokens[i]);
+      if (path.end == kNoFan) continue;
+      const std::string rest = Json::spelled_rest(k, key.table->names[field]);
+      whole.emplace_back(path.blanks ? blank + rest : rest, path.end);
+    }
   }
+  sort_unique(whole);
+  for (const auto& [rest, at] : whole)
+    if (const Id s = read(e, rest); s != kEmpty) enter(s, at);
   return true;
 }
 
@@ -349,13 +376,8 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
   if (closed_names(e, node)) return true;
   std::vector<std::string> rests;
   Id free = kEmpty;
-  if (!without_names(e, free, rests) || rests.empty()) return false;
+  if (!without_names(e, free, rests) || rests.empty() || free == kEmpty) return false;
   sort_unique(rests);
-  if (free == kEmpty) {
-    if (arena_.has(e, kUnknownText)) return false;
-    only_names(e, node, rests);
-    return true;
-  }
   visit(free, node);
   Escapes mode{};
   Id loop = kEmpty;
@@ -378,23 +400,6 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
     }
   }
   return true;
-}
-
-// Keys that can only be names: all beginnings of names are allowed, whatever they lead to.
-void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& rests) {
-  const Shared shared(*this);
-  for (const std::string& rest : rests) {
-    u32 at = node;
-    for (std::size_t i = 0; i < rest.size(); ++i) {
-      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
-      if (at == kNoFan) break;
-      if (i + 1 < rest.size()) {
-        if (const int t = trie_.nodes[at].token; t >= 0) set(t);
-        continue;
-      }
-      if (const Id s = read(e, rest); s != kEmpty) enter(s, at);
-    }
-  }
 }
 
 void MaskBuilder::clear(u32 node) {

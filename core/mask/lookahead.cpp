@@ -101,7 +101,7 @@ Id Abstraction::elide_members(Id e) {
   const MemberTable& table = json_.table(state.table);
   const bool others = json_.others_allowed_at(id);
   Id out = e;
-  if (!others || table.dense || (!state.some && json_.key_start(id) != kEmpty)) {
+  if (!others || (!state.some && json_.key_start(id) != kEmpty) || json_.others_endless_at(id)) {
     out = json_.quoted(elide_key(state, others));
     if (state.count > 0) out = concat(table.comma, out);
     if (nullable(e)) out = repeat(out, 0, 1);
@@ -290,8 +290,8 @@ Id Abstraction::after_other(const KeyApart& key, u32 which) {
   const MemberTable& table = *key.table;
   const OtherKeys& other = table.others[which];
   const std::optional<MembersDue>& due = json_.facts_of(key.key->members).due;
-  const bool plain = due && table.dense && !table.ordered && !table.vote && key.state->pending == 0 && table.min == 0 &&
-                     table.max == kInf;
+  const bool plain = due && !table.ordered && !table.vote && key.state->pending == 0 && table.min == 0 &&
+                     table.max == kInf && json_.others_endless_at(key.key->members);
   const u64 memo = u64{key.table_id} << 32 | u64{which} << 2 | (plain && due->count == 0 ? 2u : 0u) |
                    (key.state->seen == 0 ? 1u : 0u);
   if (const Id* known = plain ? after_memo_.find(memo) : nullptr) return *known;

@@ -193,7 +193,6 @@ class MaskBuilder {
   Id key_form(Id e, const KeyParts& parts);
   bool holds_object(Id text, int depth = 0) const;
   Id nested_form(Id e);
-  void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   struct NamePaths {  // of the names that begin with the same bytes, from one node of the trie
     struct Path {
       u32 name;     // a place in MemberTable::order
