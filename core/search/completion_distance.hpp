@@ -8,10 +8,11 @@
 // It holds because numbers are only ever lowered, and never below what an actual completion shows. Whoever keeps `of`
 // of the next state <= the number of tokens then left can always finish.
 //
-// A number is found in three ways, the cheap one always, the others where it matters:
+// A number is found in four ways, the cheap one always, the others where it matters:
 //   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
 //   3. breadth first over tokens, which is exact if it finishes (see refine).
+//   4. where these find none that is near enough: a completion composed of parts (see composition.hpp).
 // While many tokens are left, no number is needed: see need_bound.hpp.
 #pragma once
 

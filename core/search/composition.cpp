@@ -160,7 +160,8 @@ u32 Composition::add_key(Id e, std::string* to) {
     if (arena_.has(start, kUnknownText) || (!manner.forgetful && distance_.forget(e) == e)) continue;
     auto missing = [&](Id at) { return arena_.node(at).shortest; };
     BestFirst<u8> states(start, missing(start));
-    for (BestFirst<u8>::Open at; states.next(at) && states.size() <= kFewestSearchStates;) {
+    for (BestFirst<u8>::Open at; states.next(at) && states.size() <= kFewSearchStates;) {
+      cut_ = cut_ || distance_.exhausted();  // each text makes expressions of its own
       if (!spend()) return kInf;
       const Id state = at.state;
       if (arena_.node(unstack(arena_, state).head).kind != Kind::Key) {

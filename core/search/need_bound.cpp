@@ -65,12 +65,14 @@ u32 NeedBound::most_of(Id e, TokenRest rest) {
       for (Id part : Ids(arena_.operands(e))) out = std::max(out, most(part, rest));
       return out;
     }
-    case Kind::Repeat: return n.b ? kInf : add_sat(most(n.body(), rest), mul_sat(n.min, parts_.tokens(n.body())));
+    case Kind::Repeat: return n.b ? kInf : add_sat(most(n.body(), rest), mul_sat(n.min, least(n.body())));
     case Kind::Ref: return most(arena_.rule_body(n.a), rest);
     case Kind::Members: return most_of_members(members_state(n), rest);
     case Kind::Key: return most_of_members(Json::of(arena_).key(key_state(n)).members, rest);
-    case Kind::Distinct:
-      return Json::of(arena_).seen_count(n) > kMostPartNames ? kInf : most(distinct_body(n), rest);
+    case Kind::Distinct: {  // what must come needs a character at least for each item
+      const u32 others = add_sat(Json::of(arena_).seen_count(n), arena_.node(distinct_body(n)).shortest);
+      return others > kMostPartNames ? kInf : most(distinct_body(n), rest);
+    }
     case Kind::Item: return item_need(item_rest(n));
     case Kind::Escaped: return add_sat(height(escaped_text(n), true, Company::None), kLongestEscape);
     default: return height(e, false, Company::None);
@@ -82,7 +84,7 @@ u32 NeedBound::most_of_stack(Id e, TokenRest rest) {
   for (; rest.bytes > 0; e = arena_.node(e).tail()) {
     if (arena_.node(e).kind != Kind::Concat) return std::max(out, most(e, rest));
     const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
-    out = std::max(out, add_sat(most(head, rest), parts_.tokens(tail)));
+    out = std::max(out, add_sat(most(head, rest), least(tail)));
     if (out == kInf) return kInf;
     rest = after(head, rest);
   }
@@ -197,6 +199,28 @@ u32 NeedBound::apart(Id text) {
   return add_sat(std::min(explored(text, known_.keys), bytes_at_most(arena_.node(text).longest, true)), kLongestEscape);
 }
 
+// What must come, at most. A list of distinct values is not composed of its items, but each has a bound.
+u32 NeedBound::least(Id e) {
+  if (!arena_.has(e, kHasItem)) return parts_.tokens(e);
+  const Composition::Nested nested(parts_);
+  u32 out = 0;
+  for (; e != kEpsilon && !arena_.nullable(e) && out != kInf; e = unstack(arena_, e).tail) {
+    if (!spend()) return kInf;
+    const Id part = unstack(arena_, e).head;
+    const Node& n = arena_.node(part);
+    if (arena_.nullable(part)) continue;
+    if (!arena_.has(part, kHasItem))
+      out = add_sat(out, parts_.tokens(part));
+    else if (n.kind == Kind::Item)
+      out = add_sat(out, item_need(item_rest(n)));
+    else if (n.kind == Kind::Repeat && !n.b)
+      out = add_sat(out, mul_sat(n.min, least(n.body())));
+    else
+      return kInf;
+  }
+  return out;
+}
+
 // What the rest of an item of a list of distinct values needs, at most: a string may differ from any others.
 u32 NeedBound::item_need(Id rest) {
   u32 out = 0;
@@ -223,7 +247,8 @@ u32 NeedBound::most_of_members(u32 members, TokenRest rest) {
   u32 out = add_sat(needed, begun->other);
   for (u32 i = 0; i < costs->size(); ++i) {
     if (bit(state.gone, i)) continue;
-    const u32 others = table.required[i] ? needed - (*costs)[i].tokens : needed;  // once it has begun, it is no longer due
+    const u32 others =
+        table.required[i] ? needed - (*costs)[i].tokens : needed;  // once it has begun, it is no longer due
     out = std::max(out, add_sat(others, begun->names[i]));
   }
   return out;

@@ -43,7 +43,6 @@ class NeedBound {
   u32 after_any_token(Id state) { return most(state, below_.whole()); }
 
  private:
-  class Nested;
   enum class Company : u8 { None, Limits, Others };  // of a part of an intersection
   bool spend(std::size_t steps = 1) { return parts_.spend(steps); }
   bool cut() const { return parts_.cut(); }
@@ -54,6 +53,7 @@ class NeedBound {
   u32 height(Id e, bool text, Company company);
   bool limits_length(Id e) const;
   u32 apart(Id text);
+  u32 least(Id e);
   u32 item_need(Id rest);
   u32 explored(Id e, std::unordered_map<Id, u32>& known);
   TokenRest after(Id e, TokenRest rest) const;
