@@ -160,7 +160,8 @@ u32 Composition::add_key(Id e, std::string* to) {
     if (arena_.has(start, kUnknownText) || (!manner.forgetful && distance_.forget(e) == e)) continue;
     auto missing = [&](Id at) { return arena_.node(at).shortest; };
     BestFirst<u8> states(start, missing(start));
-    for (BestFirst<u8>::Open at; states.next(at) && states.size() <= kFewSearchStates;) {
+    std::size_t most = kFewSearchStates;  // none once a text is missed
+    for (BestFirst<u8>::Open at; states.next(at) && states.size() <= most;) {
       cut_ = cut_ || distance_.exhausted();  // each text makes expressions of its own
       if (!spend()) return kInf;
       const Id state = at.state;
@@ -179,8 +180,12 @@ u32 Composition::add_key(Id e, std::string* to) {
         if (!manner.takes(byte)) return true;
         Id next = arena_.step_slow(state, byte);
         if (next != kEmpty && manner.forgetful) next = distance_.forget(next);
-        if (next != kEmpty && !arena_.has(next, kUnknownText)) states.reach(at, byte, next, missing);
-        return true;
+        if (next == kEmpty) return true;
+        if (arena_.has(next, kUnknownText))
+          most = 0;
+        else
+          states.reach(at, byte, next, missing);
+        return most > 0;
       });
     }
   }

@@ -108,7 +108,10 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
   for (std::size_t i = 0; i < std::min(tokens.size(), kSharedTries) && path.empty(); ++i) {
     const Id next = read(state, tokens[tokens.size() * (i + 1) / (kSharedTries + 1)]);
     if (next == kEmpty || forget(next) != branch.next || need(next, left) == kInf) continue;
-    if (const auto it = shared_.find(branch.next); it != shared_.end()) path = along(next, completion = it->second);
+    if (const auto it = shared_.find(branch.next); it != shared_.end())
+      path = along(next, completion = it->second);
+    else if (std::optional<std::string> composed = Composition(*this).text(next))
+      path = along(next, completion = std::move(*composed));
   }
   if (path.empty()) return kInf;
   std::vector<std::string> texts;
