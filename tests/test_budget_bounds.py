@@ -1,6 +1,6 @@
 """Masks with a budget, made without looking at the tokens where a bound shows that none can matter.
 
-Whatever a mask allows can be finished: a text goes on within its budget until it is complete, whichever tokens it takes.
+Whatever a mask allows can be finished: a text stays within its budget until it is complete, whichever tokens it takes.
 """
 
 from __future__ import annotations
