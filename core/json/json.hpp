@@ -40,8 +40,11 @@ class Json final : public Family {
   // -- states --
   const MemberTable& table(u32 id) const { return tables_[id]; }
   const MemberState& state(u32 id) const { return member_states_.values[id]; }
+  const KeyState& key(u32 id) const { return key_states_.values[id]; }
   const SeenState& seen_state(u32 id) const { return seen_states_.values[id]; }
   const std::string& text_of(u32 text);  // of another key written before
+  u32 seen_count(const MemberState& state) const { return sets_.size(state.seen); }
+  u32 seen_count(const Node& distinct) const { return sets_.size(seen_state(distinct_seen(distinct)).texts); }
   u32 seen_text(const MemberState& state, u32 index) const { return sets_.at(state.seen, index); }
   bool name_allowed(u32 state, u32 field) { return allowed_at(state, field); }
   bool others_allowed_at(u32 state);

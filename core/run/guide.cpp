@@ -298,7 +298,9 @@ bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
     return is ? std::optional(true) : std::nullopt;
   };
   return search(program, state, plenty, [&](CompletionDistance& distance, const Work::Step&, u64) {
+    if (budget > 0 && distance.bound(state) <= budget - 1) return true;
     u32 needed = distance.of(state);
+    if (needed > budget && distance.compose(state, budget)) needed = budget;
     if (needed > budget) needed = distance.refine(state);
     if (needed == kInf)
       throw Error("budget-unknown",
@@ -319,7 +321,7 @@ bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
 bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left) const {
   auto unknown = [](CompletionDistance&) { return std::optional<bool>(); };
   return search(program, after, unknown, [&](CompletionDistance& distance, const Work::Step&, u64) {
-    return distance.suffices(before, token, after, left);
+    return distance.bound(before) <= left || distance.suffices(before, token, after, left);
   });
 }
 

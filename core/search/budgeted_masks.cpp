@@ -76,6 +76,8 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
 // What is needed after a token, searched for only as far as it matters with `left` tokens left.
 u32 CompletionDistance::need(Id next, u32 left) {
   u32 needed = known(next);
+  if (needed > left && symbols_->empty() && below_.each_alone())
+    needed = std::min(needed, Composition(*this).tokens(next));
   if (needed <= left || exhausted()) return needed;
   if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // certainly more
   if (needed == kInf) {  // leaves work for the searches of other tokens
@@ -172,6 +174,31 @@ std::vector<u32> CompletionDistance::promised(Id state) {
 std::optional<u32> CompletionDistance::worst(Id state) const {
   auto it = worst_.find(state);
   return it == worst_.end() ? std::nullopt : std::optional(it->second);
+}
+
+u32 CompletionDistance::bound(Id state) {
+  if (!symbols_->empty() || !below_.each_alone()) return kInf;
+  const Turn turn(*this);
+  begin(kMaskSearchWork);
+  u32 found = kInf;
+  try {
+    const Work::Step step(arena_.limits().step_work, "a bound of what a text needs");
+    found = NeedBound(*this).after_any_token(state);
+  } catch (const Error&) {
+    // A search for parts of a completion reached a limit. The tokens are examined one by one.
+  }
+  if (found != kInf) worst_.try_emplace(state, found);
+  return found;
+}
+
+bool CompletionDistance::compose(Id state, u32 most) {
+  if (!symbols_->empty() || !below_.each_alone()) return false;
+  const Turn turn(*this);
+  begin(kMaskSearchWork);
+  Composition parts(*this);
+  if (parts.tokens(state) > most) return false;
+  const std::optional<std::string> text = parts.text(state);
+  return text && follow(state, *text) && known(state) <= most;
 }
 
 void CompletionDistance::restrict(Id state, u32 left, u32* words) {

@@ -60,7 +60,7 @@ void CompletionDistance::begin(std::size_t work) {
   if (now_.most_nodes != 0)  // an upper bound: others read
     added_ += std::min(now - now_.begun_at, now_.most_nodes - now_.begun_at);
   const u32 share = arena_.limits().max_nodes / kNodesShare;
-  now_ = {work, kMostSteps};
+  now_ = {work, kMostSteps, kPartsWork};
   now_.begun_at = now_.most_nodes = now;
   allow_nodes(kFewNodes + (share > added_ ? (share - added_) / 2 : 0));
 }
@@ -354,7 +354,7 @@ Id CompletionDistance::read(Id state, u32 token) {
 std::size_t CompletionDistance::memory() const {
   return sizeof(*this) + bytes_of(known_) + bytes_of(worst_) + bytes_of(bounds_) + bytes_of(plain_) + bytes_of(left_) +
          bytes_of(looked_at_) + bytes_of(twins_) + bytes_of(profiles_) + profile_size_ * 4 + bytes_of(shared_) +
-         shared_bytes_ + bytes_of(marks_);
+         shared_bytes_ + bytes_of(marks_) + parts_.memory() + needs_.memory();
 }
 
 }  // namespace guiderail

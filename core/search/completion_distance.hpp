@@ -8,10 +8,12 @@
 // It holds because numbers are only ever lowered, and never below what an actual completion shows. Whoever keeps `of`
 // of the next state <= the number of tokens then left can always finish.
 //
-// A number is found in three ways, the cheap one always, the others where it matters:
+// A number is found in four ways, the cheap one always, the others where it matters:
 //   1. a completion that is shortest in bytes (A*, which joins earlier completions), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever a mask has examined all of them;
 //   3. breadth first over tokens, which is exact if it finishes (see refine).
+//   4. where these find none that is near enough: a completion composed of parts (see composition.hpp).
+// While many tokens are left, no number is needed: see need_bound.hpp.
 #pragma once
 
 #include <optional>
@@ -20,6 +22,7 @@
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
 #include "search/best_first.hpp"
+#include "search/need_bound.hpp"
 #include "search/symbols.hpp"
 #include "vocab/vocabulary.hpp"
 
@@ -37,6 +40,10 @@ class CompletionDistance {
   std::optional<u32> found(Id state);
   // The most that any next state needs; nullopt: not examined yet.
   std::optional<u32> worst(Id state) const;
+  // An upper bound of that, found without examining them (see need_bound.hpp); kInf: unknown.
+  u32 bound(Id state);
+  // Does a completion composed of parts take at most so many tokens? Then of(state) does, from now on.
+  bool compose(Id state, u32 most);
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
   // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever
@@ -45,6 +52,8 @@ class CompletionDistance {
   std::size_t memory() const;
 
  private:
+  friend class NeedBound;
+  friend class Composition;
   struct Entry {
     u32 tokens = kInf, bytes = kInf;
     u32 edge = 0;  // first edge of the completion: a byte, or kSpecial + a special token
@@ -60,6 +69,7 @@ class CompletionDistance {
   struct Search {               // the one whose turn it is
     std::size_t work = 0;       // states that searches may still visit, plus one
     std::size_t steps = 0;      // tokens that may still be read except for masks
+    std::size_t for_parts = 0;  // parts that may still be looked at
     std::size_t work_kept = 1;  // the part of the work for other searches
     u32 begun_at = 0;           // expressions in the arena
     u32 most_nodes = 0;         // how many expressions the arena may reach
@@ -92,6 +102,7 @@ class CompletionDistance {
   u32 token_towards(Id from, u32 least, Id& next);
   void link(Id from, u32 edge, Id next);
   // Of states that differ only in the texts of keys (see shared_completions.cpp):
+  std::optional<std::string> text_of(Id state) const;
   void share(Id state);
   std::vector<Id> along(Id state, const std::string& completion);
   bool follow(Id state, const std::string& completion);
@@ -133,6 +144,8 @@ class CompletionDistance {
   Words marks_;                                 // empty: not made yet
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
+  KnownParts parts_;
+  KnownNeeds needs_;
   u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
   Search now_;

@@ -12,21 +12,27 @@
 
 namespace guiderail {
 
+// The completion of a state, if one is known, and made of bytes.
+std::optional<std::string> CompletionDistance::text_of(Id state) const {
+  std::string bytes;
+  for (Id at = state;;) {
+    const auto it = known_.find(at);
+    if (it == known_.end() || it->second.bytes == kInf) return std::nullopt;
+    if (it->second.bytes == 0) return bytes;
+    if (it->second.edge >= kSpecial) return std::nullopt;
+    bytes.push_back(static_cast<char>(it->second.edge));
+    at = it->second.next;
+  }
+}
+
 // Keeps the completion of a state, if its texts are all that others with the same state without texts lack.
 void CompletionDistance::share(Id state) {
   const Id plain = forget(state);
   if (plain == state || shared_.contains(plain)) return;
-  std::string bytes;
-  for (Id at = state;;) {
-    const auto it = known_.find(at);
-    if (it == known_.end() || it->second.bytes == kInf) return;
-    if (it->second.bytes == 0) break;
-    if (it->second.edge >= kSpecial) return;
-    bytes.push_back(static_cast<char>(it->second.edge));
-    at = it->second.next;
-  }
-  shared_bytes_ += bytes.capacity();
-  shared_.emplace(plain, std::move(bytes));
+  std::optional<std::string> bytes = text_of(state);
+  if (!bytes) return;
+  shared_bytes_ += bytes->capacity();
+  shared_.emplace(plain, std::move(*bytes));
 }
 
 // The states along a completion, the given one first; empty: it does not complete this state.
@@ -102,7 +108,10 @@ u32 CompletionDistance::shared_need(Id state, const Branch& branch, u32 left, st
   for (std::size_t i = 0; i < std::min(tokens.size(), kSharedTries) && path.empty(); ++i) {
     const Id next = read(state, tokens[tokens.size() * (i + 1) / (kSharedTries + 1)]);
     if (next == kEmpty || forget(next) != branch.next || need(next, left) == kInf) continue;
-    if (const auto it = shared_.find(branch.next); it != shared_.end()) path = along(next, completion = it->second);
+    if (const auto it = shared_.find(branch.next); it != shared_.end())
+      path = along(next, completion = it->second);
+    else if (std::optional<std::string> composed = Composition(*this).text(next))
+      path = along(next, completion = std::move(*composed));
   }
   if (path.empty()) return kInf;
   std::vector<std::string> texts;

@@ -442,11 +442,24 @@ void Vocabulary::give_back(std::unique_ptr<MaskScratch> scratch) {
 
 BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
   std::vector<ByteSet> all(trie.nodes.size());
+  std::vector<TokenRest> below(trie.nodes.size());
+  ByteSet alone;
+  auto raise = [](TokenRest& of, TokenRest to) {
+    of.bytes = std::max(of.bytes, to.bytes);
+    of.brackets = std::max(of.brackets, to.brackets);
+  };
   for (u32 n = static_cast<u32>(all.size()); n-- > 1;) {
-    all[trie.parents[n]] |= all[n];
-    all[trie.parents[n]].add(trie.nodes[n].byte);
+    const u8 byte = trie.nodes[n].byte;
+    const u32 parent = trie.parents[n];
+    all[parent] |= all[n];
+    all[parent].add(byte);
+    raise(after_[byte], below[n]);
+    raise(below[parent], {below[n].bytes + 1, below[n].brackets + is_bracket(byte)});
+    if (parent == 0 && trie.nodes[n].token >= 0) alone.add(byte);
   }
   all_ = all[0];
+  whole_ = below[0];
+  for (unsigned b = 0; b <= 0xF4; ++b) each_alone_ = each_alone_ && (alone.has(b) || b == 0xC0 || b == 0xC1);
   for (u32 n = 0; n < all.size(); ++n)
     if (trie.nodes[n].end - n > kWorthBytesBelow) {
       places_[n] = static_cast<u32>(sets_.size());

@@ -64,19 +64,31 @@ struct Trie {
   }
 };
 
-// For each node with enough nodes below it: the bytes on the edges below it.
+constexpr bool is_bracket(u8 byte) { return byte == '(' || byte == '[' || byte == '{' || byte == '<'; }  // that opens
+
+struct TokenRest {  // at most: what is left of a token
+  u32 bytes = 0, brackets = 0;
+};
+
+// What is below the nodes of a trie.
 class BytesBelow {
  public:
   explicit BytesBelow(const Trie& trie);
-  // Null: there are few nodes below.
+  // The bytes on the edges below a node. Null: there are few nodes below.
   const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
-  const ByteSet& all() const { return all_; }  // the bytes of all tokens
+  const ByteSet& all() const { return all_; }              // the bytes of all tokens
+  bool each_alone() const { return each_alone_; }          // is each byte of UTF-8 a token, too?
+  TokenRest whole() const { return whole_; }               // of any token
+  TokenRest after(u8 byte) const { return after_[byte]; }  // of any token, after this byte
   std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
 
  private:
   std::vector<u32> places_;
   std::vector<ByteSet> sets_;
   ByteSet all_;
+  bool each_alone_ = true;
+  TokenRest whole_;
+  std::array<TokenRest, 256> after_{};
 };
 
 // What follows the exits of a class by one byte, merged into one trie: the rest of the tokens that begin in the class
