@@ -179,7 +179,7 @@ def schema_text(schema: Any) -> str:
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
-        return json_text(dict(schema), ascii_only=True)
+        return _written("the schema", schema)
     raise CompatValueError(
         f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.", code="argument"
     )
@@ -232,7 +232,19 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         raise CompatTypeError(
             f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}"
         )
-    return Recipe("structural_tag", json_text(dict(given), ascii_only=True))
+    return Recipe("structural_tag", _written("the structural tag", given))
+
+
+def _written(what: str, value: Mapping[str, Any]) -> str:
+    """A dict as JSON text.
+
+    Raises:
+        CompatValueError: JSON cannot write it.
+    """
+    try:
+        return json_text(dict(value), ascii_only=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CompatValueError(f"{what} cannot be written as JSON: {error}", code="argument") from None
 
 
 def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
