@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
-from guiderail.compat import xgrammar
+from guiderail.compat import llguidance, xgrammar
 from guiderail.errors import GuiderailError
 
 SEEDS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "bad_input_seeds.json").read_text())
@@ -237,6 +237,8 @@ READERS: dict[str, Reader] = {
         (["count", "max"], {"count": 1, "substr": [2, 3], "max": (1, None)}),
     ),
     "graphql": Reader(lambda x: _compile(gr.grammars.graphql(schema=x)), (_SERVICE,)),
+    "type": Reader(lambda x: gr.python_type(x).matches("1"), (list[int], [int, [str]], {"a": int})),
+    "llguidance_schema": Reader(llguidance.LLMatcher.grammar_from_json_schema, tuple(SEEDS["json_schema"])),
     "xgrammar_schema": _reader("json_schema", lambda x: xgrammar.Grammar.from_json_schema(x).constraint),
     "xgrammar_tag": _reader("structural_tag", lambda x: xgrammar.Grammar.from_structural_tag(x).constraint),
 }
