@@ -78,9 +78,20 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def bases_of(kind: type) -> list[type]:
+    """What a class derives from, as far as readers can know it: a private base is left out for its own bases."""
+    known: list[type] = []
+    for base in kind.__bases__:
+        private = base.__module__.startswith("guiderail") and not hasattr(gr, base.__name__)
+        known += bases_of(base) if private else [base]
+    return [
+        one for one in dict.fromkeys(known) if not any(issubclass(other, one) for other in known if other is not one)
+    ]
+
+
 def entry(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, type):
-        bases = ", ".join(b.__name__ for b in value.__bases__ if b is not object)
+        bases = ", ".join(b.__name__ for b in bases_of(value) if b is not object)
         yield f"### `gr.{name}`\n\n{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
         if not issubclass(value, Exception):
             for member, what in members(value):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
+from guiderail.compat import llguidance, xgrammar
 from guiderail.errors import GuiderailError
 
 SEEDS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "bad_input_seeds.json").read_text())
@@ -176,6 +177,25 @@ def _reader(seeds: str, read: Callable[[Any], gr.Constraint]) -> Reader:
 
 _RULES = {"S": [["Hello ", gr.Ref("n")]], "n": ["Ada", "Bob", [gr.Ref("S"), "x"]]}
 _LIST = {"type": "array", "items": {"type": ["string", "number"]}}
+_TOOL = {"name": "f", "parameters": {"type": "object"}}
+_INT = {"kind": "SCALAR", "name": "Int"}
+_SERVICE = {
+    "queryType": {"name": "Query"},
+    "types": [
+        _INT,
+        {"kind": "ENUM", "name": "E", "enumValues": [{"name": "P"}]},
+        {"kind": "UNION", "name": "U", "possibleTypes": [{"name": "Query"}]},
+        {
+            "kind": "OBJECT",
+            "name": "Query",
+            "fields": [
+                {"name": "a", "type": _INT, "args": [{"name": "x", "type": {"kind": "NON_NULL", "ofType": _INT}}]},
+                {"name": "e", "type": {"kind": "LIST", "ofType": {"kind": "ENUM", "name": "E"}}},
+                {"name": "u", "type": {"kind": "UNION", "name": "U"}},
+            ],
+        },
+    ],
+}
 
 READERS: dict[str, Reader] = {
     "regex": _reader("regex", gr.regex),
@@ -201,6 +221,26 @@ READERS: dict[str, Reader] = {
     "tools_json": _reader("tools", _tools("hermes")),
     "tools_xml": _reader("tools", _tools("qwen3-coder")),
     "schema_options": _reader("schema_options", lambda x: gr.json_schema(_LIST, **x)),
+    "tool_options": Reader(
+        lambda x: _compile(gr.tool_calls([_TOOL], **{"format": "hermes", **x})),
+        ({"format": "qwen3-coder", "choice": "auto"}, {"choice": "required", "parallel": False}, {"choice": "f"}),
+    ),
+    "type_options": Reader(
+        lambda x: _compile(gr.python_type(list[int], **x)), ({"max_items": 3, "max_depth": 4}, {"notation": "yaml"})
+    ),
+    "sql_tables": Reader(
+        lambda x: _compile(gr.grammars.sql(schema=x)),
+        ({"t": ["a", "b"]}, {"t": {"a": "INTEGER"}, "u v": {'x"y': "REAL"}}),
+    ),
+    "sql_functions": Reader(
+        lambda x: _compile(gr.grammars.sql(schema={"t": ["a"]}, functions=x)),
+        (["count", "max"], {"count": 1, "substr": [2, 3], "max": (1, None)}),
+    ),
+    "graphql": Reader(lambda x: _compile(gr.grammars.graphql(schema=x)), (_SERVICE,)),
+    "type": Reader(lambda x: gr.python_type(x).matches("1"), (list[int], [int, [str]], {"a": int})),
+    "llguidance_schema": Reader(llguidance.LLMatcher.grammar_from_json_schema, tuple(SEEDS["json_schema"])),
+    "xgrammar_schema": _reader("json_schema", lambda x: xgrammar.Grammar.from_json_schema(x).constraint),
+    "xgrammar_tag": _reader("structural_tag", lambda x: xgrammar.Grammar.from_structural_tag(x).constraint),
 }
 
 
@@ -208,7 +248,7 @@ def check(name: str, number: int) -> str | None:
     """Returns what a reader raised for the input with this number if it is not one of our errors, or None."""
     reader = READERS[name]
     given = reader.bad(name, number)
-    if name == "schema_options" and not (isinstance(given, dict) and all(isinstance(key, str) for key in given)):
+    if name.endswith("_options") and not (isinstance(given, dict) and all(isinstance(key, str) for key in given)):
         return None  # Python itself refuses such arguments
     try:
         with warnings.catch_warnings():

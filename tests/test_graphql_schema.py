@@ -208,6 +208,15 @@ def test_errors(schema: Any, options: dict[str, Any], code: str, message: str) -
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("name", ["a b", "a}{b", "", "é", "1", None, 5])
+def test_an_introspection_names_only_what_can_be_written(name: Any) -> None:
+    fields = [{"name": name, "args": [], "type": {"kind": "SCALAR", "name": "Int"}}]
+    types = [{"name": "Query", "kind": "OBJECT", "fields": fields}, {"name": "Int", "kind": "SCALAR"}]
+    with pytest.raises(gr.CompileError, match="is not a name in GraphQL") as caught:
+        grammars.graphql(schema={"__schema": {"queryType": {"name": "Query"}, "types": types}})
+    assert caught.value.code == "query-schema"
+
+
 def test_a_schema_of_too_many_fields() -> None:
     fields = [{"name": f"f{i}", "args": [], "type": {"kind": "SCALAR", "name": "Int"}} for i in range(20_001)]
     types = [{"name": "Query", "kind": "OBJECT", "fields": fields}, {"name": "Int", "kind": "SCALAR"}]

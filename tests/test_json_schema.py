@@ -549,6 +549,15 @@ def test_schemas_that_nest_too_deep_are_refused_with_their_place(step: str) -> N
     assert (error.pointer or "").startswith(f"#/properties/deep{step}{step}")
 
 
+def test_schemas_that_cannot_be_copied_are_refused_with_their_place() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(20_000):
+        schema = {"items": schema}
+    error = fault({"properties": {"x": {"enum": [[[]]]}, "deep": schema}})
+    assert isinstance(error, gr.SchemaError) and error.code == "depth"
+    assert (error.pointer or "").startswith("#/properties/deep/items/items")
+
+
 @pytest.mark.parametrize(
     ("name", "advice"),
     [

@@ -622,6 +622,17 @@ def test_functions() -> None:
     assert gr.read(Plain, '{"size":1,"sides":[2,3]}').all == (1, (2, 3), "plain")
 
 
+def test_a_type_that_contains_itself_is_refused() -> None:
+    kind: list[Any] = [int]
+    kind.append([kind])
+    for one in (kind, list[kind]):  # type: ignore[valid-type]
+        with pytest.raises(gr.CompileError, match="contains itself"):
+            gr.python_type(one)
+    part = [int]
+    with pytest.raises(gr.CompileError, match="not a type"):  # twice is not within itself
+        gr.python_type([part, [part]])
+
+
 def test_functions_of_other_kinds() -> None:
     class Tool:
         def method(self, n: int) -> int:

@@ -278,6 +278,76 @@ def test_validators_beside_metadata_of_pydantic_run() -> None:
     assert gr.python_type(Annotated[UUID4, "an id"]).schema["description"] == "an id"
 
 
+class One(BaseModel):
+    kind: Literal[1] = Field(alias="type")
+    one: int
+
+
+class Two(BaseModel):
+    kind: Literal[2] = Field(2, alias="type")
+    two: int
+
+
+class Whole(BaseModel):
+    kind: int
+
+
+def test_a_discriminator_need_not_be_a_string() -> None:
+    kind = Annotated[One | Two, Field(discriminator="kind")]
+    constraint = gr.python_type(kind)
+    for text in ('{"type": 1, "one": 5}', '{"type": 2, "two": 5}'):
+        assert constraint.matches(text) and constraint.read(text) == TypeAdapter(kind).validate_json(text)
+    for text in ('{"type": 2, "one": 5}', '{"two": 5}', '{"type": 1, "two": 5}'):
+        assert not constraint.matches(text)
+
+
+TAG = Field(discriminator="kind")
+UNTAGGED: list[Any] = [
+    Annotated[int, TAG],
+    Annotated[One | int, TAG],
+    Annotated[list[One | Two], TAG],
+    Annotated[One | Whole, TAG],
+    Annotated[One | Shapes, TAG],
+    Annotated[One | Two, Field(discriminator="none")],
+    Annotated[One | Two, Discriminator(lambda value: "one")],
+    list[Annotated[One | One | Whole, Discriminator("kind")]],
+]
+
+
+@pytest.mark.parametrize("kind", UNTAGGED, ids=map(str, range(len(UNTAGGED))))
+def test_discriminators_that_pydantic_refuses(kind: Any) -> None:
+    with pytest.raises(Exception) as theirs:  # of several classes
+        TypeAdapter(kind)
+    with pytest.raises(gr.CompileError, match="pydantic refuses this type: ") as ours:
+        gr.python_type(kind)
+    assert str(theirs.value).partition("\n")[0] in str(ours.value)
+
+
+def test_a_function_that_tells_alternatives_apart_is_called() -> None:
+    tagged = Annotated[One, Tag("one")] | Annotated[Two, Tag("two")]
+    kind = Annotated[tagged, Discriminator(lambda value: "one")]
+    constraint = gr.python_type(kind)
+    assert constraint.read('{"type": 1, "one": 5}') == One(type=1, one=5)
+    with pytest.raises(gr.ReadError):
+        constraint.read('{"type": 2, "two": 5}')
+
+
+def test_a_model_that_pydantic_cannot_build_is_refused() -> None:
+    class Late(BaseModel):
+        model_config = ConfigDict(defer_build=True)
+        x: int = TAG
+
+    with pytest.raises(gr.CompileError, match="Late: pydantic refuses this type"):
+        gr.python_type(Late)
+
+
+def test_validators_of_forward_references_use_the_namespace() -> None:
+    kind = Annotated[list["Elsewhere"], AfterValidator(sorted)]  # type: ignore[name-defined]  # noqa: F821
+    assert gr.python_type(kind, namespace={"Elsewhere": int}).read("[3, 2]") == [2, 3]
+    with pytest.raises(gr.CompileError, match="namespace="):
+        gr.python_type(kind)
+
+
 @pytest.mark.parametrize("kind", [*MODELS, *TYPES], ids=str)
 def test_whatever_is_let_through_is_taken(kind: Any) -> None:
     rng = random.Random(7)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from core_support import mask_of, plain
+from core_support import EVERY_BYTE, mask_of, plain
 
 SOME = 1500  # tokens to check in addition to those with punctuation
 FEW = 60  # steps of work for a mask that an earlier state had
@@ -146,7 +146,7 @@ def test_every_token_by_its_own_derivative(case: int, name: str, inside: bool, r
     if inside:
         constraint = gr.python_type(Annotated[str, constraint])
         prefixes = [json.dumps(prefix, ensure_ascii=False)[:-1] for prefix in prefixes]
-        prefixes += [prefix + "\\" for prefix in prefixes[:3]]  # within an escape
+        prefixes += [prefix + begun for prefix in prefixes[:3] for begun in ("\\", "\\u00")]  # within an escape
     texts = {t: vocabulary.token_bytes(t) for t in range(vocabulary.token_count) if vocabulary.is_text(t)}
     rng = random.Random(case)
     asked = [t for t, text in texts.items() if set(text) & set(b'"\\,:{}[]')] + rng.sample(sorted(texts), SOME)
@@ -157,7 +157,7 @@ def test_every_token_by_its_own_derivative(case: int, name: str, inside: bool, r
     for prefix in [*prefixes, *reversed(prefixes)]:  # masks made in either order
         matcher.reset()
         if not matcher.accept_string(prefix.encode()):
-            assert inside and prefix.endswith("\\"), prefix
+            assert inside and prefix.endswith(("\\", "\\u00")), prefix
             continue
         mask = mask_of(matcher)
         state = program.derivative(program.root, prefix.encode())
@@ -204,6 +204,71 @@ def test_later_keys_of_an_object_have_the_masks_of_earlier_ones(schema: Any, lla
         mask_of(matcher)
         assert number < 3 or gr._core.spent_work() - before < FEW, name
         assert matcher.accept_string(f'"{name}": 1, '.encode())
+
+
+PATTERNED: list[tuple[Any, str]] = [
+    (
+        {
+            "patternProperties": {"^[^a]*$": {"type": "string"}},
+            "additionalProperties": {"type": "null"},
+            "required": ["é"],
+            "minProperties": 2,
+            "propertyNames": {"maxLength": 7},
+        },
+        r'{"aa\"": null, "b\\": "\u0001", "é": ""}',
+    ),
+    (
+        {"properties": {"a": {"type": "null"}, "aé": False}, "required": ["é"], "propertyNames": {"maxLength": 3}},
+        r'{"a\\é": "\\", "\"": 1, "\u0001": 2, "é": {"a\n": 1}}',
+    ),
+    (
+        {
+            "anyOf": [
+                {"required": ["1-1"]},
+                {
+                    "properties": {"ab": True, "é": {"type": "string"}},
+                    "patternProperties": {"^[^a]*$": False, "^(ab|b1)+$": {"type": "null"}},
+                    "additionalProperties": {"type": "string"},
+                    "minProperties": 2,
+                },
+            ]
+        },
+        r'{"1a\\é\"\\": "a", "aé\\": "\\", "ab": null}',
+    ),
+]
+
+
+@pytest.mark.parametrize("strings", [1, 2])
+@pytest.mark.parametrize("case", range(len(PATTERNED)))
+def test_keys_with_patterns_and_lengths_inside_strings(case: int, strings: int) -> None:
+    """Within escapes, too: all tokens by what they are accepted as, and in few steps."""
+    pieces = [
+        b'\\"',
+        b'\\":',
+        b'a\\"',
+        b"a\\",
+        b'\\\\"',
+        b'\\\\\\"',
+        b"\\\\",
+        b'": ',
+        b'", "',
+        b"\\u00",
+        b"\xc3",
+        b'{"',
+    ]
+    vocabulary = plain([*EVERY_BYTE, *pieces])
+    schema, text = PATTERNED[case]
+    constraint: gr.Constraint = gr.json_schema({"type": "object", **schema})
+    for _ in range(strings):
+        constraint = gr.python_type(Annotated[str, constraint])
+        text = json.dumps(text, ensure_ascii=False)
+    matcher = gr.compile(constraint, vocabulary, cache=False, max_step_work=50_000).matcher()
+    for byte in text.encode():
+        mask = mask_of(matcher)
+        for token in [*b'"\\aun01,{}: \xc3', *range(256, 256 + len(pieces))]:
+            assert bool(mask[token]) == matcher.fork().accept_token(token), (byte, token)
+        assert matcher.accept_token(byte)
+    assert matcher.is_complete()
 
 
 @pytest.mark.parametrize("without", ["ba", "aab", "b+a"])

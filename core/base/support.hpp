@@ -37,6 +37,9 @@ class Error : public std::runtime_error {
 constexpr u32 kInf = 0xFFFFFFFF;   // no upper bound
 constexpr u32 kNone = 0xFFFFFFFF;  // the index of nothing
 
+// Does a byte of UTF-8 continue a character, rather than begin one?
+constexpr bool is_continuation(u8 byte) { return (byte & 0xC0) == 0x80; }
+
 // Saturating sums and products of counts: "no bound" stays "no bound".
 inline u32 add_sat(u32 a, u32 b) { return a == kInf || b == kInf || a > kInf - 1 - b ? kInf : a + b; }
 inline u32 mul_sat(u32 a, u32 b) {

@@ -32,6 +32,7 @@ inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that
 inline constexpr u32 kLiveWait = 16;             // crossover: characters by which a state's other bytes are delayed
 inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search starts over, thoroughly
 inline constexpr u32 kLiveParts = 256;           // limit: expressions examined for an estimate of the rest
+inline constexpr u32 kFewEscaped = 64;           // crossover: characters that an escape may become, tried one by one
 inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a forgotten text
 
 // -- objects (masks) --
@@ -39,6 +40,8 @@ inline constexpr u32 kFewNames = 64;                   // limit: names that a ke
 inline constexpr int kMostObligations = 10;            // limit: of an object; its states are sets of them
 inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other keys that are counted
 inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that text distinguishes
+inline constexpr int kObjectParts = 6;                 // limit: parts of a string's text searched for an object
+inline constexpr int kObjectUnions = 2;                // limit: unions among them, one in the other
 inline constexpr u32 kFewAmong = 16;                   // crossover: distinct values that are excluded as a plain union
 
 // -- masks: crossovers (masks) --

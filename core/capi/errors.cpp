@@ -19,7 +19,7 @@ void keep(char (&to)[size], const char* text) noexcept {
   std::size_t length = std::strlen(text);
   if (length > size - 1) {
     length = size - 1;
-    while (length > 0 && (static_cast<u8>(text[length]) & 0xC0) == 0x80) --length;  // never splits a character
+    while (length > 0 && is_continuation(static_cast<u8>(text[length]))) --length;  // never splits a character
   }
   std::memcpy(to, text, length);
   to[length] = '\0';

@@ -117,7 +117,7 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
     int at = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
       at = states[at].next[static_cast<u8>(text[i])];
-      bool boundary = i + 1 == text.size() || (static_cast<u8>(text[i + 1]) & 0xC0) != 0x80;
+      bool boundary = i + 1 == text.size() || !is_continuation(static_cast<u8>(text[i + 1]));
       if (boundary)
         for (int s = at; s > 0 && !states[s].accept; s = states[s].link) states[s].accept = true;
     }
@@ -129,7 +129,7 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
   for (int s : order) {
     std::vector<std::pair<u32, Id>> edges;
     for (auto [byte, to] : states[s].next)
-      if (s != 0 || (byte & 0xC0) != 0x80) edges.push_back({u32{byte} | u32{byte} << 8, made[to]});
+      if (s != 0 || !is_continuation(byte)) edges.push_back({u32{byte} | u32{byte} << 8, made[to]});
     made[s] = make_switch(std::move(edges), states[s].accept);
   }
   return made[0];

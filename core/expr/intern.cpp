@@ -10,11 +10,7 @@
 #include "expr/outside.hpp"
 
 namespace guiderail {
-namespace {
-
-bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
-
-}  // namespace
+namespace {}  // namespace
 
 Arena::Arena(Limits limits) : limits_(limits) {
   limits_.max_depth = std::min(limits_.max_depth, kMostDepth);
@@ -252,9 +248,9 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
   for (auto [range, target] : edges) {
     const Node& t = node(target);
     absorb(d, target, false);
-    bool middle = is_continuation(range & 0xFF);
+    bool middle = is_continuation(static_cast<u8>(range));
     d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
-    d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
+    d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(static_cast<u8>(range >> 8)) && middle ? 0 : 1));
     list.push_back(Id{range});
     list.push_back(target);
   }

@@ -228,7 +228,7 @@ u32 Liveness::some_length(Id start) {
       if (tried++ < item.from || !possible.has(byte)) return true;
       const Id next = arena_.derive(state, byte);
       if (next == kEmpty || arena_.has(next, kDead | kUnknownText)) return true;
-      const u32 so_far = chars + ((byte & 0xC0) == 0x80 ? 0 : 1);
+      const u32 so_far = chars + (is_continuation(byte) ? 0 : 1);
       if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
       const u32* known = some_lengths_.find(index_of(next));
       if (arena_.nullable(next) || (known && *known != kInf)) {
@@ -279,7 +279,7 @@ Liveness::Reach Liveness::reach(Id start) {
       if (!possible.has(byte)) continue;
       const Id next = arena_.derive(state, byte);
       if (next == kEmpty || arena_.has(next, kDead)) continue;
-      const bool middle = (byte & 0xC0) == 0x80;
+      const bool middle = is_continuation(byte);
       const u32 total = cost + (middle ? 0 : 1);
       auto [it, fresh] = best.try_emplace(next, total, state);
       if (!fresh && it->second.first <= total) continue;

@@ -2,6 +2,8 @@
 // this file knows that a line feed is spelled \n.
 #include "json/escaped.hpp"
 
+#include "base/thresholds.hpp"
+
 namespace guiderail {
 
 // -- the expression --
@@ -38,9 +40,12 @@ Id Escaped::derivative(Id e, u8 byte) {
     case Unescaped::Raw: return escaped_at(step_text(inner, byte), kBetween, mode);
     case Unescaped::Character: break;
   }
-  Id next = inner;
-  for (char c : utf8(read.character)) next = next == kEmpty ? kEmpty : derive(next, static_cast<u8>(c));
-  return escaped_at(next, kBetween, mode);
+  return escaped_at(after(inner, read.character), kBetween, mode);
+}
+
+Id Escaped::after(Id text, u32 character) {
+  for (char c : utf8(character)) text = text == kEmpty ? kEmpty : derive(text, static_cast<u8>(c));
+  return text;
 }
 
 bool Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
@@ -52,8 +57,16 @@ bool Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
   const int all = both.count();
   both &= middle;
   if (both.count() == all) return false;
-  const Id begin = concat(char_class(escape_range(at, mode)), any_text());
-  return live(intersect(std::array{e, begin}, has(e, kHasRef)));
+  const CharSet::Ptr range = escape_range(at, mode);
+  if (range->size() > kFewEscaped) {
+    const Id begin = concat(char_class(range), any_text());
+    return live(intersect(std::array{e, begin}, has(e, kHasRef)));
+  }
+  // One by one: what each leads to is needed anyway once it is read, and an intersection would be found out anew.
+  for (auto it = range->ranges().rbegin(); it != range->ranges().rend(); ++it)
+    for (u32 c = it->second + 1; c-- > it->first;)
+      if (const Id next = after(e, c); next != kEmpty && live(next)) return true;
+  return false;
 }
 
 ByteSet Escaped::first_bytes(Id e) {

@@ -42,6 +42,8 @@ class Escaped final : public Family {
   void count(Tally&) const override {}
 
  private:
+  Id after(Id text, u32 character);
+
   bool made_ = false;  // some node exists
 };
 

@@ -64,6 +64,8 @@ class Json final : public Family {
   // Is e a key in progress whose text is not stored? `others`: the texts of other keys that it may become.
   bool key_in_progress(Id e, Ids& others) const;
   // What a key lacks of a name, spelled from here to the closing quote.
+  // Does what is missing of a name begin inside a character?
+  static bool inside_character(const KeyState& key, std::string_view name);
   static std::string spelled_rest(const KeyState& key, std::string_view name);
   // The names and the written keys that the key can still become, each spelled from here to the closing quote. False
   // within a character, and if strings have several spellings.

@@ -64,7 +64,7 @@ Id Json::key_node(KeyState key) {
     const u32 field = table.order[k];
     if (!allowed_at(key.members, field)) continue;
     const std::string& name = table.names[field];
-    const bool whole = name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) != 0x80;
+    const bool whole = name.size() > key.depth && !inside_character(key, name);
     live_now = key.at == kBetween ||
                (whole &&
                 escape_range(key.at, table.escapes)->contains(character_at(std::string_view(name).substr(key.depth))));
@@ -79,7 +79,7 @@ Id Json::key_node(KeyState key) {
       auto take = [&](const std::string& text) {  // an escape in progress rules out most texts
         const std::string_view left = std::string_view(text).substr(key.depth);
         if (!begun ||
-            (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
+            (!left.empty() && !is_continuation(static_cast<u8>(left[0])) && begun->contains(character_at(left))))
           taken.emplace_back(left);
       };
       for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
@@ -290,6 +290,10 @@ bool Json::key_in_progress(Id e, Ids& others) const {
   return true;
 }
 
+bool Json::inside_character(const KeyState& key, std::string_view name) {
+  return key.depth < name.size() && is_continuation(static_cast<u8>(name[key.depth]));
+}
+
 std::string Json::spelled_rest(const KeyState& key, std::string_view name) {
   return (key.quoted ? "" : "\"") + canonical_spelling(name.substr(key.depth)) + '"';
 }
@@ -301,7 +305,7 @@ bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::
   auto add = [&](std::string_view name) { rests.push_back(spelled_rest(key, name)); };
   for (u32 k = key.lo; k < key.hi; ++k) {
     const std::string& name = table.names[table.order[k]];
-    if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
+    if (inside_character(key, name)) return false;
     if (!only_allowed || allowed_at(key.members, table.order[k])) add(name);
   }
   for (u32 k = key.seen_lo; k < key.seen_hi && !only_allowed; ++k) add(texts_.whole(sets_.at(state.seen, k)));

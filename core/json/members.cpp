@@ -132,7 +132,7 @@ void Json::list_least(MemberTable& table) {
       const ByteSet possible = first(rest);
       for (unsigned b = 0; b < 256; ++b) {
         const auto byte = static_cast<u8>(b);
-        const u32 read = characters + ((byte & 0xC0) != 0x80 ? 1 : 0);
+        const u32 read = characters + (is_continuation(byte) ? 0 : 1);
         if (!possible.has(byte) || read > shortest) continue;
         if (++steps > kMostLeastSteps) return;
         if (const Id next = derive(rest, byte); next != kEmpty && add_sat(read, node(next).shortest) <= shortest)

@@ -36,7 +36,7 @@ void MaskBuilder::inside_character(Id e, u32 node, u32 all, u32 due, u32 value) 
   }
   if (const int token = trie_.nodes[node].token; token >= 0 && arena_.characters().may_follow(e, low, high)) set(token);
   trie_.each_child(node, [&](u32 child, u8 byte) {
-    if ((byte & 0xC0) == 0x80) inside_character(e, child, all, due - 1, value << 6 | (byte & 0x3F));
+    if (is_continuation(byte)) inside_character(e, child, all, due - 1, value << 6 | (byte & 0x3F));
     return true;
   });
 }

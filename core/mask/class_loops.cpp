@@ -84,7 +84,7 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
     const std::string_view text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
     if (static_cast<u8>(text.back()) < 0x80) continue;
     std::size_t from = text.size() - 1;
-    while (from > 0 && (static_cast<u8>(text[from]) & 0xC0) == 0x80) --from;
+    while (from > 0 && is_continuation(static_cast<u8>(text[from]))) --from;
     if (is_utf8(text.substr(from))) continue;
     set_after(this->read(e, text.substr(from)), mask.tokens[i]);
   }

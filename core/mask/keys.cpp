@@ -7,12 +7,14 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kMostAround = 7;  // strings, one in the other: three bits of a key of shared_forms_
+constexpr u32 kMostAround = 7;  // strings, one in the other
 
+// Enters a string: three bits, one more than what has been read of an escape in progress.
 struct InString {
-  u32& strings;
-  explicit InString(u32& strings) : strings(strings) { ++strings; }
-  ~InString() { --strings; }
+  u32& around;
+  const u32 before;
+  InString(u32& around, EscapeAt at) : around(around), before(around) { around = around << 3 | (escape_read(at) + 1); }
+  ~InString() { around = before; }
 };
 
 constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
@@ -48,15 +50,20 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   return is_key(key);
 }
 
-// A text as the strings around it spell it. Not `whole`: of its last byte, only how the spelling begins.
-std::string MaskBuilder::spelled_around(std::string_view text, bool whole) const {
+// Can a token reach the end of a text, as the strings around it spell it? Not `whole`: of its last byte, only how the
+// spelling begins.
+bool MaskBuilder::reaches(std::string_view text, bool whole) const {
   std::string out(text);
-  for (u32 i = 0; i < strings_ && !out.empty(); ++i) {
+  for (u32 around = around_; around != 0 && !out.empty(); around >>= 3) {
     const std::string last = canonical_spelling(std::string_view(out).substr(out.size() - 1));
     out.pop_back();
     out = canonical_spelling(out) + (whole ? last : last.substr(0, 1));
+    if (const u32 read = (around & 7) - 1; read > 0) {
+      if (out[0] != '\\') return false;
+      out.erase(0, read);
+    }
   }
-  return out;
+  return on_path(0, out);
 }
 
 // Can a token complete this name or, if the name is allowed, begin it where no other key does? This is asked for every
@@ -74,8 +81,7 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   const std::string_view rest = std::string_view(name).substr(depth);
   auto reached = [&](const std::string& spelled, bool whole) {
     const std::string text = (quoted ? "" : "\"") + spelled;
-    return on_path(0, spelled_around(text, whole)) ||
-           (parts.blank && on_path(0, spelled_around(parts.blank + text, whole)));
+    return reaches(text, whole) || (parts.blank && reaches(parts.blank + text, whole));
   };
   std::size_t read;
   const KeyAlong along = Json::of(arena_).others_along(key, rest, read);
@@ -110,12 +116,12 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
       complete = true;
       return false;
     }
-    if (key.any && k.depth == 0 && !name.empty() && strings_ == 0) {  // this decides most names
+    if (key.any && k.depth == 0 && !name.empty() && around_ == 0) {  // this decides most names
       const u8 last = static_cast<u8>(name.back());
       if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
-    if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return true;  // inside a character
-    return touches(strings_ == 0 ? known : nullptr, key, name, parts, allowed);
+    if (Json::inside_character(k, name)) return true;
+    return touches(around_ == 0 ? known : nullptr, key, name, parts, allowed);
   };
   Json& json = Json::of(arena_);
   for (u32 i = k.lo; i < k.hi; ++i) {
@@ -156,7 +162,7 @@ Id MaskBuilder::shared_form(Id state, bool nested) {
   // Alternatives, perhaps with a tail in common. Keys among them that forget their names need forms of their own.
   if (arena_.node(parts.key).kind == Kind::Union &&
       (parts.key == e || (arena_.operands(parts.key).size() <= kMostLoops && forgets(parts.key) != Forgets::Nothing))) {
-    const u64 memo = u64{index_of(e)} << 4 | strings_ << 1 | (nested ? 1u : 0u);
+    const u64 memo = u64{index_of(e)} << 32 | around_ << 1 | (nested ? 1u : 0u);
     if (const Id* known = shared_forms_.find(memo)) return *known;
     const Id out = arena_.unite(mapped(arena_, parts.key, [&](Id m) {
       return shared_form(arena_.concat(parts.before, arena_.concat(m, parts.tail)), nested);
@@ -178,15 +184,14 @@ Id MaskBuilder::shared_form(Id state, bool nested) {
 }
 
 // Is there an object near the beginning of the text of a string?
-bool MaskBuilder::holds_object(Id text, int depth) const {
-  constexpr int kNear = 6;
-  for (int part = 0; part < kNear && text != kEpsilon; ++part) {
+bool MaskBuilder::holds_object(Id text, int unions) const {
+  for (int part = 0; part < kObjectParts && text != kEpsilon; ++part) {
     const auto [head, tail] = unstack(arena_, text);
     const Node& n = arena_.node(head);
     if (n.kind == Kind::Key || n.kind == Kind::Members) return true;
-    if (n.kind == Kind::Union && depth < 2)
+    if (n.kind == Kind::Union && unions < kObjectUnions)
       for (Id m : Ids(arena_.operands(head)))
-        if (holds_object(m, depth + 1)) return true;
+        if (holds_object(m, unions + 1)) return true;
     text = tail;
   }
   return false;
@@ -196,14 +201,15 @@ bool MaskBuilder::holds_object(Id text, int depth) const {
 Id MaskBuilder::nested_form(Id e) {
   const auto [head, tail] = unstack(arena_, e);
   const Node& n = arena_.node(head);
-  if (!is_escaped(n) || escapes_of(n) != Escapes::Canonical || strings_ >= kMostAround ||
+  if (n.kind != Kind::Escaped || escapes_of(n) != Escapes::Canonical || around_ >> 3 * (kMostAround - 1) != 0 ||
       !holds_object(escaped_text(n)))
     return kEmpty;
   const Id text = escaped_text(n);
-  const InString inside(strings_);
+  const EscapeAt at = escaped_place(n);
+  const InString inside(around_, at);
   const Id form = shared_form(text);
   const Id after = Abstraction::of(arena_).canonical(tail, vocabulary_.longest());
-  return arena_.concat(Escaped::of(arena_).escaped_at(form, kBetween, Escapes::Canonical),
+  return arena_.concat(Escaped::of(arena_).escaped_at(form, at, Escapes::Canonical),
                        Abstraction::of(arena_).elide_stack(after, Abstraction::kAfterObject));
 }
 
@@ -344,9 +350,7 @@ bool MaskBuilder::closed_names(Id e, u32 node) {
   if (arena_.has(e, kUnknownText) || !gather(gather, e, 0)) return false;
   for (const auto& [key, blank] : keys)
     for (u32 i = key.key->lo; i < key.key->hi; ++i)
-      if (const std::string& name = key.table->names[key.table->order[i]];
-          key.key->depth < name.size() && (static_cast<u8>(name[key.key->depth]) & 0xC0) == 0x80)
-        return false;  // inside a character
+      if (Json::inside_character(*key.key, key.table->names[key.table->order[i]])) return false;
   const Shared shared(*this);
   std::vector<std::pair<std::string, u32>> whole;  // the names that tokens contain, and where they lead
   for (const auto& [key, blank] : keys) {

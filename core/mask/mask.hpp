@@ -152,7 +152,7 @@ class MaskBuilder {
   bool optional_blank(Id e, char& blank) const;
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const { return vocabulary_.find_node(text, node) != kNoFan; }
-  std::string spelled_around(std::string_view text, bool whole) const;
+  bool reaches(std::string_view text, bool whole) const;
   bool touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts, bool allowed);
   bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
   void copy(const MaskEntry& entry);
@@ -191,7 +191,7 @@ class MaskBuilder {
   const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
   bool ends_endless(Id text, int depth = 0) const;
   Id key_form(Id e, const KeyParts& parts);
-  bool holds_object(Id text, int depth = 0) const;
+  bool holds_object(Id text, int unions = 0) const;
   Id nested_form(Id e);
   struct NamePaths {  // of the names that begin with the same bytes, from one node of the trie
     struct Path {
@@ -466,7 +466,7 @@ class MaskBuilder {
   std::size_t memory(Strategy s) const;
   std::size_t lexed_memory() const;
   FlatMap<Id> shared_forms_;   // of unions
-  u32 strings_ = 0;            // around the text whose form is being made
+  u32 around_ = 0;             // strings around the text whose form is being made, innermost last: see InString
   FlatMap<Id> stacked_forms_;  // for keys as strings: by the string and what follows the key
 };
 

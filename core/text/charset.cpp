@@ -141,7 +141,8 @@ bool is_utf8(std::string_view text) {
 }
 
 u32 count_characters(std::string_view text) {
-  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<u32>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(static_cast<u8>(c)); }));
 }
 
 CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {

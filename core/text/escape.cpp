@@ -105,6 +105,18 @@ u32 escape_left(EscapeAt at) {
   return 4 - digits_of(at);
 }
 
+u32 escape_read(EscapeAt at) {
+  switch (phase_of(at)) {
+    case kDone: return 0;
+    case kLetter: return 1;
+    case kHex: return 2 + digits_of(at);
+    case kSecondBackslash: return 6;
+    case kSecondU: return 7;
+    case kLowHex: break;
+  }
+  return 8 + digits_of(at);
+}
+
 Unescaped unescape(EscapeAt at, u8 byte, Escapes mode) {
   switch (phase_of(at)) {
     case kDone:

@@ -28,6 +28,9 @@ CharSet::Ptr escape_range(EscapeAt at, Escapes mode);
 // The least number of bytes that complete it.
 u32 escape_left(EscapeAt at);
 
+// The bytes of it that have been read.
+u32 escape_read(EscapeAt at);
+
 // May the byte represent itself?
 constexpr bool is_raw(u8 byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
 // The characters that may represent themselves.

@@ -20,7 +20,7 @@ bool begins_character(std::string_view bytes) {
   const u32 length = length_of(static_cast<u8>(bytes[0]));
   if (bytes.size() > length) return false;
   for (std::size_t i = 1; i < bytes.size(); ++i)
-    if ((static_cast<u8>(bytes[i]) & 0xC0) != 0x80) return false;
+    if (!is_continuation(static_cast<u8>(bytes[i]))) return false;
   if (bytes.size() < 2) return length != 0;
   const u8 first = static_cast<u8>(bytes[0]), second = static_cast<u8>(bytes[1]);
   if (first == 0xE0) return second >= 0xA0;

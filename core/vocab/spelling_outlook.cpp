@@ -12,7 +12,7 @@ namespace guiderail {
 
 namespace {
 constexpr u32 kMostFinishes = 16'384;  // tokens tried to find out which characters a token can become
-bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
+bool continues(char c) { return is_continuation(static_cast<u8>(c)); }
 Hash key_of(u64 a, u64 b) { return {mix64(a ^ secrets.flat), mix64(b + 0x9E3779B97F4A7C15ull) ^ a}; }
 u32 code_point(std::string_view bytes) {
   u32 out = static_cast<u8>(bytes[0]) & (0xFFu >> (bytes.size() + 1));

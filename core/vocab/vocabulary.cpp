@@ -125,7 +125,7 @@ void Vocabulary::build_trie() {
     }
     for (std::size_t i = same; i < text.size(); ++i) {
       const u8 b = static_cast<u8>(text[i]);
-      const bool middle = (b & 0xC0) == 0x80;
+      const bool middle = is_continuation(b);
       int due = pending.back();
       if (due > 0)
         due = middle ? due - 1 : -1;

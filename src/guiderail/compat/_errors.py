@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from guiderail.errors import ArgumentError, BitmaskError, GuiderailError
+from guiderail.support.numerals import json_text
 from guiderail.support.texts import shown
 
 __all__ = [
     "CompatAssertionError", "CompatError", "CompatIndexError", "CompatTypeError", "CompatValueError", "integer",
-    "integers", "raised_as",
+    "integers", "json_of", "raised_as",
 ]  # fmt: skip
 
 
@@ -70,6 +71,18 @@ def raised_as(kind: type[CompatError] = CompatError) -> Iterator[None]:
         elif kind is CompatError:
             kind = next((ours for one, ours in _KINDS if isinstance(error, one)), kind)
         raise kind(error.message, code=error.code, source=error.source, span=error.span) from error
+
+
+def json_of(what: str, value: Any) -> str:
+    """A value as JSON text.
+
+    Raises:
+        CompatValueError: JSON cannot write it.
+    """
+    try:
+        return json_text(value, ascii_only=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CompatValueError(f"{what} is not JSON: {error}", code="compat-json") from None
 
 
 def integer(what: str, value: Any) -> int:

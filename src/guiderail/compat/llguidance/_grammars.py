@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from guiderail.compat._errors import CompatError, CompatValueError
+from guiderail.compat._errors import CompatError, CompatValueError, json_of
 from guiderail.compat._schema import spelled_schema
 from guiderail.constraints.constraint import Constraint, sequence
-from guiderail.support.numerals import json_text, read_integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
@@ -56,10 +56,7 @@ def grammar_from_json_schema(
         own = _own_options(schema)
         plain = dict(schema) if isinstance(schema, Mapping) else {} if schema else {"not": {}}
         schema = {**plain, "x-guidance": {**(defaults or {}), **own, **(overrides or {})}}
-    try:
-        return json_text({"grammars": [{"name": "json_schema", "json_schema": schema}]}, ascii_only=True)
-    except (TypeError, ValueError) as error:
-        raise CompatValueError(f"the schema is not JSON: {error}", code="compat-json") from None
+    return json_of("the schema", {"grammars": [{"name": "json_schema", "json_schema": schema}]})
 
 
 def _own_options(schema: Any) -> dict[str, Any]:

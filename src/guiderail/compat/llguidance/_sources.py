@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guiderail.compat._errors import CompatAssertionError, CompatTypeError, CompatValueError
+from guiderail.compat._errors import CompatAssertionError, CompatTypeError, CompatValueError, json_of
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
 from guiderail.support.arguments import checked
-from guiderail.support.numerals import json_text, read_integer
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
 __all__ = [
@@ -57,7 +57,7 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         return grammar_from_regex(text)
     if format in ("lark", "llguidance"):
         return text
-    raise CompatValueError(f"Unknown grammar type: {format}")
+    raise CompatValueError(f"Unknown grammar type: {format if isinstance(format, str) else shown(format)}")
 
 
 def _gbnf(text: str) -> str:
@@ -115,7 +115,7 @@ class StructTag:
                 inside = f"@{name}_grm"
                 others.append({"name": f"{name}_grm", "lark_grammar": grammar})
             else:
-                inside = f"%json {grammar if isinstance(grammar, str) else json_text(grammar, ascii_only=True)}"
+                inside = f"%json {grammar if isinstance(grammar, str) else json_of('the schema', grammar)}"
             rest = [json.dumps(text) for text in (tag.begin[len(tag.trigger) :],) if text]
             body = " ".join([*rest, inside, *([json.dumps(tag.end)] if tag.end else [])])
             if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):

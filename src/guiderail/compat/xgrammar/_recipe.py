@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
 from guiderail.constraints.constraint import AnyOf, Constraint, sequence
+from guiderail.support.nesting import nested
 from guiderail.support.numerals import read_integer
 from guiderail.support.options import check_flag, check_integer
 from guiderail.support.texts import shown
@@ -51,7 +52,7 @@ class Recipe:
         Raises:
             CompatError: the text cannot be read; the message says where and why.
         """
-        with raised_as():
+        with raised_as(), nested("the grammar"):
             made: Constraint = getattr(self, f"_{self.kind}")(vocabulary, dict(self.options))
             return made
 
@@ -252,8 +253,8 @@ def _strict_part(part: Any, left: tuple[str, ...], joined: bool) -> Any:
             made[keyword] = held
         else:
             made[keyword] = _strict_part(held, left, keyword == "allOf" or (joined and keyword == "anyOf"))
-    kinds = made.get("type", ())
-    says_object = kinds == "object" or "object" in kinds or "propertyNames" in made
+    kinds = made.get("type")
+    says_object = "object" in (kinds if isinstance(kinds, list) else [kinds]) or "propertyNames" in made
     if says_object and not joined and _SAYS_NAMES.isdisjoint(made):
         made["additionalProperties"] = True
     required, declared = made.get("required"), made.get("properties", {})

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError
+from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, json_of
 from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
 from guiderail.support.arguments import checked_methods
-from guiderail.support.numerals import json_text, read_integer
+from guiderail.support.numerals import read_integer
 
 if TYPE_CHECKING:
     from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -179,7 +179,7 @@ def schema_text(schema: Any) -> str:
     if isinstance(schema, str):
         return schema
     if isinstance(schema, Mapping):
-        return json_text(dict(schema), ascii_only=True)
+        return json_of("the schema", dict(schema))
     raise CompatValueError(
         f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.", code="argument"
     )
@@ -232,7 +232,7 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         raise CompatTypeError(
             f"a structural tag must be a StructuralTag, a dict or JSON text, not {type(given).__name__}"
         )
-    return Recipe("structural_tag", json_text(dict(given), ascii_only=True))
+    return Recipe("structural_tag", json_of("the structural tag", dict(given)))
 
 
 def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:

@@ -312,7 +312,7 @@ def _marshalled(schema: Any) -> bytes:
     try:
         return marshal.dumps(plain, 2)
     except ValueError:
-        raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
+        raise _too_deep(schema) from None
 
 
 def _plain(schema: Any) -> Any:
@@ -320,7 +320,32 @@ def _plain(schema: Any) -> Any:
     try:
         return _copied(schema, "#")
     except RecursionError:
-        raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
+        raise _too_deep(schema) from None
+
+
+_FAR = 50
+"""Most steps to the place that the error about a schema too deep to be copied names."""
+
+
+def _too_deep(schema: Any) -> SchemaError:
+    """The error for a schema that is too deep to be copied. Its place is found level by level."""
+    level: list[tuple[Any, Any]] = [(schema, None)]  # with the way to each part: the way before and a step
+    for _ in range(_FAR):
+        below = [
+            (part, (way, step))
+            for value, way in level
+            if isinstance(value, Mapping | list | tuple)
+            for step, part in (value.items() if isinstance(value, Mapping) else enumerate(value))
+        ]
+        if not below:
+            break
+        level = below
+    steps, way = [], level[0][1]
+    while way is not None:
+        way, step = way
+        steps.append(str(step))
+    place = extended("#", *reversed(steps))
+    return SchemaError("the schema is nested too deeply; flatten it", code="depth", pointer=place)
 
 
 def _copied(value: Any, pointer: str) -> Any:

@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import CompileError, GuiderailError, LimitError
 
-__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "TooMany", "Undecided", "at_pointer"]
+__all__ = ["AtPointer", "SchemaError", "SchemaLimitError", "SelfReference", "TooMany", "Undecided", "at_pointer"]
 
 
-class SchemaError(CompileError):
+class AtPointer(GuiderailError):
+    """An error with the JSON pointer (as a URI fragment, ``#/properties/a``) of the part at fault."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, place=pointer, source=source, span=span)
+        self.pointer = pointer
+
+
+class SchemaError(AtPointer, CompileError):
     """A JSON Schema cannot be read, resolved, enforced or satisfied.
 
     Attributes:
@@ -32,12 +48,11 @@ class SchemaError(CompileError):
         source: str | None = None,
         span: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(message, code=code, place=pointer, source=source, span=span)
-        self.pointer = pointer
+        super().__init__(message, code=code, pointer=pointer, source=source, span=span)
         self.conflict = conflict
 
 
-class SchemaLimitError(LimitError):
+class SchemaLimitError(AtPointer, LimitError):
     """The exact meaning of a schema would be larger than a limit allows.
 
     Attributes:
@@ -45,18 +60,6 @@ class SchemaLimitError(LimitError):
     """
 
     code = "schema-branches"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        pointer: str | None = None,
-        source: str | None = None,
-        span: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(message, code=code, place=pointer, source=source, span=span)
-        self.pointer = pointer
 
 
 def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError:

@@ -251,11 +251,13 @@ def _msgspec(item: Any) -> Bounds:
 
 
 def tag_of(item: Any) -> Bounds:
-    """The discriminator of a ``Field`` or ``Discriminator``, if it is a name: a function is the user's own code."""
+    """The discriminator of a ``Field`` or ``Discriminator``: a name, or a function, which pydantic calls."""
     name = getattr(item, "discriminator", None)
-    return (
-        tag_of(name) if type(name).__name__ == "Discriminator" else Bounds(tag=name if isinstance(name, str) else None)
-    )
+    if type(name).__name__ == "Discriminator":
+        return tag_of(name)
+    if name is None or isinstance(name, str):
+        return Bounds(tag=name)
+    return Bounds(validators=(item,))
 
 
 def of_re(pattern: str, flags: int, mode: str) -> Bounds:

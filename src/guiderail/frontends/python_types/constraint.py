@@ -22,6 +22,7 @@ from guiderail.support.caches import cached
 from guiderail.support.options import check_choice, check_names
 from guiderail.support.places import in_text
 from guiderail.support.pointers import unescaped
+from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
 from guiderail.support.work import reading
 
@@ -105,7 +106,7 @@ class PythonType(Constraint, Generic[T]):
         return hash(self.constraint)
 
     def __repr__(self) -> str:
-        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        options = "".join(f", {name}={shown(value)}" for name, value in self._options.items())
         return f"python_type({type_words(self.type)}{options})"
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,34 @@ class ModelRules:
         return [{keyword: value} for keyword, value in stated.items() if value is not None] + patterns
 
 
-def validator_of(kind: Any) -> Callable[[Any], Any]:
-    """What pydantic makes of a value of an annotated type."""
+@contextmanager
+def _asked(name: str) -> Iterator[None]:
+    """Pydantic is asked about the type ``name``: what it raises is said as an error of ours."""
+    from pydantic.errors import PydanticUndefinedAnnotation
+
+    try:
+        yield
+    except PydanticUndefinedAnnotation as error:
+        raise unsupported(
+            name,
+            f"an annotation uses the name {error.name!r}, which is not known there; pass "
+            f"namespace={{{error.name!r}: …}}",
+            "type-forward-reference",
+        ) from error
+    except Exception as error:  # of pydantic, or of the methods by which a class describes itself
+        why = " ".join(str(error).partition("\n\nFor further information")[0].split()) or type(error).__name__
+        raise unsupported(name, f"pydantic refuses this type: {why}") from error
+
+
+def validator_of(kind: Any, name: str, names: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """What pydantic makes of a value of an annotated type, whose forward references may use ``names``."""
     from pydantic import TypeAdapter
 
-    validate: Callable[[Any], Any] = TypeAdapter(kind).validate_python
+    with _asked(name):
+        adapter = TypeAdapter(kind)
+        if not getattr(adapter, "pydantic_complete", True):
+            adapter.rebuild(_types_namespace=dict(names))
+    validate: Callable[[Any], Any] = adapter.validate_python
     return validate
 
 
@@ -114,9 +138,7 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
 
 
 def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
-    from pydantic.errors import PydanticUndefinedAnnotation
-
-    try:
+    with _asked(kind.__name__):
         if is_pydantic(kind) == "model":
             if not kind.__pydantic_complete__:
                 kind.model_rebuild(_types_namespace={kind.__name__: kind, **walker.names} if walker.names else None)
@@ -124,13 +146,6 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
             from pydantic.dataclasses import rebuild_dataclass
 
             rebuild_dataclass(kind, _types_namespace=walker.names or None)
-    except PydanticUndefinedAnnotation as error:
-        raise unsupported(
-            kind.__name__,
-            f"an annotation uses the name {error.name!r}, which is not known there; pass "
-            f"namespace={{{error.name!r}: …}}",
-            "type-forward-reference",
-        ) from error
     fields: dict[str, Any] | None = getattr(kind, "__pydantic_fields__", None)
     return dict(kind.model_fields if fields is None else fields)
 
@@ -246,7 +261,7 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
         made = _described(kind, name, in_model)
         return made if in_model is None else in_model.of_string(made)
     if in_model is None:
-        return nodes.Checked(made, validate=validator_of(kind))
+        return nodes.Checked(made, validate=validator_of(kind, name, {}))
     return in_model.of_string(made) if name in ("EmailStr", "NameEmail", "SecretStr") else made
 
 
@@ -303,10 +318,7 @@ def _email(name: str) -> nodes.Node:
 def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
     from pydantic import TypeAdapter
 
-    try:
+    with _asked(name):
         adapter = TypeAdapter(kind)
         schema = adapter.json_schema()
-    except Exception as error:  # of pydantic, or of the methods by which a class describes itself
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise unsupported(name, f"pydantic has no JSON Schema for it ({why})") from error
     return Leaf(name, schema, None if in_model is not None else adapter.validate_json)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import LimitError
+from guiderail.frontends.python_types.errors import unsupported
 from guiderail.support.work import MAX_WORK, spend
 
 __all__ = ["Sizes", "TooLarge", "leaves"]
@@ -34,6 +35,7 @@ class Sizes:
 
         Raises:
             TooLarge: ``work``: it is.
+            CompileError: it contains itself.
         """
         if self._parts(kind) > _MOST:
             raise TooLarge(
@@ -45,11 +47,18 @@ class Sizes:
 
     def _parts(self, kind: Any) -> int:
         stack = [kind]
+        begun: set[int] = set()
         while stack:
             one = stack[-1]
             inside = () if id(one) in self._known else _inside(one)
             missing = [part for part in inside if id(part) not in self._known]
             if missing:
+                begun.add(id(one))
+                if not begun.isdisjoint(map(id, missing)):
+                    raise unsupported(
+                        "the type",
+                        "a list in it contains itself; give a name to what recurs (a class or a TypeAliasType)",
+                    )
                 stack += missing
                 continue
             stack.pop()

@@ -246,11 +246,15 @@ class Walker:
             bounds = bounds.but(by_pydantic=True)
         if bounds.tag is not None:
             bounds = bounds.but(tag=tag_key(inner, bounds.tag))
-        alone = in_model is None and bool(bounds.validators or by_pydantic)
+        alone = in_model is None and bool(bounds.validators or by_pydantic or bounds.tag is not None)
         if made is None:
             made = self.node(inner, in_model=_RUN_BY_PYDANTIC if alone else in_model)
         node = self.constrained(made, bounds)
-        return nodes.Checked(node, validate=validator_of(annotated_type(inner, metadata))) if alone else node
+        if not alone:
+            return node
+        names = {**self._scope, **self.names}
+        validate = validator_of(annotated_type(inner, metadata), type_words(inner), names)
+        return nodes.Checked(node, validate=validate)
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
         """A node with bounds, wrapped in its checks and description."""

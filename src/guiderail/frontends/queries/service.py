@@ -57,6 +57,13 @@ class TypeRef:
         return self.name if self.item is None else self.item.named
 
 
+def _name(description: Mapping[str, Any]) -> str:
+    name = description["name"]
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{shown(name)} is not a name in GraphQL")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field, an argument or a member of an input object; `needed`: it is required."""
@@ -70,7 +77,7 @@ class Field:
     def of(cls, description: Mapping[str, Any]) -> Field:
         kind = TypeRef.of(description["type"])
         arguments = tuple(cls.of(one) for one in description.get("args") or ())
-        return cls(description["name"], kind, arguments, kind.required and description.get("defaultValue") is None)
+        return cls(_name(description), kind, arguments, kind.required and description.get("defaultValue") is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +101,11 @@ class Service:
         for one in schema["types"]:
             listed = one.get("fields") or one.get("inputFields") or ()
             self.types[one["name"]] = Type(
-                one["name"],
+                _name(one),
                 one["kind"],
                 tuple(Field.of(field) for field in listed),
-                tuple(value["name"] for value in one.get("enumValues") or ()),
-                tuple(possible["name"] for possible in one.get("possibleTypes") or ()),
+                tuple(_name(value) for value in one.get("enumValues") or ()),
+                tuple(_name(possible) for possible in one.get("possibleTypes") or ()),
                 bool(one.get("isOneOf")),
             )
         roots = {kind: schema.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from guiderail.errors import GuiderailError, LimitError, PatternError
-from guiderail.frontends.json_schema.errors import SchemaLimitError
+from guiderail.frontends.json_schema.errors import AtPointer, SchemaLimitError
 
 __all__ = ["ToolError", "ToolTextError", "ToolWarning", "named", "of_tool", "placed"]
 
 
-class ToolError(GuiderailError, ValueError):
+class ToolError(AtPointer, ValueError):
     """A structural tag, a tool or a tool-call format cannot be read or used.
 
     Attributes:
@@ -19,18 +19,6 @@ class ToolError(GuiderailError, ValueError):
     """
 
     code = "tool"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        pointer: str | None = None,
-        source: str | None = None,
-        span: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(message, code=code, place=pointer, source=source, span=span)
-        self.pointer = pointer
 
 
 class ToolTextError(PatternError):

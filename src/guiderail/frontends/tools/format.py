@@ -256,7 +256,7 @@ def _parse(data: dict[str, Any], where: str) -> Format:
 
 def _check_members(data: dict[str, Any], fail: Any) -> None:
     """Checks that a format has no other keys than it may have, and only values that can be written."""
-    unknown = sorted(set(data) - _KEYS)
+    unknown = sorted(set(data) - _KEYS, key=str)
     if unknown:
         raise fail(f"there is no key {unknown[0]!r} in a format; there are {', '.join(sorted(_KEYS))}", unknown[0])
     for key, value in data.items():
