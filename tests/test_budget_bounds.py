@@ -374,3 +374,38 @@ def test_a_bound_takes_no_more_work_than_a_mask(name: str) -> None:
         if not allowed:
             break
         assert matcher.accept_token(rng.choice(allowed))
+
+
+TYPED = frozenset(b'ab1 ",:{}[]')
+OBJECTS = {
+    "anyOf": [
+        {"type": "object", "properties": {"ab": {"type": "null"}}, "required": ["ab"]},
+        {"type": "object", "properties": {"ab1": {"const": "b"}, "a": False}, "required": ["ab1"]},
+    ]
+}
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS.values(), OBJECTS], ids=[*SCHEMAS, "objects"])
+def test_what_is_needed_falls_with_each_token_that_leaves_time(schema: Any) -> None:
+    """``least_tokens`` knows whatever ``accept_within`` promises: otherwise a text that keeps to it might never end."""
+    guide = gr.compile(gr.json_schema(schema), VOCABULARY, cache=False)
+    rng = random.Random(str(schema))
+
+    def texts() -> list[int]:
+        matcher.fill_next_token_bitmask(MASK)
+        return allowed_by(MASK, matcher)
+
+    for _ in range(20):
+        matcher = guide.matcher()
+        for _ in range(rng.randrange(20)):
+            ways = [t for t in texts() if t in TYPED]
+            if ways:
+                matcher.accept_token(rng.choice(ways))
+        while not matcher.is_accepting():
+            needed = matcher.least_tokens()
+            if needed is None:  # none is known, and none is promised
+                break
+            ways = texts()
+            assert any(matcher.accept_within(t, needed) for t in ways)
+            after = matcher.least_tokens()
+            assert after is not None and after < needed

@@ -284,10 +284,13 @@ auto Guide::search(Program& program, Id state, Found found, F f) const {
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
-  auto found = [&](CompletionDistance& distance) { return thorough ? std::nullopt : distance.found(state); };
+  auto found = [&](CompletionDistance& distance) {
+    return thorough || !distance.is_composed(state) ? std::nullopt : distance.found(state);
+  };
   return search(program, state, found, [&](CompletionDistance& distance, const Work::Step& step, u64 key) {
     program.check_refused(key, kSearchForEnd);
-    return program.noting_refusal(step, key, [&] { return thorough ? distance.refine(state) : distance.of(state); });
+    return program.noting_refusal(
+        step, key, [&] { return distance.or_composed(state, thorough ? distance.refine(state) : distance.of(state)); });
   });
 }
 

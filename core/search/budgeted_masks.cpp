@@ -201,6 +201,13 @@ bool CompletionDistance::compose(Id state, u32 most) {
   return text && follow(state, *text) && known(state) <= most;
 }
 
+u32 CompletionDistance::or_composed(Id state, u32 found) {
+  if (found > 0 && state != kEmpty && compose(state, found - 1)) found = known(state);
+  if (composed_.size() > kMostParts) composed_.clear();
+  composed_.insert(state);
+  return found;
+}
+
 void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   const Turn turn(*this);
   begin(kMaskSearchWork);

@@ -354,7 +354,7 @@ Id CompletionDistance::read(Id state, u32 token) {
 std::size_t CompletionDistance::memory() const {
   return sizeof(*this) + bytes_of(known_) + bytes_of(worst_) + bytes_of(bounds_) + bytes_of(plain_) + bytes_of(left_) +
          bytes_of(looked_at_) + bytes_of(twins_) + bytes_of(profiles_) + profile_size_ * 4 + bytes_of(shared_) +
-         shared_bytes_ + bytes_of(marks_) + parts_.memory() + needs_.memory();
+         shared_bytes_ + bytes_of(marks_) + parts_.memory() + needs_.memory() + bytes_of(composed_);
 }
 
 }  // namespace guiderail

@@ -18,6 +18,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
@@ -44,6 +45,9 @@ class CompletionDistance {
   u32 bound(Id state);
   // Does a completion composed of parts take at most so many tokens? Then of(state) does, from now on.
   bool compose(Id state, u32 most);
+  // The least of a number that was found and that of a composed completion, which may have been promised.
+  u32 or_composed(Id state, u32 found);
+  bool is_composed(Id state) const { return composed_.contains(state); }  // found(state) is that number
   // ANDs `words` with the tokens after which at most `left` more tokens are needed.
   void restrict(Id state, u32 left, u32* words);
   // Can `left` tokens complete the text after this token, which leads from `before` to `after`? Accepts whatever
@@ -145,6 +149,7 @@ class CompletionDistance {
   std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
   KnownParts parts_;
+  std::unordered_set<Id> composed_;  // see or_composed
   KnownNeeds needs_;
   u32 added_ = 0;  // expressions that searches have added to the arena
   class Turn;
