@@ -1,6 +1,5 @@
-// What nobody uses any more. Its memory has long left the caches of the processor, so that freeing a guide takes a
-// tenth of the time of compiling one. Threads free what has been discarded, in batches, because starting one takes as
-// long.
+// Guides that nobody uses any more. Their memory has long left the processor's caches, so freeing one takes a tenth of
+// the time of compiling one. Starting a thread takes as long: each frees a batch.
 #include <condition_variable>
 #include <mutex>
 #include <thread>

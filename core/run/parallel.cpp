@@ -88,7 +88,7 @@ class Pool {
   unsigned size_ = 0;
 };
 
-Pool& pool() { return of_this_process<Pool>(); }  // threads do not survive a fork
+Pool& pool() { return of_this_process<Pool>(); }
 
 }  // namespace
 

@@ -153,7 +153,7 @@ u32 Composition::add_members(u32 members, std::string* to) {
   return out;
 }
 
-// Leads a key to its end, and completes what comes then. Any key that may come is near enough (see need_bound.cpp).
+// Completes a key, and what follows it. Any key that may come is near enough (see need_bound.cpp).
 u32 Composition::add_key(Id e, std::string* to) {
   for (const Manner manner : manners(1)) {
     const Id start = manner.forgetful ? distance_.forget(e) : e;

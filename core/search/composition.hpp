@@ -4,8 +4,8 @@
 // and the text that completes one after the other completes the state, in whatever form the algebra keeps it. So the
 // number of tokens of such a text can be promised for a state that nobody has looked at yet (see need_bound.hpp).
 //
-// Alternatives take the shortest part, an object takes the names that are due, a key in progress is led to its end by a
-// short search. Where a part depends on others, as the items of a list of distinct values do, there is no composition.
+// A union takes its shortest part. An object takes the names that must still come. A short search completes a key in
+// progress. Where a part depends on others, as the items of a list of distinct values do, there is no composition.
 #pragma once
 
 #include <optional>
