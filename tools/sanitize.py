@@ -70,7 +70,7 @@ FILES = {
 }
 RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
 # Tests that limit the address space, of which a sanitizer reserves terabytes, or that measure memory.
-TOO_NARROW = "not memory and not rlimit and not address_space and not grows"
+TOO_NARROW = "not little_memory and not rlimit and not address_space and not grows"
 # The thread sanitizer does not support threads started by a forked child.
 FORKS = " and not of_a_fork"
 REPORTS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "SUMMARY: ")
