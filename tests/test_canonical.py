@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -478,3 +482,25 @@ def test_a_constraint_without_a_spelling_is_refused(small: Vocabulary) -> None:
     with pytest.raises(CompileError) as refused:
         whole.to_token_automaton()
     assert refused.value.code == "canonical-automaton"
+
+
+def test_a_process_ends_after_it_dropped_many_guides() -> None:
+    """No thread may free what belongs to Python while Python ends."""
+    code = """
+import guiderail as gr, test_canonical as here
+v = here.vocabulary(here.tokenizer(here.ALL_BYTES, [*here.MADE, *here.UTF8[:4]], here.PRE_TOKENIZERS["gpt2"]))
+schemas = [{"$comment": str(i), "properties": {"ab": {"type": "string"}}} for i in range(16)]
+guides = [gr.compile(gr.json_schema(schema), v, canonical=True, cache=False) for schema in schemas]
+for guide in guides:
+    here.mask_of(guide.matcher())
+del guide, guides
+"""
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert made.returncode == 0 and "terminate" not in made.stderr, made.stderr
