@@ -10,7 +10,6 @@
 #include "expr/outside.hpp"
 
 namespace guiderail {
-namespace {}  // namespace
 
 Arena::Arena(Limits limits) : limits_(limits) {
   limits_.max_depth = std::min(limits_.max_depth, kMostDepth);
