@@ -115,20 +115,21 @@ void check_divisors(const DecimalTable& table) {
 
 // The literals among the alternatives become one acyclic automaton.
 Id Union::make(Arena& arena) {
+  const auto is_literal = [&](Id e, std::string* text = nullptr) {
+    return e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, text);
+  };
+  if (std::count_if(parts.begin(), parts.end(), is_literal) < 2) return arena.unite(parts);
   Strings strings;
   std::vector<Id> others;
   for (Id e : parts) {
     std::string text;
-    if (e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, &text))
+    if (is_literal(e, &text))
       strings.push_back(std::move(text));
     else
       others.push_back(e);
   }
-  if (strings.size() > 1)
-    others.push_back(arena.choice(std::move(strings)));
-  else
-    others = parts;
-  return arena.unite(std::move(others));
+  others.push_back(arena.choice(std::move(strings)));
+  return arena.unite(others);
 }
 
 Id Repeat::make(Arena& arena) {

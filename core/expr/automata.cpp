@@ -22,7 +22,7 @@ Id Arena::choice(std::vector<std::string> strings) {
   auto close = [&](const std::string& text, std::size_t to) {
     for (; depth > to; --depth) {
       u32 byte = static_cast<u8>(text[depth - 1]);
-      Id done = make_switch(std::move(levels[depth].edges), levels[depth].accept);
+      Id done = make_switch(levels[depth].edges, levels[depth].accept);
       levels[depth].edges.clear();
       levels[depth].accept = false;
       levels[depth - 1].edges.push_back({byte | byte << 8, done});
@@ -42,7 +42,7 @@ Id Arena::choice(std::vector<std::string> strings) {
     last = &text;
   }
   close(*last, 0);
-  return make_switch(std::move(levels[0].edges), levels[0].accept);
+  return make_switch(levels[0].edges, levels[0].accept);
 }
 
 // A generalised suffix automaton (Blumer et al. 1985) over bytes. Its states are visited from the longest to the
@@ -130,7 +130,7 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
     std::vector<std::pair<u32, Id>> edges;
     for (auto [byte, to] : states[s].next)
       if (s != 0 || !is_continuation(byte)) edges.push_back({u32{byte} | u32{byte} << 8, made[to]});
-    made[s] = make_switch(std::move(edges), states[s].accept);
+    made[s] = make_switch(edges, states[s].accept);
   }
   return made[0];
 }
@@ -188,7 +188,7 @@ Id Arena::substring_of_chunks(const std::vector<std::string>& chunks) {
     std::vector<std::pair<u32, Id>> edges;
     for (auto [byte, to] : states[s].next) edges.push_back({u32{byte} | u32{byte} << 8, made[to]});
     const auto& of = states[s].places;
-    made[s] = make_switch(std::move(edges), std::any_of(of.begin(), of.end(), [&](u32 at) { return ends[at] != 0; }));
+    made[s] = make_switch(edges, std::any_of(of.begin(), of.end(), [&](u32 at) { return ends[at] != 0; }));
   }
   return made[0];
 }

@@ -135,7 +135,7 @@ class Arena {
   }
   bool nullable(Id e) const { return has(e, kNullable); }
   const Node& node(Id e) const {
-    return chunks_[index_of(e) >> kChunkBits].load(std::memory_order_acquire)[index_of(e) & kChunkMask];
+    return load_atomic(chunks_[index_of(e) >> kChunkBits], std::memory_order_acquire)[index_of(e) & kChunkMask];
   }
   Node& node(Id e) { return const_cast<Node&>(std::as_const(*this).node(e)); }
   bool has(Id e, u32 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
@@ -199,6 +199,7 @@ class Arena {
   // -- interning --
   Id intern(Draft& draft);
   Id add_node(const Draft& d, u64 bucket);
+  void ensure_chunk(Id next);
   [[noreturn]] void refuse_depth() const;
   static Draft draft(Kind kind) { return {.kind = kind}; }
   void absorb(Draft& d, Id operand, bool nests) const { d.absorb(node(operand), nests); }
@@ -209,7 +210,7 @@ class Arena {
   void note_literal(std::string_view text);
   // -- construction --
   Id make_list(Kind kind, std::span<const Id> sorted, u32 flags = 0);
-  Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
+  Id make_switch(std::span<std::pair<u32, Id>> edges, bool accept);  // reorders the edges
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
   Id class_of(u32 set);
@@ -246,14 +247,14 @@ class Arena {
   void left_edges(Id e, std::vector<u32>& rules) const;
 
   Limits limits_;
-  std::unique_ptr<std::atomic<Node*>[]> chunks_;
-  u32 chunk_limit_ = 0;
+  std::unique_ptr<Node*[]> chunks_;  // not cleared: max_nodes decides its size
+  u32 chunk_count_ = 0;
   u32 count_ = 0;
   IdTable table_;
   // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
   ListPool<Id> pool_;  // nobody reads it without the mutex
   std::vector<CharSet::Ptr> charsets_;
-  std::unordered_map<const CharSet*, u32> charset_ids_;
+  FlatMap<> charset_ids_;  // by address
   std::unordered_set<u32> odd_sets_;  // made while reading: the byte classes may not separate their characters
   FlatMap<> composed_sets_;           // (set, set, operation) -> set; once finalized
   std::vector<ByteSet> byte_sets_, firsts_;

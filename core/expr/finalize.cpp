@@ -211,8 +211,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   Arena& to = *copy;
   for (u32 id = 0; id < extent_.nodes; ++id) {
     if (id % kNodesBetweenBreaks == 0) make_room();
-    if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
-      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
+    to.ensure_chunk(Id{id});
     const Node& from = node(Id{id});
     Node& n = *new (&to.node(Id{id})) Node;  // memos start empty
     n.kind = from.kind;
@@ -237,9 +236,7 @@ std::shared_ptr<Arena> Arena::fresh() {
     if (d.has_list) d.list = to.operands(Id{id});
     to.table_.add(d.bucket(), id);
   }
-  to.charsets_.assign(charsets_.begin(), charsets_.begin() + finalized_sets_);
-  to.charset_ids_.clear();
-  for (u32 i = 0; i < finalized_sets_; ++i) to.charset_ids_.emplace(charsets_[i].get(), i);
+  for (u32 i = 0; i < finalized_sets_; ++i) to.charset_index(charsets_[i]);  // the same indices
   to.byte_sets_.assign(byte_sets_.begin(), byte_sets_.begin() + extent_.byte_sets);
   to.byte_set_ids_ = ids_of(to.byte_sets_);
   to.symbols_ = symbols_;

@@ -14,8 +14,7 @@ namespace guiderail {
 Arena::Arena(Limits limits) : limits_(limits) {
   limits_.max_depth = std::min(limits_.max_depth, kMostDepth);
   table_.reserve(512);
-  chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
-  chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
+  chunks_ = make_uncleared<Node*>((limits.max_nodes >> kChunkBits) + 1);
   struct Pages {  // frees the pages if the constructor fails: no destructor runs then
     Arena& arena;
     bool made = false;
@@ -23,7 +22,7 @@ Arena::Arena(Limits limits) : limits_(limits) {
       if (!made) arena.give_all_pages();
     }
   } pages{*this};
-  chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
+  ensure_chunk(kEmpty);
   new (&node(kEmpty)) Node;
   new (&node(kEpsilon)) Node;
   Node& none = node(kEmpty);
@@ -41,19 +40,19 @@ Arena::~Arena() { give_all_pages(); }
 
 void Arena::give_all_pages() {
   static_assert(std::is_trivially_destructible_v<Node>);
-  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
+  for (u32 i = 0; i < chunk_count_; ++i) give_pages(chunks_[i], kChunkBytes);
   for (std::size_t i = 0; i < row_blocks_.size(); ++i)
     give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(Id));
 }
 
 void Arena::count(Tally& to) const {
   to.add("expressions", ((count_ + kChunkMask) >> kChunkBits) * page_bytes(kChunkBytes) + table_.memory() +
-                            block_bytes(chunk_limit_ * sizeof(void*)) + sizeof(*this));
+                            block_bytes(((limits_.max_nodes >> kChunkBits) + 1) * sizeof(void*)) + sizeof(*this));
   to.add("operands", pool_.memory());
   to.add("identities", identities_ ? identities_->memory() : 0);
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
-  to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
+  to.add("character sets", bytes_of(charsets_) + charset_ids_.memory() + bytes_of(odd_sets_) +
                                composed_sets_.memory() + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
   to.add("memos", bytes_of(narrow_memo_) + plain_parts_.memory() + derive_memo_.memory() + exact_memo_.memory() +
@@ -93,16 +92,18 @@ void Arena::refuse_depth() const {
               "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
 }
 
+void Arena::ensure_chunk(Id next) {
+  if (index_of(next) >> kChunkBits < chunk_count_) return;
+  store_atomic(chunks_[chunk_count_], static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
+  ++chunk_count_;
+}
+
 Id Arena::add_node(const Draft& d, u64 bucket) {
   if (extent() >= limits_.max_nodes || faults::on_limit())
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");
-  if ((count_ & kChunkMask) == 0) {
-    auto& slot = chunks_[count_ >> kChunkBits];
-    if (!slot.load(std::memory_order_relaxed))
-      slot.store(static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
-  }
   const Id id{count_};
+  ensure_chunk(id);
   Node& n = *new (&node(id)) Node;
   n.kind = d.kind;
   n.flags.store(d.flags, std::memory_order_relaxed);
@@ -125,13 +126,14 @@ Id Arena::add_node(const Draft& d, u64 bucket) {
 
 // -- leaves --
 u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
-  if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
+  const u64 key = reinterpret_cast<std::uintptr_t>(set.get());
+  if (const u32* known = charset_ids_.find(key)) return *known;
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
   const bool odd = finalized_ && !composed;
   if (odd) odd_sets_.insert(index);  // first: an odd set that is not marked would be read by byte classes
   try {
-    charset_ids_.emplace(set.get(), index);
+    charset_ids_.set(key, index);
   } catch (...) {
     if (odd) odd_sets_.erase(index);
     throw;
@@ -198,7 +200,8 @@ Id Arena::literal(std::string_view text) {
   Id e = kEpsilon;
   for (std::size_t i = text.size(); i-- > 0;) {
     u32 b = static_cast<u8>(text[i]);
-    e = make_switch({{b | b << 8, e}}, false);
+    std::pair<u32, Id> edge{b | b << 8, e};
+    e = make_switch({&edge, 1}, false);
   }
   return e;
 }
@@ -220,17 +223,16 @@ void Arena::note_literal(std::string_view text) {
 }
 
 // Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.
-Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
-  std::erase_if(edges, [](const auto& e) { return e.second == kEmpty; });
+Id Arena::make_switch(std::span<std::pair<u32, Id>> edges, bool accept) {
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < edges.size(); ++i) {  // join neighbours with one target
-    if (kept && edges[kept - 1].second == edges[i].second &&
-        (edges[kept - 1].first >> 8) + 1 == (edges[i].first & 0xFF))
-      edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edges[i].first & 0xFF00);
+  for (const auto& edge : edges) {
+    if (edge.second == kEmpty) continue;
+    if (kept && edges[kept - 1].second == edge.second && (edges[kept - 1].first >> 8) + 1 == (edge.first & 0xFF))
+      edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edge.first & 0xFF00);  // joins neighbours
     else
-      edges[kept++] = edges[i];
+      edges[kept++] = edge;
   }
-  edges.resize(kept);
+  edges = edges.first(kept);
   if (edges.empty()) return accept ? kEpsilon : kEmpty;
   bool plain = !accept && !finalized_;
   for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
@@ -240,8 +242,7 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
     return char_class(CharSet::make(std::move(ranges)));
   }
   Draft d = draft(Kind::Switch);
-  std::vector<Id> list;
-  list.reserve(edges.size() * 2);
+  Ids list;
   d.min = accept;
   d.shortest = accept ? 0 : kInf;
   for (auto [range, target] : edges) {
@@ -256,7 +257,7 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
   d.depth = 0;                            // nothing recurses into the targets of a Switch
   if (finalized_) d.flags |= kExactStep;  // a text found while reading: the byte classes do not fit it
   if (accept) d.flags |= kNullable;
-  d.list = list;
+  d.list = {list.data(), list.size()};
   d.has_list = true;
   return intern(d);
 }

@@ -201,12 +201,14 @@ std::optional<Hash> Identities::find(Id e) {
 
 // Adds the rules in e whose identities are open.
 void Identities::rules_below(Id e, std::vector<u32>& rules) const {
+  const auto open = [&](Id at) { return arena_.has(at, kHasRef) && kept(at) == Hash{}; };
+  if (!open(e)) return;
   std::vector<Id> work{e};
   std::unordered_set<Id> done;
   while (!work.empty()) {
     const Id at = work.back();
     work.pop_back();
-    if (!arena_.has(at, kHasRef) || kept(at) != Hash{} || !done.insert(at).second) continue;
+    if (!open(at) || !done.insert(at).second) continue;
     const Node& n = arena_.node(at);
     switch (n.kind) {
       case Kind::Ref:

@@ -15,7 +15,18 @@ constexpr u32 kMax = 0x10FFFF;
 constinit std::atomic<std::size_t> all_sets_bytes{0};
 using Ranges = std::vector<CharSet::Range>;
 
+// Ascending, no two touch, no surrogates.
+bool is_normal(const Ranges& in) {
+  u32 least = 0;
+  for (auto [lo, hi] : in) {
+    if (lo < least || lo > hi || hi > kMax || (lo < 0xE000 && hi > 0xD7FF)) return false;
+    least = hi + 2;
+  }
+  return true;
+}
+
 Ranges normalise(Ranges in) {
+  if (is_normal(in)) return in;
   Ranges cut;
   for (auto [lo, hi] : in) {
     hi = std::min(hi, kMax);
@@ -145,13 +156,8 @@ u32 count_characters(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(static_cast<u8>(c)); }));
 }
 
-CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
-  Identity identity(Of::CharSet);
-  for (auto [lo, hi] : ranges_) {
-    identity.add(u64{lo} << 32 | hi);
-    size_ += hi - lo + 1;
-  }
-  hash_ = identity.add(u64{ranges_.size()}).done();
+CharSet::CharSet(std::vector<Range> ranges, const Hash& hash) : ranges_(std::move(ranges)), hash_(hash) {
+  for (auto [lo, hi] : ranges_) size_ += hi - lo + 1;
   // The set, its reference counts, and its entry in the registry.
   charge(block_bytes(sizeof(CharSet)) + block_bytes(4 * sizeof(void*)) + block_bytes(6 * sizeof(void*)) +
          bytes_of(ranges_));
@@ -169,16 +175,19 @@ void CharSet::charge(std::size_t bytes) const {
 CharSet::Ptr CharSet::make(std::vector<Range> ranges) { return intern(normalise(std::move(ranges))); }
 
 CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
-  std::shared_ptr<const CharSet> fresh(new CharSet(std::move(normal)));
+  Identity identity(Of::CharSet);
+  for (auto [lo, hi] : normal) identity.add(u64{lo} << 32 | hi);
+  const Hash hash = identity.add(u64{normal.size()}).done();
   auto& r = registry();
   std::lock_guard lock(r.mutex);
-  auto [it, last] = r.sets.equal_range(fresh->hash());
+  auto [it, last] = r.sets.equal_range(hash);
   while (it != last) {
     const auto old = it->second.lock();
-    if (old && old->ranges_ == fresh->ranges_) return old;
+    if (old && old->ranges_ == normal) return old;
     it = old ? std::next(it) : r.sets.erase(it);  // repeated creation and destruction leaves no dead entries
   }
-  r.sets.emplace(fresh->hash(), fresh);
+  std::shared_ptr<const CharSet> fresh(new CharSet(std::move(normal), hash));
+  r.sets.emplace(hash, fresh);
   if (r.sets.size() > r.sweep_at) r.sweep();
   return fresh;
 }

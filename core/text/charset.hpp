@@ -54,7 +54,7 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   const std::array<u8, 256>& byte_classes() const;
 
  private:
-  explicit CharSet(std::vector<Range> ranges);
+  CharSet(std::vector<Range> ranges, const Hash& hash);
   static Ptr intern(std::vector<Range> normal);
   void build() const;
   void build_once() const;

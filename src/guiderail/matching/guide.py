@@ -34,7 +34,7 @@ __all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory_use"]
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without earlier states and masks."""
 
-PREPARE = 12
+PREPARE = 8
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
 
 _MOST_PREPARED = 4096
@@ -306,7 +306,7 @@ def compile(
     with _lock:
         guide = _cache.setdefault(key, guide)
         _cache.move_to_end(key)
-    _make_room(guide.memory_size_bytes())
+    _make_room(guide.core.memory_size_bytes())
     return guide
 
 
@@ -327,7 +327,7 @@ def _make_room(added: int) -> None:
         _added += added
         if _uses >= _CHECK_AFTER or _added >= _CACHED_BYTES // _CHECK_ADDED:
             _uses = _added = 0
-            sizes = {key: guide.memory_size_bytes() for key, guide in _cache.items()}
+            sizes = {key: guide.core.memory_size_bytes() for key, guide in _cache.items()}
             total = sum(sizes.values())
             while total > _CACHED_BYTES and len(_cache) > 1:
                 key, guide = _cache.popitem(last=False)

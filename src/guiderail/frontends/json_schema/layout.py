@@ -162,9 +162,6 @@ class JsonNotation(Notation):
         self._quote = builder.literal(b'"')
         self._space, self._comma, self._colon = self._separators()
         self._frames: dict[tuple[bytes, int], Frame] = {}
-        if not self.leveled:
-            self._array = self._frame(b"[", b"]", 0)
-            self._object = self._frame(b"{", b"}", 0)
 
     def null(self) -> int:
         return self.builder.literal(b"null")
@@ -203,10 +200,10 @@ class JsonNotation(Notation):
         return b.escaped(b.choice([text.encode() for text in kept]), 0) if kept else b.EMPTY
 
     def array(self, level: int) -> Frame:
-        return self._frame(b"[", b"]", level) if self.leveled else self._array
+        return self._frame(b"[", b"]", level if self.leveled else 0)
 
     def object(self, level: int) -> Frame:
-        return self._frame(b"{", b"}", level) if self.leveled else self._object
+        return self._frame(b"{", b"}", level if self.leveled else 0)
 
     def _separators(self) -> tuple[int, int, int]:
         """Whitespace inside brackets, what stands between two parts, and what follows a key; no line breaks yet."""

@@ -103,6 +103,28 @@ class Node(Term):
         return known
 
 
+class _Evaluating:
+    """See :meth:`Document.evaluating`."""
+
+    __slots__ = ("_document",)
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SelfReference):
+            raise self._document.infinite_reference(error.schema) from None
+        if isinstance(error, RecursionError):
+            raise SchemaLimitError(
+                "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
+                "the schema, or shorten chains of references",
+                code="depth",
+                pointer=self._document.too_deep or self._document.where(),
+            ) from None
+
+
 class Document:
     """A schema document while it is compiled: its options, its algebra, and all its scopes.
 
@@ -171,20 +193,9 @@ class Document:
             pointer=self.pointer(schema),
         )
 
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> _Evaluating:
         """Wraps all use of the document from outside: turns failures into errors that users understand."""
-        try:
-            yield
-        except SelfReference as error:
-            raise self.infinite_reference(error.schema) from None
-        except RecursionError:
-            raise SchemaLimitError(
-                "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
-                "the schema, or shorten chains of references",
-                code="depth",
-                pointer=self.too_deep or self.where(),
-            ) from None
+        return _Evaluating(self)
 
     def at(self, node: Node) -> _At:
         """Evaluates a part of a node: error messages name it."""
