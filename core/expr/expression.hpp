@@ -248,8 +248,7 @@ class Arena {
 
   Limits limits_;
   std::unique_ptr<Node*[]> chunks_;  // not cleared: max_nodes decides its size
-  u32 chunk_count_ = 0;
-  u32 count_ = 0;
+  u32 chunk_count_ = 0, count_ = 0;
   IdTable table_;
   // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
   ListPool<Id> pool_;  // nobody reads it without the mutex

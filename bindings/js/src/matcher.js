@@ -20,7 +20,7 @@ export class Guide extends Handle {
     const of = Handle.at(program, Program, "the program");
     const over = Handle.at(vocabulary, Vocabulary, "the vocabulary");
     const most = unsigned(options?.maxMemory ?? 128 * 2 ** 20, "maxMemory");
-    const masks = unsigned(options?.prepare ?? 12, "prepare");
+    const masks = unsigned(options?.prepare ?? 8, "prepare");
     const given = new Uint8Array(Uint32Array.of(12, most, masks).buffer); // gr_guide_options
     const at = core.with(given, (place) => made((out) => core.call("gr_guide_new", of, over, place, out)));
     super(KEY, "gr_guide_free", at);
