@@ -54,11 +54,10 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
   }
 }
 
-// The compile cache drops a guide when a new one needs its room. Whoever compiles that one does not wait. A spelling
-// may belong to Python, whose objects only Python's threads may free.
+// The compile cache drops a guide when a new one needs its room. Whoever compiles that one does not wait.
 Guide::~Guide() {
   const std::size_t bytes = program_->bytes_.load(std::memory_order_relaxed);
-  if (!spelling_ && program_.use_count() == 1 && bytes >= kDiscardedLeast) discard(std::move(program_), bytes);
+  if (program_.use_count() == 1 && bytes >= kDiscardedLeast) discard(std::move(program_), bytes);
 }
 
 void Guide::prepare(u32 masks) const {

@@ -71,7 +71,7 @@ class Separate {
   std::map<Threads, u32> known_;
 };
 
-class Spelling {
+class Spelling : public std::enable_shared_from_this<Spelling> {
   struct Masks;
 
  public:
