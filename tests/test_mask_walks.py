@@ -8,6 +8,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain
+from guiderail.support import work
 from mask_walks import Walk, check, check_walk, searches
 
 SEEDS = 240
@@ -76,3 +77,15 @@ def test_tokens_that_leave_a_class_inside_their_last_character() -> None:
     allowed = mask_of(matcher)
     for token, expected in enumerate([True, True, False, False, False, True]):
         assert bool(matcher.validate([token])) == bool(allowed[token]) == expected
+
+
+def test_characters_that_no_text_begins_with_cost_nothing() -> None:
+    letters = [bytes([b]) for b in range(256)]
+    wide = [(chr(0x4E00 + i) + chr(0x4E00 + k)).encode() for i in range(60) for k in range(60)]
+    steps = []
+    for tokens in (letters, letters + wide):
+        matcher = gr.compile(gr.regex("[0-9]{2}:[0-9]{2}") & gr.regex(".*0.*"), plain(tokens), cache=False).matcher()
+        before = work.spent()
+        mask_of(matcher)
+        steps.append(work.spent() - before)
+    assert steps[0] == steps[1]

@@ -19,6 +19,7 @@ u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
 // The tokens below `node`, which the first byte of a character beyond ASCII leads to; e is the state before that byte.
 void MaskBuilder::follow_character(Id e, u32 node) {
   const u8 lead = trie_.nodes[node].byte;
+  if (!arena_.first(e).has(lead)) return;
   const u32 all = more_bytes(lead);
   Work::spend(1 + (trie_.nodes[node].end - node) / kNodesPerStep);
   inside_character(e, node, all, all, lead & (0x3Fu >> all));
