@@ -27,7 +27,7 @@ from guiderail.frontends.python_types.fields import (
     origin_of,
     variable,
 )
-from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, tag_key, validator_of
+from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, nested_as, tag_key, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.frontends.python_types.urls import url
@@ -233,7 +233,7 @@ class Walker:
             seen.append(inner)
             inner = inner.body
         named.body = body
-        named.hashable, named.injective = body.hashable, body.injective
+        named.hashable, named.injective, named.nested = body.hashable, body.injective, body.nested
         return named
 
     def annotated(self, inner: Any, metadata: Sequence[Any], *, in_model: ModelRules | None = None) -> nodes.Node:
@@ -385,6 +385,7 @@ class Walker:
             key = (origin, repr(args), in_model)
         named = self._named[key] = Named(type_words(kind), self._label(origin.__name__, args))
         named.hashable = origin.__hash__ is not None and not issubclass(origin, dict)
+        named.nested = nested_as(origin)
         if is_struct(origin):  # the others raise an error when they are hashed
             named.hashable = origin.__struct_config__.frozen
         try:
