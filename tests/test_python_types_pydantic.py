@@ -683,3 +683,16 @@ def test_models_that_are_refused_are_not_made_again() -> None:
     with pytest.raises(gr.ReadError, match="too large") as caught:
         gr.read(Outer, '{"small": {"n": 1}, "inner": {"small": {"n": 2}, "inner": {"small": {"n": 7}}}}')
     assert caught.value.pointer == "/inner/inner/small" and seen == [1, 2, 7]
+
+
+def test_members_that_may_be_missing() -> None:
+    core = pytest.importorskip("pydantic_core")
+    if not hasattr(core, "MISSING"):
+        pytest.skip("needs MISSING of pydantic 2.12")
+
+    class Change(BaseModel):
+        age: int | core.MISSING | None = Field(core.MISSING, ge=3)  # type: ignore[name-defined]
+
+    constraint = gr.python_type(Change)
+    assert constraint.read("{}") == Change() and constraint.read('{"age": null}') == Change(age=None)
+    assert constraint.matches('{"age": 3}') and not constraint.matches('{"age": 2}')

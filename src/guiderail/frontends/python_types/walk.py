@@ -266,8 +266,9 @@ class Walker:
         return node
 
     def _union(self, kind: Any, args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
-        branches = tuple(self.node(arg, in_model=in_model) for arg in args)
-        return nodes.Union(type_words(kind), branches)
+        written = [arg for arg in args if not _says_left_out(arg)]
+        branches = tuple(self.node(arg, in_model=in_model) for arg in written or args)
+        return branches[0] if len(branches) == 1 else nodes.Union(type_words(kind), branches)
 
     def _literal(self, kind: Any, args: tuple[Any, ...]) -> nodes.Node:
         values: list[tuple[Any, Any]] = []
@@ -427,6 +428,13 @@ def enum_values(kind: type[Enum]) -> tuple[tuple[Any, Enum], ...]:
     else:
         pairs = [(member.name, member) for member in members]
     return tuple(pairs)
+
+
+def _says_left_out(arg: Any) -> bool:
+    """Whether it stands for a member that is left out: msgspec's ``UnsetType``, pydantic's ``MISSING``."""
+    core, msgspec = sys.modules.get("pydantic_core"), sys.modules.get("msgspec")
+    marks = (getattr(msgspec, "UnsetType", None), getattr(core, "MISSING", None))
+    return arg is not None and any(arg is mark for mark in marks)
 
 
 def _unpacked(arg: Any) -> Any:
