@@ -118,6 +118,9 @@ def test_schema_decides_the_dialect() -> None:
     assert texts(schema, "1", "2") == [False, True]  # unambiguous even without $schema
     assert texts({"const": 1}, "1", "2", dialect="draft-04") == [True, True]  # not yet a keyword
     assert texts({"const": 1}, "1", "2") == [True, False]
+    draft3 = {"$schema": "http://json-schema.org/draft-03/schema#", "divisibleBy": 2}
+    assert fault(draft3).pointer == "#/$schema"
+    assert texts({**draft3, "multipleOf": 3}, "2", "3", dialect="draft-04") == [False, True]  # asked for
 
 
 def test_siblings_of_ref_count_from_2019_on() -> None:

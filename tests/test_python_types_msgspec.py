@@ -85,3 +85,15 @@ def test_structs_of_msgspec_itself() -> None:
     for kind, message in ((rows, "array_like"), (set[point], "cannot be hashed")):
         with pytest.raises(gr.CompileError, match=message):
             gr.python_type(kind)
+
+
+def test_members_that_may_be_unset() -> None:
+    msgspec = pytest.importorskip("msgspec")
+
+    class Change(msgspec.Struct):  # type: ignore[name-defined,misc]
+        name: Annotated[str | msgspec.UnsetType, Meta(max_length=2)] = msgspec.UNSET  # type: ignore[name-defined]
+        age: int | msgspec.UnsetType | None = msgspec.UNSET  # type: ignore[name-defined]
+
+    constraint = gr.python_type(Change, namespace={"msgspec": msgspec})
+    assert constraint.read("{}") == Change() and constraint.read('{"age": null}') == Change(age=None)
+    assert not constraint.matches('{"name": null}') and not constraint.matches('{"name": "abc"}')

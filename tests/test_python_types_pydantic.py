@@ -65,6 +65,7 @@ from pydantic import (  # noqa: E402
     computed_field,
     constr,
     field_validator,
+    model_validator,
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass  # noqa: E402
 
@@ -609,3 +610,89 @@ def test_models_that_are_not_complete() -> None:
 
     assert gr.read(Holder, '{"part":{"n":1}}', namespace={"LaterPart": Part}).part == Part(n=1)
     assert gr.read(uuid.UUID, '"12345678-1234-5678-1234-567812345678"').int
+
+
+class Leg(BaseModel):
+    model_config = ConfigDict(revalidate_instances="always")
+    miles: int = Field(alias="Miles", ge=1)
+    label: Base64Str = "aGk="
+    after: Leg | None = None
+
+
+class Legs(RootModel[list[Leg]]):
+    @model_validator(mode="before")
+    @classmethod
+    def first_is_a_dict(cls, data: Any) -> Any:
+        assert all(isinstance(one, dict) for one in data)
+        return data
+
+
+def test_models_in_models_may_be_made_of_their_data() -> None:
+    """Validators before pydantic's own, and models that are validated again, see members and not attributes."""
+
+    class Trip(BaseModel):
+        legs: Legs
+        by_name: dict[str, list[Leg]] = {}
+        pair: tuple[Leg, int] | None = None
+
+        @model_validator(mode="before")
+        @classmethod
+        def longer(cls, data: Any) -> Any:
+            data["legs"][0]["Miles"] += 1
+            return data
+
+    text = '{"Miles": 3, "label": "YWJjZA==", "after": {"Miles": 4, "label": "YWJjZA=="}}'  # decoded, "abcd" is base 64
+    leg = Leg.model_validate_json(text)
+    assert gr.read(Leg, text) == leg and leg.label == leg.after.label == "abcd"  # type: ignore[union-attr]
+    assert gr.read(Legs, f"[{text}]").root == [leg]
+    whole = f'{{"legs": [{text}], "by_name": {{"x": [{text}]}}, "pair": [{text}, 1]}}'
+    read = gr.read(Trip, whole)
+    assert read == Trip.model_validate_json(whole)
+    assert read.legs.root[0].miles == 4 and read.by_name == {"x": [leg]} and read.pair == (leg, 1)
+
+    def told_apart(data: Any) -> str:
+        return "long" if data["Miles"] > 100 else "short"
+
+    class Flight(BaseModel):
+        Miles: int
+
+    class Either(BaseModel):
+        leg: Annotated[Annotated[Leg, Tag("short")] | Annotated[Flight, Tag("long")], Discriminator(told_apart)]
+
+    assert gr.read(Either, f'{{"leg": {text}}}').leg == leg
+    assert type(gr.read(list[Either], '[{"leg": {"Miles": 200}}]')[0].leg) is Flight
+
+
+def test_models_that_are_refused_are_not_made_again() -> None:
+    seen: list[int] = []
+
+    class Small(BaseModel):
+        n: int
+
+        @model_validator(mode="after")
+        def check(self) -> Any:
+            seen.append(self.n)
+            if self.n > 3:
+                raise ValueError("too large")
+            return self
+
+    class Outer(BaseModel):
+        small: Small
+        inner: Outer | None = None
+
+    with pytest.raises(gr.ReadError, match="too large") as caught:
+        gr.read(Outer, '{"small": {"n": 1}, "inner": {"small": {"n": 2}, "inner": {"small": {"n": 7}}}}')
+    assert caught.value.pointer == "/inner/inner/small" and seen == [1, 2, 7]
+
+
+def test_members_that_may_be_missing() -> None:
+    core = pytest.importorskip("pydantic_core")
+    if not hasattr(core, "MISSING"):
+        pytest.skip("needs MISSING of pydantic 2.12")
+
+    class Change(BaseModel):
+        age: int | core.MISSING | None = Field(core.MISSING, ge=3)  # type: ignore[name-defined]
+
+    constraint = gr.python_type(Change)
+    assert constraint.read("{}") == Change() and constraint.read('{"age": null}') == Change(age=None)
+    assert constraint.matches('{"age": 3}') and not constraint.matches('{"age": 2}')

@@ -229,10 +229,10 @@ def _all_faults(schema: Any, options: dict[str, Any]) -> tuple[Finding, ...]:
     """Every fault in the form of a schema that is rejected for one of them, and probable typos."""
     try:
         contents = read_schema(schema)
+        declared = contents.get("$schema") if isinstance(contents, dict) else None
+        dialect = dialect_of(options.get("dialect")) or dialect_of(declared) or "2020-12"
     except GuiderailError:
         return ()
-    declared = contents.get("$schema") if isinstance(contents, dict) else None
-    dialect = dialect_of(options.get("dialect")) or dialect_of(declared) or "2020-12"
     wrong = [_finding("fault", fault) for fault in form_faults(contents, dialect)]
     return (*wrong, *(_finding("typo", typo) for typo in misspelt(contents, dialect)))
 

@@ -47,6 +47,7 @@ _METASCHEMAS = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "openapi-3.0": "http://json-schema.org/draft-04/schema#",
 }
+_BEFORE_DRAFT_4 = frozenset(f"json-schema.org/draft-0{number}/schema" for number in range(4))
 OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
 """Dialects in which all keywords next to ``$ref`` are ignored."""
 
@@ -60,12 +61,24 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def dialect_of(uri: object) -> str | None:
-    """The dialect that a ``$schema`` or an option names, or None."""
+    """The dialect that a ``$schema`` or an option names, or None.
+
+    Raises:
+        SchemaError: it names a draft whose keywords would be ignored.
+    """
     if not isinstance(uri, str):
         return None
     if uri in DIALECTS:
         return uri
-    return _URIS.get(uri.removeprefix("https://").removeprefix("http://").rstrip("#").rstrip("/"))
+    name = uri.removeprefix("https://").removeprefix("http://").rstrip("#").rstrip("/")
+    if name in _BEFORE_DRAFT_4:
+        raise SchemaError(
+            "the drafts before draft 4 are not read, and their keywords would be ignored; write multipleOf for "
+            'divisibleBy, allOf for extends and not for disallow and declare a newer draft, or pass dialect="draft-04" '
+            "if the schema has none of them",
+            pointer="#/$schema",
+        )
+    return _URIS.get(name)
 
 
 class Node(Term):
@@ -325,9 +338,8 @@ class Document:
         resources = self.resources()
         root = resources.contents(uri)
         if isinstance(root, dict):
-            dialect = dialect_of(root.get("$schema")) or dialect
-            if root is self.contents and self.options.dialect is not None:
-                dialect = self.dialect
+            given = root is self.contents and self.options.dialect is not None
+            dialect = self.dialect if given else dialect_of(root.get("$schema")) or dialect
         if uri not in way and resources.has_dynamic_anchors(uri):
             way = (*way, uri)
         key = uri, dialect, way

@@ -9,7 +9,19 @@ from typing import Any
 
 from guiderail.frontends.python_types.bounds import Bounds
 from guiderail.frontends.python_types.errors import unsupported
-from guiderail.frontends.python_types.nodes import CALL, Node, Schemas, call_user, only, read_in
+from guiderail.frontends.python_types.nodes import (
+    CALL,
+    DATA,
+    READ,
+    How,
+    Node,
+    Schemas,
+    call_user,
+    nested_in,
+    only,
+    read_in,
+    validated,
+)
 from guiderail.support.pointers import extended
 from guiderail.support.trees import Called, Mismatch, Tree
 
@@ -38,6 +50,10 @@ class Array(Node):
     def injective(self) -> bool:  # type: ignore[override]
         return not self.unique and self.item.injective
 
+    @property
+    def nested(self) -> str:  # type: ignore[override]
+        return "" if self.unique else self.item.nested
+
     def constrained(self, bounds: Bounds) -> Node:
         if not only(bounds, "min_length", "max_length"):
             return super().constrained(bounds)
@@ -64,10 +80,17 @@ class Array(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
+        return self._items(tree, READ)
+
+    def data(self, tree: Tree) -> Any:
+        return self._items(tree, READ if self.unique else DATA)  # a dict cannot be hashed
+
+    def _items(self, tree: Tree, how: How) -> Any:
         if not isinstance(tree, list):
             raise self.fail(tree)
         _count("items", len(tree), self.bounds)
-        made = call_user(self.make, [read_in(self.item, part, index) for index, part in enumerate(tree)])
+        read = how(self.item)
+        made = call_user(self.make, [read_in(read, part, index) for index, part in enumerate(tree)])
         if self.unique:
             _count("different elements", len(made), self.bounds)
         return made
@@ -90,6 +113,10 @@ class Tuple(Node):
     @property
     def injective(self) -> bool:  # type: ignore[override]
         return all(node.injective for node in self._parts())
+
+    @property
+    def nested(self) -> str:  # type: ignore[override]
+        return nested_in(*self._parts())
 
     def _parts(self) -> tuple[Node, ...]:
         return self.items if self.rest is None else (*self.items, self.rest)
@@ -115,6 +142,12 @@ class Tuple(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
+        return self._items(tree, READ)
+
+    def data(self, tree: Tree) -> Any:
+        return self._items(tree, DATA)
+
+    def _items(self, tree: Tree, how: How) -> Any:
         if not isinstance(tree, list):
             raise self.fail(tree)
         count = len(self.items)
@@ -122,7 +155,9 @@ class Tuple(Node):
             raise Mismatch(f"has {len(tree)} items, not {count}")
         _count("items", len(tree), self.bounds)
         nodes = [*self.items, *[self.rest] * (len(tree) - count)]
-        return tuple(read_in(node, part, i) for i, (node, part) in enumerate(zip(nodes, tree, strict=True)) if node)
+        return tuple(
+            read_in(how(node), part, i) for i, (node, part) in enumerate(zip(nodes, tree, strict=True)) if node
+        )
 
 
 @dataclass
@@ -140,6 +175,10 @@ class Mapping(Node):
     @property
     def injective(self) -> bool:  # type: ignore[override]
         return self.keys.injective and self.values.injective
+
+    @property
+    def nested(self) -> str:  # type: ignore[override]
+        return self.values.nested
 
     def constrained(self, bounds: Bounds) -> Node:
         if not only(bounds, "min_length", "max_length"):
@@ -171,13 +210,19 @@ class Mapping(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
+        return self._members(tree, READ)
+
+    def data(self, tree: Tree) -> Any:
+        return self._members(tree, DATA)
+
+    def _members(self, tree: Tree, how: How) -> Any:
         if not isinstance(tree, dict):
             raise self.fail(tree)
         if isinstance(tree, Called):
             raise Mismatch(f"is a call of {tree.function}, not {self.name}")
         _count("members", len(tree), self.bounds)
         _, read = self.keys.key(Schemas())
-        made = {read(name): read_in(self.values, value, name) for name, value in tree.items()}
+        made = {read(name): read_in(how(self.values), value, name) for name, value in tree.items()}
         if len(made) != len(tree):
             _count("different keys", len(made), self.bounds)
         return self.make(made)
@@ -206,7 +251,8 @@ class Field:
 class Object(Node):
     """Named members: classes, typed dicts, parameters.
 
-    ``make`` gets the given members by ``Field.name``, then the additional ones.
+    ``make`` gets the given members by ``Field.name``, then the additional ones. If it is that of a ``model``, pydantic
+    can make one of its data, too.
     """
 
     name: str
@@ -215,6 +261,7 @@ class Object(Node):
     others: Node | None = None
     description: str | None = None
     call: bool = False  # whether `name` is what Python calls to make one
+    model: bool = False
     hashable: bool = False
     injective: bool = False
     kinds = frozenset({"object"})
@@ -245,6 +292,21 @@ class Object(Node):
         return made
 
     def read(self, tree: Tree) -> Any:
+        nested = nested_in(*self._parts()) if self.model else ""
+        given = self._members(tree, DATA if nested == "remade" else READ)
+        return validated(self.make, given, lambda: self._members(tree, DATA), nested)
+
+    def data(self, tree: Tree) -> Any:
+        if not self.model:
+            return self.read(tree)
+        given, others = self._members(tree, DATA)
+        return {**given, **others}
+
+    def _parts(self) -> list[Node]:
+        parts = [one.node for one in self.fields]
+        return parts if self.others is None else [*parts, self.others]
+
+    def _members(self, tree: Tree, how: How) -> tuple[dict[str, Any], dict[str, Any]]:
         if not isinstance(tree, dict):
             raise self.fail(tree)
         if isinstance(tree, Called) and tree.function != self.name:
@@ -254,7 +316,7 @@ class Object(Node):
         for one in self.fields:
             known.add(one.key)
             if one.key in tree:
-                members[one.name] = read_in(one.node, tree[one.key], one.key)
+                members[one.name] = read_in(how(one.node), tree[one.key], one.key)
             elif one.required:
                 raise Mismatch(f"has no member {one.key!r}, which {self.name} needs")
         others: dict[str, Any] = {}
@@ -263,8 +325,8 @@ class Object(Node):
                 continue
             if self.others is None:
                 raise Mismatch(f"has a member {name[:60]!r}, which {self.name} does not have")
-            others[name] = read_in(self.others, value, name)
-        return call_user(self.make, members, others)
+            others[name] = read_in(how(self.others), value, name)
+        return members, others
 
 
 @dataclass
@@ -276,6 +338,7 @@ class Named(Node):
     body: Node | None = None  # set once the parts have been walked
     hashable: bool = False
     injective: bool = False
+    nested: str = ""
 
     @property
     def kinds(self) -> frozenset[str]:  # type: ignore[override]
@@ -292,6 +355,10 @@ class Named(Node):
     def read(self, tree: Tree) -> Any:
         assert self.body is not None
         return self.body.read(tree)
+
+    def data(self, tree: Tree) -> Any:
+        assert self.body is not None
+        return self.body.data(tree)
 
     def constrained(self, bounds: Bounds) -> Node:
         if self.body is None or isinstance(self.body, Object):

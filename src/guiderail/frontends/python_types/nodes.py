@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from guiderail.constraints.constraint import AllOf, Constraint
@@ -20,7 +21,7 @@ from guiderail.support.numerals import digits
 from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, plain, type_name
 
-__all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
+__all__ = ["DATA", "READ", "AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
 
 TEXT = "x-guiderail-text"
 """The keyword whose value is the index of a constraint of the decoded string; see ``schema``."""
@@ -62,6 +63,8 @@ class Node:
         hashable: whether its Python values can be hashed.
         fractional: whether an integer would rather be of another branch of a union.
         injective: whether different JSON values always read as different Python values.
+        nested: whether models of pydantic are among its values: "" (none), "model", or "remade", if pydantic makes them
+            anew wherever they are part of another model.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Node:
     hashable: bool = True
     injective: bool = True
     fractional: bool = False
+    nested: str = ""
 
     def schema(self, out: Schemas) -> dict[str, Any]:
         raise NotImplementedError
@@ -76,6 +80,10 @@ class Node:
     def read(self, tree: Tree) -> Any:
         """The value; raises Mismatch."""
         raise NotImplementedError
+
+    def data(self, tree: Tree) -> Any:
+        """What pydantic makes the value of: like ``read``, but a model is a dict of its members, not validated yet."""
+        return self.read(tree)
 
     def constrained(self, bounds: Bounds) -> Node:
         """This node with further bounds, none of which is a check, a validator or a description."""
@@ -102,10 +110,10 @@ def only(bounds: Bounds, *allowed: str) -> bool:
     return all(getattr(bounds, f.name) == f.default or f.name in allowed for f in bounds.__dataclass_fields__.values())
 
 
-def read_in(node: Node, tree: Tree, step: str | int) -> Any:
+def read_in(read: Callable[[Tree], Any], tree: Tree, step: str | int) -> Any:
     """Reads a part, naming the step to it in any mismatch."""
     try:
-        return node.read(tree)
+        return read(tree)
     except Mismatch as error:
         error.path.append(step)
         raise
@@ -196,6 +204,30 @@ def call_user(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
         raise
     except Exception as error:
         raise Mismatch("is rejected", error) from error
+
+
+How = Callable[[Node], Callable[[Tree], Any]]
+READ: How = attrgetter("read")
+DATA: How = attrgetter("data")
+
+
+def validated(validate: Callable[..., Any], given: Any, data: Callable[[], Any], nested: str) -> Any:
+    """What pydantic makes of what is given or, where models in it must not or do not pass, of the data of these.
+
+    A validator that runs before pydantic's own may expect data, and so may a function that discriminates.
+    """
+    if nested != "remade":
+        try:
+            return call_user(validate, *given)
+        except Mismatch:
+            if not nested:
+                raise
+    return call_user(validate, *data())
+
+
+def nested_in(*parts: Node) -> str:
+    """``nested`` of a node with these parts."""
+    return max(("", *(part.nested for part in parts)))  # in this order: "", "model", "remade"
 
 
 # -- strings
@@ -398,6 +430,10 @@ class Union(Node):
             seen.append(kinds)
         return True
 
+    @property
+    def nested(self) -> str:  # type: ignore[override]
+        return nested_in(*self.branches)
+
     def schema(self, out: Schemas) -> dict[str, Any]:
         made = [branch.schema(out) for branch in self.branches]
         bare = [s["type"] for s in made if set(s) == {"type"} and isinstance(s["type"], str)]
@@ -406,13 +442,19 @@ class Union(Node):
         return {"anyOf": made}
 
     def read(self, tree: Tree) -> Any:
+        return self._first(tree, READ)
+
+    def data(self, tree: Tree) -> Any:
+        return self._first(tree, DATA)
+
+    def _first(self, tree: Tree, how: How) -> Any:
         order = self.branches
         if isinstance(tree, Number):
             order = tuple(sorted(order, key=lambda branch: branch.fractional))
         best: Mismatch | None = None
         for branch in order:
             try:
-                return branch.read(tree)
+                return how(branch)(tree)
             except Mismatch as error:
                 if best is None or len(error.path) > len(best.path) or (error.cause and not best.cause):
                     best = error
@@ -473,6 +515,10 @@ class Checked(Node):
     def injective(self) -> bool:  # type: ignore[override]
         return self.inner.injective and self.validate is None
 
+    @property
+    def nested(self) -> str:  # type: ignore[override]
+        return self.inner.nested
+
     def schema(self, out: Schemas) -> dict[str, Any]:
         made = self.inner.schema(out)
         if self.tag is not None and not out.calls:  # the name of a call is enough
@@ -486,7 +532,14 @@ class Checked(Node):
         for check in self.checks:
             if not call_user(check, value):
                 raise Mismatch("is rejected", ValueError(f"{value!r} does not satisfy {check!r}"))
-        return value if self.validate is None else call_user(self.validate, value)
+        return (
+            value
+            if self.validate is None
+            else validated(self.validate, (value,), lambda: (self.data(tree),), self.nested)
+        )
+
+    def data(self, tree: Tree) -> Any:
+        return self.inner.data(tree)
 
     def constrained(self, bounds: Bounds) -> Node:
         return replace(self, inner=self.inner.constrained(bounds))

@@ -29,7 +29,7 @@ from guiderail.support.trees import Tree, dump, plain
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker
 
-__all__ = ["ModelRules", "encoded", "leaf", "model_of", "tag_key", "validator_of"]
+__all__ = ["ModelRules", "encoded", "leaf", "model_of", "nested_as", "tag_key", "validator_of"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
     if kind.__module__ == "pydantic.main":
         raise unsupported(kind.__name__, "has no fields; name a class derived from it")
     members = _fields(walker, kind)
-    config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+    config = config_of(kind)
     rules = _rules(config)
     by_alias = config.get("validate_by_alias", True) is not False
     if getattr(kind, "__pydantic_root_model__", False):
@@ -132,9 +132,20 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
             return kind(**given, **rest)
 
-    return Object(
-        kind.__name__.partition("[")[0], tuple(fields), make, others=others, description=docstring(kind), call=True
-    )
+    name = kind.__name__.partition("[")[0]
+    return Object(name, tuple(fields), make, others=others, description=docstring(kind), call=True, model=True)
+
+
+def nested_as(kind: type[Any]) -> str:
+    """``Node.nested`` of a class."""
+    if is_pydantic(kind) is None:
+        return ""
+    return "remade" if config_of(kind).get("revalidate_instances") == "always" else "model"
+
+
+def config_of(kind: type[Any]) -> dict[str, Any]:
+    """The config of a model or of a pydantic dataclass."""
+    return getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
 
 
 def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
@@ -180,7 +191,7 @@ def tag_key(kind: Any, name: str) -> str:
     """The member that is the discriminator ``name`` of the alternatives of a type."""
     kind, _ = annotation_of(kind)
     if is_pydantic(kind) is not None and name in (fields := getattr(kind, "__pydantic_fields__", {})):
-        config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+        config = config_of(kind)
         return _key(kind, name, fields[name], config.get("validate_by_alias", True) is not False)
     args = () if isinstance(kind, type) else getattr(kind, "__args__", ())
     return next((key for key in (tag_key(arg, name) for arg in args) if key != name), name)

@@ -27,7 +27,7 @@ from guiderail.frontends.python_types.fields import (
     origin_of,
     variable,
 )
-from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, tag_key, validator_of
+from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, nested_as, tag_key, validator_of
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.frontends.python_types.urls import url
@@ -233,7 +233,7 @@ class Walker:
             seen.append(inner)
             inner = inner.body
         named.body = body
-        named.hashable, named.injective = body.hashable, body.injective
+        named.hashable, named.injective, named.nested = body.hashable, body.injective, body.nested
         return named
 
     def annotated(self, inner: Any, metadata: Sequence[Any], *, in_model: ModelRules | None = None) -> nodes.Node:
@@ -266,8 +266,9 @@ class Walker:
         return node
 
     def _union(self, kind: Any, args: tuple[Any, ...], in_model: ModelRules | None) -> nodes.Node:
-        branches = tuple(self.node(arg, in_model=in_model) for arg in args)
-        return nodes.Union(type_words(kind), branches)
+        written = [arg for arg in args if not _says_left_out(arg)]
+        branches = tuple(self.node(arg, in_model=in_model) for arg in written or args)
+        return branches[0] if len(branches) == 1 else nodes.Union(type_words(kind), branches)
 
     def _literal(self, kind: Any, args: tuple[Any, ...]) -> nodes.Node:
         values: list[tuple[Any, Any]] = []
@@ -385,6 +386,7 @@ class Walker:
             key = (origin, repr(args), in_model)
         named = self._named[key] = Named(type_words(kind), self._label(origin.__name__, args))
         named.hashable = origin.__hash__ is not None and not issubclass(origin, dict)
+        named.nested = nested_as(origin)
         if is_struct(origin):  # the others raise an error when they are hashed
             named.hashable = origin.__struct_config__.frozen
         try:
@@ -426,6 +428,13 @@ def enum_values(kind: type[Enum]) -> tuple[tuple[Any, Enum], ...]:
     else:
         pairs = [(member.name, member) for member in members]
     return tuple(pairs)
+
+
+def _says_left_out(arg: Any) -> bool:
+    """Whether it stands for a member that is left out: msgspec's ``UnsetType``, pydantic's ``MISSING``."""
+    core, msgspec = sys.modules.get("pydantic_core"), sys.modules.get("msgspec")
+    marks = (getattr(msgspec, "UnsetType", None), getattr(core, "MISSING", None))
+    return arg is not None and any(arg is mark for mark in marks)
 
 
 def _unpacked(arg: Any) -> Any:
