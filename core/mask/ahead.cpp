@@ -67,9 +67,10 @@ bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id
       continue;
     }
     if (next == kUnknown || !known(next)) {
-      for (u32 end_of = trie.nodes[n].end; n < end_of && out.size() <= kAheadTokens; ++n)
-        if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), kUnknown});
-      if (out.size() > kAheadTokens) return false;
+      const auto below = trie.below(n);
+      if (out.size() + below.size() > kAheadTokens) return false;
+      for (u32 token : below) out.push_back({token, kUnknown});
+      n = trie.nodes[n].end;
       continue;
     }
     if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), next});

@@ -343,8 +343,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   };
   for (int token : entry.open_tokens) open(token);
   for (u32 node : entry.open_nodes)
-    for (u32 n = node; n < trie_.nodes[node].end; ++n)
-      if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
+    for (u32 token : trie_.below(node)) open(static_cast<int>(token));
   owned(Strategy::BoundedStrings) += bytes_of(out);
   return &leaving_.emplace(e, std::move(out)).first->second;
 }

@@ -407,8 +407,7 @@ bool MaskBuilder::several_keys(Id e, u32 node) {
 }
 
 void MaskBuilder::clear(u32 node) {
-  for (u32 n = node; n < trie_.nodes[node].end; ++n)
-    if (const int t = trie_.nodes[n].token; t >= 0) unset(t);
+  for (u32 token : trie_.below(node)) unset(static_cast<int>(token));
 }
 
 }  // namespace guiderail

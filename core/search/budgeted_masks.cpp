@@ -57,12 +57,10 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
       },
       [&](u32 node) { open.push_back(node); });
   for (u32 node : open)
-    for (u32 n = node; n < trie_.nodes[node].end; ++n) {
-      const int token = trie_.nodes[n].token;
-      if (token < 0) continue;
+    for (u32 token : trie_.below(node)) {
       const bool crowded = arena_.node_count() > most_nodes_ever();  // then these tokens are left out
-      const Id next = crowded ? kEmpty : read(state, static_cast<u32>(token));
-      if (crowded || next != kEmpty) note(static_cast<u32>(token), next, false);
+      const Id next = crowded ? kEmpty : read(state, token);
+      if (crowded || next != kEmpty) note(token, next, false);
     }
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // another thread was first
   std::size_t size = 0;

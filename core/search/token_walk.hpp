@@ -93,13 +93,10 @@ template <class F>
 void CompletionDistance::each_of(const Branch& branch, F f) const {
   std::for_each(branch.tokens.begin(), branch.tokens.end(), f);
   for (auto [first, end] : branch.spans)
-    for (u32 n = first; n < end; ++n) {
-      const int token = trie_.nodes[n].token;
-      if (token < 0) continue;
-      f(static_cast<u32>(token));
+    for (u32 token : trie_.within(first, end)) {
+      f(token);
       if (twins_.empty()) continue;
-      if (auto it = twins_.find(static_cast<u32>(token)); it != twins_.end())
-        std::for_each(it->second.begin(), it->second.end(), f);
+      if (auto it = twins_.find(token); it != twins_.end()) std::for_each(it->second.begin(), it->second.end(), f);
     }
 }
 

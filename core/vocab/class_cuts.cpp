@@ -60,8 +60,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     boundary.push_back(n);
     clear_range(out->alive, n - root, nodes[n].end - root);
     if (root == 0 && nodes[n].byte < 0x80) return;  // see add_users()
-    for (u32 m = n; m < nodes[n].end; ++m)
-      if (const int t = nodes[m].token; t >= 0) set_bit(cut, t);
+    for (u32 token : trie_.below(n)) set_bit(cut, token);
   };
   std::vector<u8> known(automaton.size(), 2);
   auto whole = [&](auto& self, u16 state) -> bool {  // do all endings of the character lie in the class?

@@ -19,8 +19,7 @@ StringCounts::StringCounts(const Trie& trie, std::size_t words, u32 longest, Esc
     At at = path[trie.depths[n] - 1u];
     const bool between = at.escape == kBetween && at.state == CharSet::kDone;
     if (between && node.byte == '"') {
-      for (u32 m = n; m < node.end; ++m)
-        if (const int t = trie.nodes[m].token; t >= 0) leaving_.push_back({at.chars, t});
+      for (u32 token : trie.below(n)) leaving_.push_back({at.chars, static_cast<int>(token)});
       n = node.end;
       continue;
     }

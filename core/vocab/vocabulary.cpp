@@ -144,6 +144,13 @@ void Vocabulary::build_trie() {
     last_token = token;
   }
   for (u32 id : path) nodes[id].end = static_cast<u32>(nodes.size());
+  trie_.ranks.reserve(nodes.size() + 1);
+  trie_.tokens.reserve(order.size());
+  for (const TrieNode& node : nodes) {
+    trie_.ranks.push_back(static_cast<u32>(trie_.tokens.size()));
+    if (node.token >= 0) trie_.tokens.push_back(static_cast<u32>(node.token));
+  }
+  trie_.ranks.push_back(static_cast<u32>(trie_.tokens.size()));
   for (u32 id = 0; id < nodes.size(); ++id) {
     u32 count = 0;
     for (u32 c = id + 1; c < nodes[id].end && count < kWideNode; c = nodes[c].end) ++count;
@@ -170,12 +177,10 @@ int Vocabulary::find(std::string_view text) const {
 }
 
 std::vector<u32> Vocabulary::with_prefix(std::string_view prefix, std::size_t limit) const {
-  std::vector<u32> out;
-  u32 at = find_node(prefix);
-  if (at == kNoFan) return out;
-  for (u32 n = at; n < trie_.nodes[at].end && out.size() < limit; ++n)
-    if (trie_.nodes[n].token >= 0) out.push_back(static_cast<u32>(trie_.nodes[n].token));
-  return out;
+  const u32 at = find_node(prefix);
+  if (at == kNoFan) return {};
+  const auto found = trie_.below(at);
+  return {found.begin(), found.begin() + static_cast<std::ptrdiff_t>(std::min(limit, found.size()))};
 }
 
 // -- class masks --
@@ -559,9 +564,9 @@ std::size_t Vocabulary::memory() const {
     for (const auto& scratch : scratches_) shared += scratch->memory();
   }
   return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(texts_) + bytes_of(twins_) + bytes_of(zeros_) +
-         bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) + bytes_of(trie_.fans) +
-         bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + character_index_.memory() + shared + cache_memory() +
-         string_memory();
+         bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) + bytes_of(trie_.tokens) +
+         bytes_of(trie_.ranks) + bytes_of(trie_.fans) + bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) +
+         character_index_.memory() + shared + cache_memory() + string_memory();
 }
 
 }  // namespace guiderail

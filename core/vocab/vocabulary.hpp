@@ -44,10 +44,17 @@ struct Trie {
   PagedVector<TrieNode> nodes;
   PagedVector<u32> parents;
   PagedVector<u16> depths;
+  PagedVector<u32> tokens;  // in the order of their nodes
+  PagedVector<u32> ranks;   // by node, and one past the last: the tokens before it
   PagedVector<Fan> fans;
   PagedVector<u8> fan_bytes;
   PagedVector<u32> fan_nodes;
 
+  // The tokens that end at a node or below it; at the nodes of a range.
+  std::span<const u32> below(u32 node) const { return within(node, nodes[node].end); }
+  std::span<const u32> within(u32 first, u32 end) const {
+    return {tokens.data() + ranks[first], ranks[end] - ranks[first]};
+  }
   // Calls f(child, byte) until it returns false. For a wide node, this does not touch the children themselves.
   template <class F>
   bool each_child(u32 node, F f) const {

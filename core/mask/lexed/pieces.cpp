@@ -360,8 +360,7 @@ void MaskBuilder::correct(Id texts, Id e, u32 node, std::vector<int>* without) {
       continue;
     }
     clear(c);
-    for (u32 n = c; without && n < trie_.nodes[c].end; ++n)
-      if (trie_.nodes[n].token >= 0) without->push_back(trie_.nodes[n].token);
+    if (without) without->insert(without->end(), trie_.below(c).begin(), trie_.below(c).end());
     if (next != kEmpty) enter(next, c);
   }
 }
