@@ -22,7 +22,7 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
   Id last = kEmpty;
   std::size_t place = 0;
   auto branch = [&](Id next, bool plain) -> Branch& {
-    if (next != last || found[place].plain != plain) {
+    if (found.empty() || next != last || found[place].plain != plain) {
       auto [it, fresh] = places.try_emplace(next, found.size());
       if (fresh) found.push_back({next, plain, {}});
       place = it->second;
