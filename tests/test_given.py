@@ -249,6 +249,8 @@ def test_what_is_no_tokenizer(source: Any) -> None:
         (gr.patterns.date, "call it: date(…)"),
         ({"type": "json_schema", "json_schema": {"name": "n", "schema": SIZE}}, "['json_schema']['schema']"),
         ({"type": "json_object"}, 'pass {"type": "object"}'),
+        ({"name": "p", "schema": {"type": "object"}, "strict": True}, "pass the value of 'schema'"),
+        ({"name": "p", "input_schema": {"type": "object"}}, "pass the value of 'input_schema'"),
         ({"type": "function", "function": {"name": "f"}}, "pass gr.tool_calls([tool], format=…)"),
         ({"type": "structural_tag", "format": {}}, "pass gr.structural_tag(tag)"),
         (Size(1, 2), "is a value of Size, not a type"),

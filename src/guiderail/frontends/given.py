@@ -29,6 +29,8 @@ _WRAPPED = {
     "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
 }
 """Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead."""
+_HOLDERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
+"""Keys under which others keep a schema."""
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
@@ -104,16 +106,19 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
-    from guiderail.frontends.json_schema.options import DIALECTS
-    from guiderail.frontends.json_schema.vocabulary import keywords_of
 
-    if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
+    if not _has_keywords(schema):
         if not schema:
             problem = "an empty dict, as a JSON Schema, allows any value; pass gr.json_schema({}) if you mean that"
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
             problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
-            problem += '; did you mean {"type": "object", "properties": {…}}?'
+            within = next((key for key in _HOLDERS if isinstance(schema.get(key), Mapping)), None)
+            problem += (
+                '; did you mean {"type": "object", "properties": {…}}?'
+                if within is None
+                else f"; pass the value of {within!r}"
+            )
         raise CompileError(problem, code="not-a-constraint")
     wrapped = _WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
     if wrapped is not None:
@@ -122,6 +127,13 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
     for fault in typos(made):  # they would be ignored without notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)
     return made
+
+
+def _has_keywords(schema: Mapping[str, Any]) -> bool:
+    from guiderail.frontends.json_schema.options import DIALECTS
+    from guiderail.frontends.json_schema.vocabulary import keywords_of
+
+    return any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema)
 
 
 @lru_cache(maxsize=128)
