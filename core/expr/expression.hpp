@@ -253,7 +253,7 @@ class Arena {
   // Lists of operands. A Switch stores pairs: a range of bytes (low | high << 8) and a target.
   ListPool<Id> pool_;  // nobody reads it without the mutex
   std::vector<CharSet::Ptr> charsets_;
-  FlatMap<> charset_ids_;  // by address
+  FlatMap<> charset_ids_;             // by address
   std::unordered_set<u32> odd_sets_;  // made while reading: the byte classes may not separate their characters
   FlatMap<> composed_sets_;           // (set, set, operation) -> set; once finalized
   std::vector<ByteSet> byte_sets_, firsts_;

@@ -52,8 +52,8 @@ void Arena::count(Tally& to) const {
   to.add("identities", identities_ ? identities_->memory() : 0);
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
-  to.add("character sets", bytes_of(charsets_) + charset_ids_.memory() + bytes_of(odd_sets_) +
-                               composed_sets_.memory() + bytes_of(literal_chars_));
+  to.add("character sets", bytes_of(charsets_) + charset_ids_.memory() + bytes_of(odd_sets_) + composed_sets_.memory() +
+                               bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
   to.add("memos", bytes_of(narrow_memo_) + plain_parts_.memory() + derive_memo_.memory() + exact_memo_.memory() +
                       union_paths_.memory() + union_memo_.memory() + (liveness_ ? liveness_->memory() : 0) +
