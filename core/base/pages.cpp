@@ -97,9 +97,9 @@ class Regions {
   void reserve(std::size_t bytes) {
     std::lock_guard lock(mutex_);
     if (left(current_) < bytes) {
-      const bool is_clear = spare_ && bytes <= kLarge;
+      const char* const cleared = spare_;
       grow(bytes, true);
-      if (!is_clear) clear(current_->first, current_->second.size);
+      if (current_->first != cleared) clear(current_->first, current_->second.size);
     }
     if (left(current_) < 2 * bytes && !spare_ && !clearing_) clear_spare();
   }

@@ -210,7 +210,7 @@ class Arena {
   void note_literal(std::string_view text);
   // -- construction --
   Id make_list(Kind kind, std::span<const Id> sorted, u32 flags = 0);
-  Id make_switch(std::span<std::pair<u32, Id>> edges, bool accept);  // reorders the edges
+  Id make_switch(std::span<std::pair<u32, Id>> edges, bool accept);  // changes the edges
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
   Id class_of(u32 set);

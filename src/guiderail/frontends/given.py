@@ -106,8 +106,10 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
+    from guiderail.frontends.json_schema.options import DIALECTS
+    from guiderail.frontends.json_schema.vocabulary import keywords_of
 
-    if not _has_keywords(schema):
+    if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
         if not schema:
             problem = "an empty dict, as a JSON Schema, allows any value; pass gr.json_schema({}) if you mean that"
         else:
@@ -127,13 +129,6 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
     for fault in typos(made):  # they would be ignored without notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)
     return made
-
-
-def _has_keywords(schema: Mapping[str, Any]) -> bool:
-    from guiderail.frontends.json_schema.options import DIALECTS
-    from guiderail.frontends.json_schema.vocabulary import keywords_of
-
-    return any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema)
 
 
 @lru_cache(maxsize=128)

@@ -200,10 +200,10 @@ class JsonNotation(Notation):
         return b.escaped(b.choice([text.encode() for text in kept]), 0) if kept else b.EMPTY
 
     def array(self, level: int) -> Frame:
-        return self._frame(b"[", b"]", level if self.leveled else 0)
+        return self._frame(b"[", b"]", level)
 
     def object(self, level: int) -> Frame:
-        return self._frame(b"{", b"}", level if self.leveled else 0)
+        return self._frame(b"{", b"}", level)
 
     def _separators(self) -> tuple[int, int, int]:
         """Whitespace inside brackets, what stands between two parts, and what follows a key; no line breaks yet."""
@@ -230,6 +230,7 @@ class JsonNotation(Notation):
         return space, comma, colon
 
     def _frame(self, left: bytes, right: bytes, level: int) -> Frame:
+        level = level if self.leveled else 0
         known = self._frames.get((left, level))
         if known is not None:
             return known
