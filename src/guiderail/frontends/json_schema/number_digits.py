@@ -213,10 +213,11 @@ class Plain:
         if self.dotted[label] and self.room != 0:
             edges.append((b".", self._loosen(label, residue, self.room, True)))
         rest = ((count - 1, label), *labels[1:]) if count > 1 else labels[1:]
-        if self.alike:
-            edges.append((DIGITS, self._released(rest, 0)))
+        then = self._released(rest, 0)
+        if self.alike or then is None:
+            edges.append((DIGITS, then))
         else:
-            edges.extend((DIGIT[d], self._released(rest, to)) for d, to in enumerate(self.residues.after[c]))
+            edges += [(DIGIT[d], (*then[:2], to)) for d, to in enumerate(self.residues.after[c])]
         return accepts, edges, fixed
 
     def _forever(self, c: int) -> int:
@@ -265,10 +266,8 @@ class Plain:
         if room == 0:
             return accepts, [], fixed
         left = None if room is None else room - 1
-        if residue == GENERIC:
-            return accepts, [(DIGITS, (self.LOOSE, label, GENERIC, left, False))], fixed
-        step = self.residues.next
-        return accepts, [(DIGIT[d], self._loosen(label, step(residue, d), left, False)) for d in range(10)], fixed
+        moves = self.residues.moves(residue)
+        return accepts, [(values, (self.LOOSE, label, to, left, False)) for values, to in moves], fixed
 
     def _tight(self, low: int, high: int, j: int, residue: tuple[int, int], room: int | None, fresh: bool) -> Expansion:
         label = self.at[low] if len(self.fraction[low]) <= j else self.above[low - 1]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from guiderail.frontends.json_schema.number_plan import Plan
+from guiderail.frontends.json_schema.number_plan import DIGIT, DIGITS, Plan
 from guiderail.frontends.json_schema.numbers import EVERYTHING, Grid, decimals
 from guiderail.support.work import spend
 
@@ -129,6 +129,16 @@ class Residues:
         if j < self.scale:
             return j + 1, (v + digit * 10 ** (self.scale - j - 1)) % self.modulus
         return GENERIC if digit else residue
+
+    def moves(self, residue: tuple[int, int]) -> list[tuple[bytes, tuple[int, int]]]:
+        """The residues after each digit behind the point, digits with the same residue together where they adjoin."""
+        j, v = residue
+        if j < 0:
+            return [(DIGITS, residue)]
+        if j >= self.scale:
+            return [(b"0", residue), (DIGITS[1:], GENERIC)]
+        unit = 10 ** (self.scale - j - 1)
+        return [(DIGIT[d], (j + 1, (v + d * unit) % self.modulus)) for d in range(10)]
 
     def exponents(self, grid: int, k: int, mantissa: int) -> list[tuple[int | None, int | None]]:
         """For which x an integer with this value modulo M and no factor 10 is in the grid, times 10**(x - k).

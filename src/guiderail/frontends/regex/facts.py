@@ -58,10 +58,14 @@ class Fact(NamedTuple):
 _ZERO = Fact(0, 0, NONE, NONE, True, True)
 
 
+_MANY = (Cat, Alt, And, Ext)
+_ONE = (Rep, Look, Atomic, Not)
+
+
 def children(node: Node) -> list[Node]:
-    if isinstance(node, Cat | Alt | And | Ext):
+    if isinstance(node, _MANY):
         return node.items
-    if isinstance(node, Rep | Look | Atomic | Not):
+    if isinstance(node, _ONE):
         return [node.item]
     return []
 
@@ -80,11 +84,12 @@ class Facts:
         stack = [node]
         while stack:
             top = stack[-1]
-            missing = [child for child in children(top) if id(child) not in self.known]
+            parts = children(top)
+            missing = [child for child in parts if id(child) not in self.known]
             if missing:
                 stack.extend(missing)
             else:
-                spend(_NODE + len(children(top)))
+                spend(_NODE + len(parts))
                 self.known[id(top)] = (top, self.compute(top))
                 stack.pop()
         return self.known[id(node)][1]

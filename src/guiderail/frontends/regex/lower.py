@@ -35,6 +35,7 @@ from guiderail.frontends.regex.syntax import (
     Rep,
     Set,
 )
+from guiderail.support.caches import cached
 from guiderail.support.work import out_of_work, spend
 
 __all__ = ["lower"]
@@ -57,38 +58,39 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
     Raises:
         PatternError: an atomic group or a repeated assertion cannot be expressed.
     """
-    tree = parsed.tree
     emitter = _Emitter(b, source)
-    if not parsed.atomics:
+    if parsed.atomics:
+        facts = Facts()
+        expanded = expand(parsed.tree, facts, source, emitter.is_prefix_free)
+        tree, is_plain = _rewrite(expanded, facts, source, search)
+    else:
         quick = _quick(parsed, emitter, search)
         if quick is not None:
             return quick
-    facts = Facts()
-    if parsed.atomics:
+        tree, is_plain = _rewritten(parsed, source, search)
+    return emitter.emit(tree) if is_plain else b.scope(emitter.emit(tree))
 
-        def prefix_free(node: Node) -> bool:
-            e = emitter.emit(node)
-            longer = b.concat([e, b.repeat(emitter.any_char(), 1, -1)])
-            try:
-                return b.is_empty(b.intersection([e, longer]))
-            except (LimitError, _core.CoreError) as error:
-                if isinstance(error, LimitError) and out_of_work(error):
-                    raise
-                return False  # too hard to decide: treated as "no", which can only refuse more
 
-        tree = expand(tree, facts, source, prefix_free)
+@cached(4 << 20)
+def _rewritten(parsed: Parsed, source: str, search: bool) -> tuple[Node, bool]:
+    """The tree of a pattern without atomic groups, rewritten."""
+    return _rewrite(parsed.tree, Facts(), source, search)
+
+
+def _rewrite(tree: Node, facts: Facts, source: str, search: bool) -> tuple[Node, bool]:
+    """The tree of the whole text, with few assertions, and whether it has none."""
     tree = without_empty_iterations(tree, facts)
     if search:
         span = (tree.start, tree.end)
         tree = Cat([Any(*span), tree, Any(*span)], *span)
     tree = resolve(tree, facts, _EDGE, _EDGE)
     if not facts(tree).special:
-        return emitter.emit(tree)
+        return tree, True
     plain = eliminate(tree, facts)
     if plain is not None:
-        return emitter.emit(plain)
+        return plain, True
     _check_loops(tree, facts, source)
-    return b.scope(emitter.emit(tree))
+    return tree, False
 
 
 def _quick(parsed: Parsed, emitter: _Emitter, search: bool) -> int | None:
@@ -146,6 +148,17 @@ class _Emitter:
         if self.any is None:
             self.any = self.b.char_class(charsets.ANY)
         return self.any
+
+    def is_prefix_free(self, node: Node) -> bool:
+        """Whether no match of a node certainly begins another."""
+        b, e = self.b, self.emit(node)
+        longer = b.concat([e, b.repeat(self.any_char(), 1, -1)])
+        try:
+            return b.is_empty(b.intersection([e, longer]))
+        except (LimitError, _core.CoreError) as error:
+            if isinstance(error, LimitError) and out_of_work(error):
+                raise
+            return False  # too hard to decide: treated as "no", which can only refuse more
 
     def emit(self, root: Node) -> int:
         b = self.b
