@@ -100,6 +100,12 @@ class Algebra:
     def and_terms(self, terms: Iterable[Term]) -> Term:
         return self._join(terms, And, TRUE, FALSE, self._ands)
 
+    def both(self, a: Term, b: Term) -> Term:
+        """What `and_terms` makes of two terms."""
+        if a is b or b is TRUE or a is FALSE:
+            return a
+        return b if a is TRUE or b is FALSE else self._join((a, b), And, TRUE, FALSE, self._ands)
+
     def or_terms(self, terms: Iterable[Term]) -> Term:
         return self._join(terms, Or, FALSE, TRUE, self._ors)
 
@@ -318,7 +324,7 @@ class Algebra:
         if b.obligations:
             known = {o.key() for o in obligations}
             obligations += tuple(o for o in b.obligations if o.key() not in known)
-        rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
+        rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.both(a.rest, b.rest)
         if (
             rest is a.rest
             and (rules, low, high, obligations) == (a.rules, a.min, a.max, a.obligations)
@@ -336,7 +342,7 @@ class Algebra:
             for key, term in a.named.items():
                 if key in b.named:
                     continue
-                both = FALSE if b.rest is FALSE else self.and_terms([term, *b.terms(key)])
+                both = self._under(b, key, term)
                 if both is not term:
                     named = a.named.copy() if named is a.named else named
                     named[key] = both
@@ -345,15 +351,21 @@ class Algebra:
             if known is other or (known is not None and other is TRUE):
                 continue
             if known is None:
-                both = FALSE if a.rest is FALSE else self.and_terms([other, *a.terms(key)])
+                both = self._under(a, key, other)
             elif plainly_within(known, other):
                 continue
             else:
-                both = self.and_terms((known, other))
+                both = self.both(known, other)
             if both is not known:
                 named = a.named.copy() if named is a.named else named
                 named[key] = both
         return named
+
+    def _under(self, cell: ObjectCell, key: str, term: Term) -> Term:
+        """A term for the value of a key that a cell does not name, with what the cell says of it."""
+        if cell.rest is FALSE or not cell.rules:
+            return self.both(term, cell.rest)
+        return self.and_terms([term, *cell.terms(key)])
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.
@@ -439,10 +451,10 @@ class Algebra:
         parts = [(Strings.ALL, cell.rest)] if cell.rest is not FALSE else []
         for rules in cell.rules:
             parts = [
-                (keys, self.and_terms((term, more)))
+                (keys, self.both(term, more))
                 for outer, term in parts
                 for keys, more in self._split(rules, outer)
-                if term is TRUE or self.and_terms((term, more)) is not FALSE
+                if self.both(term, more) is not FALSE
             ]
             self._limit(len(parts))
         return parts
@@ -454,7 +466,7 @@ class Algebra:
             split: list[tuple[Strings, Term | None]] = []
             for keys, known in parts:
                 spend(200)
-                both = term if known is None else self.and_terms((known, term))
+                both = term if known is None else self.both(known, term)
                 inside, outside = keys.divided(language)
                 if both is not FALSE and not inside.is_empty():
                     split.append((inside, both))

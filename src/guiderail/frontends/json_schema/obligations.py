@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, KeyRules, ObjectCell, Obligation, Term
@@ -28,27 +27,19 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
                 continue
             ways: list[tuple[Strings, Term]] = []
             able: set[str] | None = set()  # the only names that can meet it; None: others can too
-            for keys, term in o.ways:
-                texts = keys.finite_texts()
-                if not closed and (texts is None or not texts <= named.keys()):
-                    ways.append((keys, term))
+            for way in o.ways:
+                names = _able(algebra, *way, named, closed)
+                if names is None:
                     able = None
-                    continue
-                meeting = (
-                    name
-                    for name in (named if texts is None else sorted(texts & named.keys()))
-                    if (texts is not None or name in keys) and algebra.and_terms((named[name], term)) is not FALSE
-                )
-                names = list(islice(meeting, 2))  # whether there is one, or more
-                if names:
-                    ways.append((keys, term))
-                if able is not None:
+                elif able is not None:
                     able.update(names)
+                if names is None or names:
+                    ways.append(way)
             if not ways:
                 return None
             if able is not None and len(able) == 1:
                 (name,) = able
-                met = algebra.and_terms((named[name], algebra.or_terms(o.terms(name))))
+                met = algebra.both(named[name], algebra.or_terms(o.terms(name)))
                 if met is FALSE:
                     return None
                 named, required, changed = {**named, name: met}, required | able, True
@@ -58,6 +49,21 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
     if cell.max is not None and len(required) > cell.max:
         return None
     return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(waiting))
+
+
+def _able(algebra: Algebra, keys: Strings, term: Term, named: dict[str, Term], closed: bool) -> list[str] | None:
+    """The only names that can meet an obligation in one way, two at most; None if others can, too."""
+    texts = keys.finite_texts()
+    if not closed and (texts is None or not texts <= named.keys()):
+        return None
+    found: list[str] = []
+    for name in named if texts is None else texts if len(texts) == 1 else sorted(texts):
+        known = named.get(name)
+        if known is not None and (texts is not None or name in keys) and algebra.both(known, term) is not FALSE:
+            found.append(name)
+            if len(found) > 1:
+                break
+    return found
 
 
 def unmet(algebra: Algebra, obligation: Obligation) -> ObjectCell:

@@ -38,6 +38,8 @@ __all__ = ["Strings"]
 _MOST = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED = 1_000  # bytes of a text that is listed
 _LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
+_LONGEST_WITNESS = 200  # bytes of a text that shows that a set is not empty
+_ANY_TEXTS = ("", "~", "0")  # patterns that are negated rarely match all of them
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -361,6 +363,8 @@ def _is_empty(strings: Strings) -> bool:
         return all(part.is_empty() for part in strings._parts)
     if strings._kind == "atom" and strings._parts[2] and _has_text(strings._parts[0]):
         return False
+    if _is_witnessed(strings):
+        return False
     builder = _core.Builder()
     handle = strings.lower(builder)
     try:
@@ -370,6 +374,20 @@ def _is_empty(strings: Strings) -> bool:
             raise
     program = builder.finish(handle)
     return not program.is_live(program.root)
+
+
+def _is_witnessed(strings: Strings) -> bool:
+    """Whether a few texts show that a set has some: the shortest of its parts or, of complements, any."""
+    parts = strings._parts if strings._kind == "and" else (strings,)
+    patterns = [part._parts[0] for part in parts if part._kind == "atom" and part._parts[2]]
+    return any(strings._decide(text) is True for text in (map(_shortest, patterns) if patterns else _ANY_TEXTS))
+
+
+@cached(1 << 20)
+def _shortest(constraint: Constraint) -> str:
+    """A short text of a constraint; the empty text if none is found."""
+    program = _program(constraint).core
+    return (program.shortest(program.root, _LONGEST_WITNESS) or b"").decode()
 
 
 def _apart(one: Strings, other: Strings) -> bool:
