@@ -197,6 +197,8 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_ARRAY:
             return b
+        if not a or not b:
+            return ()
         size = len(a) * len(b)
         most = self.most_cells // 4  # the counts of each are followed at once
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
@@ -228,6 +230,8 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_OBJECT:
             return b
+        if not a or not b:
+            return ()
         if 0 < self.eager < spent():
             raise TooMany
         size = len(a) * len(b)

@@ -37,8 +37,8 @@ def array_cell(
         elif c.max == 0:
             never = algebra.not_term(c.term)
             items = list(prefix) + [rest] * (c.start - len(prefix))
-            prefix = tuple(algebra.and_terms((item, never)) if i >= c.start else item for i, item in enumerate(items))
-            rest = algebra.and_terms((rest, never))
+            prefix = tuple(algebra.both(item, never) if i >= c.start else item for i, item in enumerate(items))
+            rest = algebra.both(rest, never)
         elif c.term is FALSE:
             if c.min:
                 return None
@@ -86,8 +86,8 @@ def and_array(algebra: Algebra, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
     spend(100 + 20 * longest)
     return array_cell(
         algebra,
-        tuple(algebra.and_terms((a.item(i), b.item(i))) for i in range(longest)),
-        algebra.and_terms((a.rest, b.rest)),
+        tuple(algebra.both(a.item(i), b.item(i)) for i in range(longest)),
+        algebra.both(a.rest, b.rest),
         max(a.min, b.min),
         a.max if b.max is None else b.max if a.max is None else min(a.max, b.max),
         a.contains + b.contains,

@@ -114,13 +114,13 @@ class Tally(Numbered[ArrayCell]):
             split: list[tuple[Term, int, int]] = []
             for values, failed, counts in parts:
                 spend(_SPLIT)
-                within = algebra.and_terms((values, term))
+                within = algebra.both(values, term)
                 if not emptiness.term(within):
                     split.append((within, failed, counts | counters))
                 fails = failed | cells
                 if term is TRUE or not self._can_hold(fails):
                     continue
-                without = algebra.and_terms((values, algebra.not_term(term)))
+                without = algebra.both(values, algebra.not_term(term))
                 if not emptiness.term(without):
                     split.append((without, fails, counts))
             parts = split

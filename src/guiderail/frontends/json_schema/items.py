@@ -71,7 +71,7 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
     terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))
     atoms = [algebra.or_terms(items)]
     for term in terms if len(terms) > 1 else ():
-        parts = (algebra.and_terms((atom, some)) for atom in atoms for some in (term, algebra.not_term(term)))
+        parts = (algebra.both(atom, some) for atom in atoms for some in (term, algebra.not_term(term)))
         atoms = [part for part in parts if not algebra.emptiness.term(part)]
         if len(atoms) > _MOST_LABELS:
             raise SchemaLimitError(
@@ -83,7 +83,7 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
     def item(term: Term) -> int:
         found = []
         for label, atom in enumerate(atoms):
-            if algebra.emptiness.term(algebra.and_terms((atom, term))):
+            if algebra.emptiness.term(algebra.both(atom, term)):
                 continue
             handle = lowering.term(atom, level)
             if handle != b.EMPTY:

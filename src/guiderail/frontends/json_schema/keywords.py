@@ -526,7 +526,7 @@ def _patterns(
     if all(language.is_all() for language, _ in entries):
         both = node.scope.document.algebra.and_terms(term for _, term in entries)
         for name, own in named.items():
-            named[name] = node.scope.document.algebra.and_terms((own, both))
+            named[name] = node.scope.document.algebra.both(own, both)
         return (), both
     if all(term is TRUE for _, term in entries) and rest is TRUE:
         return (), rest

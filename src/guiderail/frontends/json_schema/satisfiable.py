@@ -169,10 +169,10 @@ class Emptiness:
                 continue
             places = 0
             for i in range(c.start, len(cell.prefix)):
-                if not self.term(self.algebra.and_terms((cell.prefix[i], c.term))):
+                if not self.term(self.algebra.both(cell.prefix[i], c.term)):
                     places += 1
             open_end = high is None or high > len(cell.prefix)
-            if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
+            if places < c.min and (not open_end or self.term(self.algebra.both(cell.rest, c.term))):
                 return True
         if cell.repeated and not self._twice(cell):
             return True
@@ -216,7 +216,7 @@ class Emptiness:
             item = cell.item(j)
             if self.term(item):
                 return False
-            if any(not self.term(self.algebra.and_terms((cell.item(i), item))) for i in range(j)):
+            if any(not self.term(self.algebra.both(cell.item(i), item)) for i in range(j)):
                 return True
         return False
 
@@ -336,24 +336,24 @@ class Emptiness:
         spend(30 + 2 * len(cell.obligations[index].ways))
         if self._steps > _MOST_STEPS and not (self.exact and self._deepest is None):  # not certainly empty
             return True
-        and_terms = self.algebra.and_terms
+        both = self.algebra.both
         if cell.max is None and self._is_free(due, index):
             return self._discharge(due, index + 1, chosen, fresh)
         for wanted, value, names in self._ways(due, index):
             for name in names:
-                asked = and_terms((chosen.get(name, cell.named[name]), value))
+                asked = both(chosen.get(name, cell.named[name]), value)
                 if not self.term(asked) and self._discharge(due, index + 1, {**chosen, name: asked}, fresh):
                     return True
             if cell.max is not None:  # a member may meet several obligations
                 for i, (keys, term) in enumerate(fresh):
-                    both = keys & wanted, and_terms((term, value))
-                    if self._is_member(*both):
-                        merged = (*fresh[:i], both, *fresh[i + 1 :])
+                    member = keys & wanted, both(term, value)
+                    if self._is_member(*member):
+                        merged = (*fresh[:i], member, *fresh[i + 1 :])
                         if self._discharge(due, index + 1, chosen, merged):
                             return True
                 for keys, term in due.regions:
-                    both = keys & wanted, and_terms((term, value))
-                    if self._is_member(*both) and self._discharge(due, index + 1, chosen, (*fresh, both)):
+                    member = keys & wanted, both(term, value)
+                    if self._is_member(*member) and self._discharge(due, index + 1, chosen, (*fresh, member)):
                         return True
         return False
 
@@ -361,9 +361,9 @@ class Emptiness:
         """Whether one more member meets an obligation. If it costs nothing, no other choice is better."""
         known = due.free.get(index)
         if known is None:
-            and_terms = self.algebra.and_terms
+            both = self.algebra.both
             known = due.free[index] = any(
-                self._is_member(keys & wanted, and_terms((term, value)))
+                self._is_member(keys & wanted, both(term, value))
                 for wanted, value in due.cell.obligations[index].ways
                 for keys, term in due.regions
             )

@@ -125,6 +125,13 @@ class Strings:
             return self
         if self._kind == "all":
             return other
+        if self._kind == "none" or other._kind == "none":
+            return Strings.NONE
+        if self._kind == "texts" and other._kind in ("texts", "but"):
+            mine, others = self._parts[0], other._parts[0]
+            spend(_STEPS)
+            left = mine & others if other._kind == "texts" else mine - others
+            return self if len(left) == len(mine) else Strings("texts", (left,)) if left else Strings.NONE
         return _all_of((self, other))
 
     def __or__(self, other: Strings) -> Strings:

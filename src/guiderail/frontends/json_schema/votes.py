@@ -421,7 +421,7 @@ def _part(algebra: Algebra, values: Term, term: Term, holds: bool, late: bool) -
         late: whether objects stay formulas.
     """
     if not late:
-        return algebra.and_terms((values, term if holds else algebra.not_term(term)))
+        return algebra.both(values, term if holds else algebra.not_term(term))
     held, missed = (values.held, values.missed) if isinstance(values, Region) else ((), ())
     if holds:
         held += (term,)
