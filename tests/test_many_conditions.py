@@ -13,6 +13,7 @@ import pytest
 import guiderail as gr
 from mask_walks import Walk, check_walk
 
+VOCABULARY = gr.Vocabulary([None, b'"', b"a"], stop_token_ids=[0])
 # The text must contain a match; with !, it must not.
 CONDITIONS = {
     "contexts": ["[éÿ€]", "!^b", "!b$", "!aa", "!é[₭€]", "!€(?![ab])", "!😀😀", "!^.?.?qq", "!ÿ[^ÿa]?ÿ", "!₭.*₭"],
@@ -51,3 +52,29 @@ def test_masks_of_many_conditions(name: str, counts: tuple[int, int | None]) -> 
     walk = Walk(name, gr.json_schema(schema), meaning, True, high)
     for seed in range(4):
         assert check_walk(walk, seed) is None
+
+
+def _containing(words: list[str], **more: object) -> gr.Constraint:
+    return gr.json_schema({"type": "string", "allOf": [{"pattern": word} for word in words], **more})
+
+
+@pytest.mark.parametrize("count", [6, 12, 20])
+@pytest.mark.parametrize("length", [None, 100, 200])
+def test_texts_that_contain_many_words_are_found_in_few_steps(count: int, length: int | None) -> None:
+    words = [f"{chr(97 + i)}{i % 10}{chr(97 + (i + 1) % 26)}" for i in range(count)]
+    more = {} if length is None else {"minLength": length, "maxLength": length}
+    text = "".join(words).ljust(length or 0, "-")
+    with gr.max_work(300_000):  # in the order in which they come, 2 ** count sets of words would be tried
+        constraint = _containing(words, **more)
+        assert constraint.matches(f'"{text}"')
+    assert not constraint.matches(f'"{text[1:]}"')
+
+
+@pytest.mark.parametrize("size", range(3, 9))
+def test_whether_words_fit_is_decided_exactly(size: int) -> None:
+    constraint = _containing(["ab", "bc", "de"], minLength=size, maxLength=size)  # abcde is the shortest
+    if size < 5:
+        with pytest.raises(gr.CompileError, match="no value"):
+            gr.compile(constraint, VOCABULARY)
+    else:
+        assert gr.compile(constraint, VOCABULARY).matcher().accept_token(1)

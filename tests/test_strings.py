@@ -15,7 +15,7 @@ from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.json_schema.strings import Strings, _begin_apart
 from guiderail.frontends.regex import regex
-from guiderail.frontends.regex.counting import count_texts
+from guiderail.frontends.regex.counting import count_texts, likely_text
 
 ALPHABET = "ab1-"
 TEXTS = ["".join(t) for n in range(5) for t in itertools.product(ALPHABET, repeat=n)]
@@ -158,6 +158,8 @@ def test_a_pattern_has_the_texts_that_its_tree_shows(pattern, mode):
         return
     assert found >= min(count_texts(constraint), 5)
     assert Strings.constraint(constraint).is_empty() == (found == 0)
+    if found and not constraint._parsed.assertions and "[]" not in pattern:
+        assert constraint.matches(likely_text(constraint))
 
 
 def test_every_format_has_a_text():

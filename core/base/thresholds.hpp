@@ -28,12 +28,14 @@ inline constexpr u32 kDeepHead = 64;         // crossover: nesting of a head abo
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --
-inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for
-inline constexpr u32 kLiveWait = 16;             // crossover: characters by which a state's other bytes are delayed
-inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search starts over, thoroughly
-inline constexpr u32 kLiveParts = 256;           // limit: expressions examined for an estimate of the rest
-inline constexpr u32 kFewEscaped = 64;           // crossover: characters that an escape may become, tried one by one
-inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a forgotten text
+inline constexpr u64 kWorkPerFuel = 20;  // limit: operands handled that one state's fuel pays for
+inline constexpr u32 kLiveWait = 16;     // crossover: characters by which a state's other bytes are delayed
+inline constexpr u32 kLiveHaste = 64;    // crossover: states after which a search is hasty and thorough by turns
+inline constexpr std::size_t kLiveLengths = 1024;  // limit: states of a search for the length of some match
+inline constexpr u32 kLiveEager = 2;    // crossover: weight of what is left beside what was read, in a thorough search
+inline constexpr u32 kLiveParts = 1024; // limit: expressions examined for an estimate of the rest
+inline constexpr u32 kFewEscaped = 64;  // crossover: characters that an escape may become, tried one by one
+inline constexpr u32 kLiveDoubt = 64;   // limit: states of a search that depends on a forgotten text
 
 // -- objects (masks) --
 inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, examined one by one

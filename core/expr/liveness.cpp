@@ -63,64 +63,94 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
   }
 }
 
-// The states from which a search still has to read on. At first, it follows the first byte of a state that may lead
-// closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a length,
-// mislead it badly. So it starts over thoroughly: it tries every byte of a state, and ranks states by what they have
-// read plus what all their conditions still need.
+// The states from which a search still has to read on, in two orders. The hasty one follows the first byte of a state
+// that may lead closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a
+// length, mislead it badly. The thorough one tries every byte of a state, and ranks states by what they have read plus
+// what all their conditions still need. Neither is best for all, so from `kLiveHaste` states on they take turns: the
+// search takes at most about twice as long as the better one.
 class Frontier {
  public:
+  struct Way {
+    Id from;
+    u32 chars;  // read so far
+  };
+  using Ways = std::unordered_map<Id, Way>;
   struct Item {
     u32 promise;
     u32 order;
     Id id;
     u32 from;   // how many bytes were tried
     u32 depth;  // bytes read so far
+    u32 chars;  // characters read so far
+    bool thorough;
     bool operator<(const Item& o) const { return promise != o.promise ? promise > o.promise : order > o.order; }
   };
 
-  Frontier(const Arena& arena, Id start) : arena_(arena), start_(start) { begin(); }
-  bool empty() const { return queue_.empty(); }
-  u32 pushed() const { return order_; }
+  Frontier(const Arena& arena, Id start)
+      : arena_(arena), start_(start), is_one_condition_(conditions_ahead(arena, start) < 2) {
+    begin(false);
+  }
+  // Nothing is left to read in one of the orders: it has met every state.
+  bool is_exhausted() const { return orders_[0].queue.empty() || (has_begun_ && orders_[1].queue.empty()); }
+  // The states that the order with most of them has met.
+  std::size_t met() const { return std::max(orders_[0].ways.size(), orders_[1].ways.size()); }
+  // How the states of an order were reached: those of the order that is exhausted, if one is.
+  const Ways& ways(bool thorough) const { return orders_[thorough].ways; }
+  const Ways& all_ways() const { return orders_[!orders_[0].queue.empty()].ways; }
   Item next() {
-    const Item item = queue_.top();
-    queue_.pop();
+    if (!has_begun_ && !is_one_condition_ && pushed_ >= kLiveHaste) {
+      has_begun_ = true;
+      begin(true);
+    }
+    auto& queue = orders_[has_begun_ && orders_[1].read < orders_[0].read].queue;
+    const Item item = queue.top();
+    queue.pop();
     return item;
   }
-  // Starts over thoroughly, if that can help and has not been tried.
-  bool begin_thoroughly() {
-    if (thorough_ || conditions_ahead(arena_, start_) < 2) return false;
-    thorough_ = true;
-    begin();
-    return true;
+  // Whether a state is met for the first time in the order of `from`, by a byte or a symbol.
+  bool meet(const Item& from, Id id, bool is_character) {
+    Order& order = orders_[from.thorough];
+    ++order.read;
+    return order.ways.try_emplace(id, Way{from.id, from.chars + is_character}).second;
   }
-  void push(const Item& from, Id id) {
+  void push(const Item& from, Id id, bool is_character = true) {
     u32 parts = kLiveParts;
     const u32 depth = from.depth + 1;
-    const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
-    queue_.push({promise, order_++, id, 0, depth});
+    const u32 promise = from.thorough ? add_sat(depth, mul_sat(kLiveEager, all_that_is_left(arena_, id, parts)))
+                                      : arena_.node(id).shortest;
+    add({promise, pushed_, id, 0, depth, from.chars + is_character, from.thorough});
   }
   // Pushes the target of `byte`, after `tried` bytes of `from`. False: its other bytes wait.
   bool push(const Item& from, Id id, u8 byte, u32 tried) {
-    push(from, id);
+    push(from, id, !is_continuation(byte));
     const u32 shortest = arena_.node(from.id).shortest;
     // They wait if this one is a step closer, or belongs to a character beyond ASCII: there, most bytes are alike.
-    if (thorough_ || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
-    queue_.push({add_sat(shortest, kLiveWait), order_++, from.id, tried, from.depth});
+    if (from.thorough || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
+    add({add_sat(shortest, kLiveWait), pushed_, from.id, tried, from.depth, from.chars, false});
     return false;
   }
 
  private:
-  void begin() {
-    queue_ = {};
-    order_ = 0;
-    queue_.push({0, order_++, start_, 0, 0});
+  struct Order {
+    std::priority_queue<Item> queue;
+    Ways ways;
+    u64 read = 0;  // bytes that lead on
+  };
+  void begin(bool thorough) {
+    orders_[thorough].ways.emplace(start_, Way{start_, 0});
+    add({0, pushed_, start_, 0, 0, 0, thorough});
+  }
+  void add(const Item& item) {
+    orders_[item.thorough].queue.push(item);
+    ++pushed_;
   }
 
   const Arena& arena_;
   const Id start_;
-  std::priority_queue<Item> queue_;
-  u32 order_ = 0;
-  bool thorough_ = false;
+  const bool is_one_condition_;
+  Order orders_[2];         // hasty, thorough
+  bool has_begun_ = false;  // thoroughly, too
+  u32 pushed_ = 0;
 };
 }  // namespace
 
@@ -200,54 +230,70 @@ bool Liveness::surely_live(Id e) {
   }
 }
 
+// Does some state read a character and stay?
+bool Liveness::stays(Id state) {
+  for (u32 c = 0; c < arena_.class_count_; ++c)
+    if (const u8 byte = arena_.representatives_[c]; byte < 0x80 && arena_.derive(state, byte) == state) return true;
+  return false;
+}
+
 // The length in characters of some match of e, usually a shortest one: the search prefers what promises to be short.
-// kInf: it found none. It stores the remaining length of each state on the path, so these need no search of their own.
+// kInf: it found none. It stores the rest of the match for each state on the path, so these need no search of their
+// own.
 u32 Liveness::some_length(Id start) {
-  if (const u32* known = some_lengths_.find(index_of(start))) return *known;
+  if (auto it = matches_.find(start); it != matches_.end()) return it->second.length;
   arena_.ensure_classes();
-  struct Way {
-    Id from;
-    u32 chars;  // read so far
-  };
   Frontier frontier(arena_, start);
-  std::unordered_map<Id, Way> ways{{start, {start, 0}}};
   Id end = arena_.nullable(start) ? start : kEmpty;
   u32 left = 0;  // of the match, after `end`
-  while (!frontier.empty() && end == kEmpty) {
-    if (ways.size() >= kLiveHaste || frontier.pushed() >= kLiveHaste) {
-      if (!frontier.begin_thoroughly()) break;
-      ways = {{start, {start, 0}}};
-    }
+  bool thorough = false;
+  while (end == kEmpty && !frontier.is_exhausted() && frontier.met() < kLiveLengths) {
     arena_.make_room();
     const Frontier::Item item = frontier.next();
-    const Id state = item.id;
-    const ByteSet possible = arena_.first(state);
-    const u32 chars = ways.at(state).chars;
+    const ByteSet possible = arena_.first(item.id);
     u32 tried = 0;
-    arena_.each_byte(state, [&](u8 byte) {
+    arena_.each_byte(item.id, [&](u8 byte) {
       if (tried++ < item.from || !possible.has(byte)) return true;
-      const Id next = arena_.derive(state, byte);
+      const Id next = arena_.derive(item.id, byte);
       if (next == kEmpty || arena_.has(next, kDead | kUnknownText)) return true;
-      const u32 so_far = chars + (is_continuation(byte) ? 0 : 1);
-      if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
-      const u32* known = some_lengths_.find(index_of(next));
-      if (arena_.nullable(next) || (known && *known != kInf)) {
+      if (!frontier.meet(item, next, !is_continuation(byte))) return true;
+      const auto known = matches_.find(next);
+      const bool is_known = known != matches_.end() && known->second.length != kInf;
+      if (arena_.nullable(next) || is_known) {
         end = next;
-        left = arena_.nullable(next) ? 0 : *known;
+        if (is_known) left = known->second.length;
+        thorough = item.thorough;
         return false;
       }
       return frontier.push(item, next, byte, tried);
     });
   }
   if (end == kEmpty) {
-    some_lengths_.set(index_of(start), kInf);
+    matches_.emplace(start, Match{kInf, kEmpty});
     return kInf;
   }
+  const Frontier::Ways& ways = frontier.ways(thorough);
   const u32 whole = ways.at(end).chars + left;
-  for (Id s = end;; s = ways.at(s).from) {
-    some_lengths_.set(index_of(s), whole - ways.at(s).chars);
-    if (s == start) return whole;
+  matches_.emplace(end, Match{left, kEmpty});
+  for (Id s = end; s != start;) {
+    const Id next = s;
+    s = ways.at(s).from;
+    matches_.insert_or_assign(s, Match{whole - ways.at(s).chars, next});
   }
+  return whole;
+}
+
+// Do matches of every greater length than that of `some_length` certainly exist, because a state on its way stays?
+bool Liveness::some_longer(Id e) {
+  Ids way;
+  bool longer = false;
+  for (; e != kEmpty && !longer; e = matches_.at(e).next) {
+    if (matches_.at(e).longer == Match::No) break;
+    way.push_back(e);
+    longer = matches_.at(e).longer == Match::Yes || stays(e);
+  }
+  for (const Id state : way) matches_.at(state).longer = longer ? Match::Yes : Match::No;
+  return longer;
 }
 
 // The length in characters of a shortest match of e; and do matches of every greater length exist (because some state
@@ -267,10 +313,8 @@ Liveness::Reach Liveness::reach(Id start) {
     if (!done.insert(state).second) continue;
     const u32 cost = best[state].first;
     if (arena_.nullable(state)) {
-      out.shortest = cost;
-      for (Id s = state; s != kEmpty && !out.longer; s = best[s].second)
-        for (u32 c = 0; c < arena_.class_count_ && !out.longer; ++c)
-          out.longer = arena_.representatives_[c] < 0x80 && arena_.derive(s, arena_.representatives_[c]) == s;
+      out.length = cost;
+      for (Id s = state; s != kEmpty && !out.longer; s = best[s].second) out.longer = stays(s);
       break;
     }
     const ByteSet possible = arena_.first(state);
@@ -311,12 +355,13 @@ std::optional<bool> Liveness::by_length(Id e) {
   const Id free = arena_.intersect(members);
   if (free == kEmpty) return false;
   if (arena_.has(free, kSearch)) {
-    if (const u32 some = some_length(free); some != kInf && some >= min && some <= max) return true;
+    if (const u32 some = some_length(free); some <= max && some != kInf && (some >= min || some_longer(free)))
+      return true;
   }
   const Reach r = arena_.has(free, kSearch) ? reach(free) : Reach{arena_.node(free).shortest, false};
-  if (r.shortest == kInf) return std::nullopt;
-  if (r.shortest > max) return false;
-  if (r.shortest >= min || r.longer) return true;
+  if (r.length == kInf) return std::nullopt;
+  if (r.length > max) return false;
+  if (r.length >= min || r.longer) return true;
   return std::nullopt;
 }
 
@@ -336,31 +381,29 @@ bool Liveness::search(Id start) {
   arena_.ensure_classes();
   const u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
   Frontier frontier(arena_, start);
-  std::unordered_map<Id, Id> parent;
-  parent.emplace(start, start);
   Id found = kEmpty;
+  bool thorough = false;
   bool depends = false;  // the answer depends on a forgotten text
   std::vector<u32> symbols;
-  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kLiveDoubt)) {
+  while (found == kEmpty && !frontier.is_exhausted() && !(depends && frontier.met() > kLiveDoubt)) {
     arena_.make_room();
     Work::spend();
-    if (parent.size() > kLiveHaste && frontier.begin_thoroughly()) parent = {{start, start}};
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
-    if (parent.size() > arena_.limits_.fuel || arena_.work_ > work_limit || faults::on_limit())
+    if (frontier.met() > arena_.limits_.fuel || arena_.work_ > work_limit || faults::on_limit())
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(arena_.limits_.fuel) + " states; simplify it or raise fuel");
     auto meet = [&](Id next) {  // true: it must be searched, too
-      if (next == kEmpty || parent.contains(next)) return false;
+      if (next == kEmpty) return false;
       if (arena_.has(next, kUnknownText)) {
         depends = true;
         return false;
       }
       const bool known = !arena_.has(next, kSearch) || arena_.has(next, kLiveKnown);
-      if (known && arena_.has(next, kDead)) return false;
-      parent.emplace(next, state);
+      if ((known && arena_.has(next, kDead)) || !frontier.meet(item, next, true)) return false;
       if (!known && !arena_.nullable(next) && !(arena_.proofs_ && surely_live(next))) return true;
       found = next;
+      thorough = item.thorough;
       return false;
     };
     const ByteSet possible = arena_.first(state);
@@ -383,10 +426,11 @@ bool Liveness::search(Id start) {
     return true;
   }
   if (found == kEmpty) {
-    for (auto& [id, from] : parent) settle(id, false);
+    for (auto& [id, way] : frontier.all_ways()) settle(id, false);
     return false;
   }
-  for (Id id = found;; id = parent[id]) {
+  const Frontier::Ways& ways = frontier.ways(thorough);
+  for (Id id = found;; id = ways.at(id).from) {
     settle(id, true);
     if (id == start) return true;
   }

@@ -13,21 +13,29 @@ class Liveness {
  public:
   explicit Liveness(Arena& arena) : arena_(arena) {}
   bool live(Id e);
-  std::size_t memory() const { return sizeof *this + some_lengths_.memory() + bytes_of(reach_memo_); }
+  std::size_t memory() const { return sizeof *this + bytes_of(matches_) + bytes_of(reach_memo_); }
 
  private:
   struct Reach {
-    u32 shortest;
+    u32 length;
     bool longer;
+  };
+  struct Match {
+    enum Longer : u8 { Unknown, Yes, No };
+    u32 length;  // in characters
+    Id next;     // the state after its first byte; kEmpty: the match ends here
+    Longer longer = Unknown;
   };
   bool surely_live(Id e);
   bool search(Id e);
   std::optional<bool> by_length(Id e);
   Reach reach(Id e);
   u32 some_length(Id e);
+  bool some_longer(Id e);
+  bool stays(Id state);
 
   Arena& arena_;
-  FlatMap<> some_lengths_;  // expression -> length of some match
+  std::unordered_map<Id, Match> matches_;
   std::unordered_map<Id, Reach> reach_memo_;
 };
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State
-from guiderail.frontends.json_schema.number_residues import GENERIC, Residues, refine
+from guiderail.frontends.json_schema.number_residues import Residues, refine
 from guiderail.frontends.json_schema.numbers import decimals
 from guiderail.support.numerals import digits
 

@@ -27,7 +27,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import Regex, charsets
-from guiderail.frontends.regex.counting import count_texts
+from guiderail.frontends.regex.counting import count_texts, likely_text
 from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
@@ -38,7 +38,6 @@ __all__ = ["Strings"]
 _MOST = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED = 1_000  # bytes of a text that is listed
 _LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
-_LONGEST_WITNESS = 200  # bytes of a text that shows that a set is not empty
 _ANY_TEXTS = ("", "~", "0")  # patterns that are negated rarely match all of them
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
@@ -121,12 +120,10 @@ class Strings:
     def __and__(self, other: Strings) -> Strings:
         if not isinstance(other, Strings):
             return NotImplemented
-        if self is other or other._kind == "all":
+        if self is other or other._kind == "all" or self._kind == "none":
             return self
-        if self._kind == "all":
+        if self._kind == "all" or other._kind == "none":
             return other
-        if self._kind == "none" or other._kind == "none":
-            return Strings.NONE
         if self._kind == "texts" and other._kind in ("texts", "but"):
             mine, others = self._parts[0], other._parts[0]
             spend(_STEPS)
@@ -384,17 +381,12 @@ def _is_empty(strings: Strings) -> bool:
 
 
 def _is_witnessed(strings: Strings) -> bool:
-    """Whether a few texts show that a set has some: the shortest of its parts or, of complements, any."""
+    """Whether a text of one of its patterns or, of complements, any text shows that a set is not empty."""
     parts = strings._parts if strings._kind == "and" else (strings,)
-    patterns = [part._parts[0] for part in parts if part._kind == "atom" and part._parts[2]]
-    return any(strings._decide(text) is True for text in (map(_shortest, patterns) if patterns else _ANY_TEXTS))
-
-
-@cached(1 << 20)
-def _shortest(constraint: Constraint) -> str:
-    """A short text of a constraint; the empty text if none is found."""
-    program = _program(constraint).core
-    return (program.shortest(program.root, _LONGEST_WITNESS) or b"").decode()
+    found = [part._parts[0] for part in parts if part._kind == "atom" and part._parts[2]]
+    texts = [likely_text(one) for one in found if isinstance(one, Regex)] if found else _ANY_TEXTS
+    spend(_STEPS * len(texts))
+    return any(strings._decide(text) is True for text in texts)
 
 
 def _apart(one: Strings, other: Strings) -> bool:

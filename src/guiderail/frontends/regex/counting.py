@@ -1,13 +1,14 @@
-"""How many strings a pattern has at least, read off its tree."""
+"""How many strings a pattern has at least, and what one of them may be, read off its tree."""
 
 from __future__ import annotations
 
 from guiderail.frontends.regex.constraint import Regex
-from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
+from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Edge, EndNl, Lit, Node, Rep, Set
 
-__all__ = ["INFINITE", "count_strings", "count_texts", "unanchored"]
+__all__ = ["INFINITE", "count_strings", "count_texts", "likely_text", "unanchored"]
 
 INFINITE = 1 << 200
+_MOST_PIECES = 200  # of a likely text
 
 
 def count_texts(regex: Regex) -> int:
@@ -75,3 +76,24 @@ def count_strings(node: Node) -> tuple[int, int | None]:
         many = min(count ** min(node.max, 64), INFINITE) if size is not None else count
         return many, size * node.max if size is not None and node.min == node.max else None
     return 0, None
+
+
+def likely_text(regex: Regex) -> str:
+    """A text that the pattern matches, unless assertions or empty classes forbid it, or repetitions make it long."""
+    pieces: list[str] = []
+    stack: list[Node] = [regex._parsed.tree]
+    while stack and len(pieces) < _MOST_PIECES:
+        node = stack.pop()
+        if isinstance(node, Lit):
+            pieces.append(node.text)
+        elif isinstance(node, Set):
+            pieces += [chr(low) for low, _ in node.chars.ranges()[:1]]
+        elif isinstance(node, Cat):
+            stack += reversed(node.items)
+        elif isinstance(node, Alt):
+            stack += node.items[:1]
+        elif isinstance(node, Rep):
+            stack += [node.item] * min(node.min, _MOST_PIECES)
+        elif isinstance(node, Atomic):
+            stack.append(node.item)
+    return "".join(pieces)
