@@ -33,7 +33,7 @@ inline constexpr u32 kLiveWait = 16;     // crossover: characters by which a sta
 inline constexpr u32 kLiveHaste = 64;    // crossover: states after which a search is hasty and thorough by turns
 inline constexpr std::size_t kLiveLengths = 1024;  // limit: states of a search for the length of some match
 inline constexpr u32 kLiveEager = 2;    // crossover: weight of what is left beside what was read, in a thorough search
-inline constexpr u32 kLiveParts = 1024; // limit: expressions examined for an estimate of the rest
+inline constexpr u32 kLiveParts = 256;  // limit: expressions examined for an estimate of the rest
 inline constexpr u32 kFewEscaped = 64;  // crossover: characters that an escape may become, tried one by one
 inline constexpr u32 kLiveDoubt = 64;   // limit: states of a search that depends on a forgotten text
 
