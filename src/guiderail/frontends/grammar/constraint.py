@@ -21,7 +21,7 @@ from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.nesting import Nesting, as_written
-from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
+from guiderail.frontends.grammar.prepare import MAX_RULES, GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
@@ -31,14 +31,13 @@ from guiderail.support.nesting import nested
 from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import clipped, shown
+from guiderail.support.work import reading, spend, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
-from guiderail.support.work import reading, spend, spent
 
 __all__ = ["GrammarConstraint", "grammar"]
 
-_MAX_RULES = 20_000
 _WORTH_KEEPING = 200_000  # steps; a grammar that takes more to read is kept on disk
 _PRICES = struct.Struct("<QQ8s")  # in front of a program on disk: the steps, and a digest of both
 _READERS = {
@@ -108,7 +107,7 @@ class GrammarConstraint(HasRules):
     text: str | Productions
     syntax: str
     start: str | None = None
-    max_rules: int = _MAX_RULES
+    max_rules: int = MAX_RULES
     path: str | None = None
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
@@ -370,7 +369,7 @@ def grammar(
     syntax: str | None = None,
     *,
     start: str | None = None,
-    max_rules: int = _MAX_RULES,
+    max_rules: int = MAX_RULES,
     imports: Iterable[str | Path] = (),
     indenter: Any = None,
     constraints: Mapping[str, Constraint | str] | None = None,

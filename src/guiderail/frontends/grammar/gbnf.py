@@ -340,7 +340,7 @@ class _Gbnf(Reader):
 
     def token_id(self, digits: str, begin: int) -> int:
         if len(digits) > 10 or int(digits) >= 2**31:
-            self.fail("token ids are at most {2**31 - 1:,}", begin, self.at)
+            self.fail(f"a token id may be at most {2**31 - 1:,}", begin, self.at)
         return int(digits)
 
     def token(self) -> Expression:
