@@ -34,7 +34,7 @@ from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend, spent
 
 if TYPE_CHECKING:
-    from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
+    from guiderail.frontends.grammar.lark.assembly import LarkGrammar
 
 __all__ = ["GrammarConstraint", "grammar"]
 
@@ -182,7 +182,7 @@ class GrammarConstraint(HasRules):
         state.read = tree, prepare(tree, self.max_rules)
         return ()
 
-    def _read_lark(self) -> LarkReading:
+    def _read_lark(self) -> LarkGrammar:
         from guiderail.frontends.grammar import lark
 
         assert isinstance(self.text, str)
@@ -434,7 +434,7 @@ def grammar(
     if syntax != "lark":
         _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(source, syntax, start, max_rules)
-    from guiderail.frontends.grammar.lark.reader import indentation_of
+    from guiderail.frontends.grammar.lark.assembly import indentation_of
 
     given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
     folders = tuple(str(folder) for folder in imports)
