@@ -241,7 +241,7 @@ class GrammarConstraint(HasRules):
         return self._prepared.report
 
     def captures(self, text: str) -> dict[str, list[str]]:
-        r"""Returns what each captured rule matched in a string.
+        r"""Returns what each captured rule matched in a text.
 
         A rule is captured with ``name[capture]: …`` in Lark and ``name[capture="x"] ::= …`` in GBNF.
 
@@ -254,7 +254,7 @@ class GrammarConstraint(HasRules):
         ``stop_capture`` captures.
 
         Args:
-            text: a string of the grammar. If it is incomplete, only the rules that have ended are found.
+            text: a text of the grammar. If it is incomplete, only the rules that have ended are found.
 
         Returns:
             A dict from names to matched strings, in the order in which the matches end. A rule that was not used has an
