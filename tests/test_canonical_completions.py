@@ -272,6 +272,16 @@ def assert_is_spelled(constraint: gr.Constraint, v: Vocabulary, texts: list[str]
     return None
 
 
+def test_a_budget_where_no_completion_is_found_is_unknown_not_too_small() -> None:
+    v = vocabulary(tokenizer(b"ab", [], BYTES))  # no token writes z
+    for canonical in (False, True):
+        matcher = gr.compile(gr.regex("a+|bz"), v, canonical=canonical).matcher()
+        assert matcher.accept_string("b")
+        with pytest.raises(gr.LimitError) as caught:
+            matcher.fill_next_token_bitmask(gr.allocate_token_bitmask(1, v.size), 0, 5)
+        assert caught.value.code == "budget-unknown"
+
+
 @pytest.mark.parametrize("seed", range(80))
 def test_texts_of_special_tokens_are_never_the_only_way_on(seed: int) -> None:
     rng = random.Random(f"special {seed}")

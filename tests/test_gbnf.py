@@ -136,6 +136,7 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
         ("root ::= [z-a]", "z-a", "backwards"),
         ('root ::= "a"\nroot ::= "b"', "root", "defined twice"),
         ("root ::= <think", "<", "expected a token"),
+        ("root ::= <[2147483648]>", "<[2147483648]", "at most 2,147,483,647"),
         ("root ::= %", "%", "expected"),
         ('root ::= "a" - "b"', '- "b"', "expected"),
         ('root ::= "a" -b\nb ::= "c"', "-b", "no exceptions"),

@@ -20,7 +20,7 @@ from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.lark import read
 from guiderail.frontends.grammar.lark.first_match import Unknown, first_match
-from guiderail.frontends.grammar.lark.first_matches import FirstMatches
+from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.regex import regex
 from lark_examples import ALPHABET, EXAMPLES
 from lexer_oracle import accepts
@@ -333,7 +333,7 @@ def test_what_the_first_match_is() -> None:
             continue
         kinds.add((found.longest, found.shortest))
         compiled = re.compile(pattern, re.ASCII)
-        whole = None if found.needs or len(found.depends) else FirstMatches(pattern)
+        whole = None if found.needs or len(found.depends) else FirstMatchTexts(pattern)
         for text in texts:
             ends = [
                 i

@@ -13,7 +13,7 @@ pytest.importorskip("lark")
 from lark.load_grammar import eval_escaping
 
 import guiderail as gr
-from guiderail.frontends.grammar.lark import by_lark, reader, reading
+from guiderail.frontends.grammar.lark import LarkGrammar, by_lark, read
 from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.quick import quick
 from guiderail.frontends.grammar.library import READY
@@ -81,7 +81,7 @@ def outcome(read: Any, text: str) -> tuple[Any, ...]:
     return rules, grammar.start, grammar.lexer, grammar.notes, found.notes, found.unused, found.imported
 
 
-def by_lark_alone(text: str, start: str = "start", indenter: Any = None) -> reader.Reading:
+def by_lark_alone(text: str, start: str = "start", indenter: Any = None) -> LarkGrammar:
     return by_lark.read(text, start, (), indenter, {}, None)
 
 
@@ -89,7 +89,7 @@ def agrees(text: str, indenter: Any = None) -> bool:
     """Returns whether the text was read; fails if the result differs from Lark's."""
     if quick(text) is None:
         return False
-    ours = outcome(lambda text: reading.read(text, indenter=indenter), text)
+    ours = outcome(lambda text: read(text, indenter=indenter), text)
     assert ours == outcome(lambda text: by_lark_alone(text, indenter=indenter), text), text
     return True
 

@@ -1,8 +1,8 @@
 // All numbers that decide how much, how far or which way. None of them changes what a mask contains.
 //
 // There are two kinds. A *limit* bounds time or memory where nothing else does: loosening it costs memory or a slower
-// worst case, tightening it costs masks that are not found in time. A *crossover* says from where on another way is
-// cheaper. Both were chosen on a vocabulary of 128 k tokens. Before and after changing one, compare
+// worst case, tightening it costs masks that are not found in time. A *crossover* is the value at which another way
+// becomes cheaper. Both were chosen on a vocabulary of 128 k tokens. Before and after changing one, compare
 //
 //   masks      python benchmarks/ablation.py --data DATA; python benchmarks/schemas.py --data DATA --engines guiderail
 //   lexed      python benchmarks/grammar.py --no-rivals
@@ -17,7 +17,7 @@
 namespace guiderail {
 
 // -- expressions (masks; schemas.py --engines guiderail for compiling) --
-inline constexpr u16 kSharedDepth = 4;       // crossover: nesting from which on derivatives are memoised
+inline constexpr u16 kSharedDepth = 4;       // crossover: nesting at which memoising derivatives pays
 inline constexpr u32 kManyOperands = 8;      // crossover: alternatives or conditions worth memoising together
 inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a group that masks need not cut short
 inline constexpr int kCharacterParts = 256;  // limit: parts examined to decide whether whole characters can be read

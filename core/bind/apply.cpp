@@ -5,7 +5,7 @@
 namespace guiderail {
 namespace {
 
-// Total size of rows from which on it pays to wake a thread.
+// The total size of rows that makes it worth waking a thread.
 constexpr std::size_t kWorthThreads = 4u << 20;
 
 // A view of an array with one or two dimensions, valid as long as it lives.

@@ -294,6 +294,16 @@ u32 Guide::needed(Program& program, Id state, bool thorough) const {
   });
 }
 
+void Guide::check_budget(u32 needed, u32 budget) {
+  if (needed == kInf)
+    throw Error("budget-unknown",
+                "no way to complete the text was found, so no number of tokens can be promised; bound the "
+                "constraint, or continue without a budget");
+  if (needed > budget)
+    throw Error("budget-too-small", "the shortest completion found takes " + std::to_string(needed) +
+                                        " tokens, but the budget is " + std::to_string(budget) + "; raise the budget");
+}
+
 // Would more budget change nothing? Otherwise removes tokens from a mask.
 bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
   auto plenty = [&](CompletionDistance& distance) {
@@ -305,14 +315,7 @@ bool Guide::within(Program& program, Id state, u32 budget, u32* out) const {
     u32 needed = distance.of(state);
     if (needed > budget && distance.compose(state, budget)) needed = budget;
     if (needed > budget) needed = distance.refine(state);
-    if (needed == kInf)
-      throw Error("budget-unknown",
-                  "no way to complete the text was found, so no number of tokens can be promised; bound the "
-                  "constraint, or continue without a budget");
-    if (needed > budget)
-      throw Error("budget-too-small", "the shortest completion found takes " + std::to_string(needed) +
-                                          " tokens, but the budget is " + std::to_string(budget) +
-                                          "; raise the budget");
+    check_budget(needed, budget);
     if (budget == 0)
       std::memset(out, 0, vocabulary_->words() * 4);
     else

@@ -54,8 +54,8 @@ class Program : public std::enable_shared_from_this<Program> {
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
   u64 serial() const { return serial_; }                            // unique in the process
-  Id advance(Id state, std::string_view bytes, u32 token = kNone);  // kEmpty: refused; `token`: these bytes are it
-  // kEmpty: rejected; `token`: has these bytes
+  Id advance(Id state, std::string_view bytes, u32 token = kNone);  // kEmpty: rejected; `token`: has these bytes
+  // Follows transitions that are known already. Takes no mutex. Returns the number of bytes read.
   std::size_t advance_known(Id& state, std::string_view bytes) const;
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
@@ -229,7 +229,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // Writes vocabulary().words() words; true if some token is not allowed.
   bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;
   // The same, without the tokens after which more than `budget - 1` others are needed (see completion_distance.hpp).
-  // Throws budget-too-small if the state itself needs more than `budget`.
+  // Throws budget-too-small if the state itself needs more than `budget`, budget-unknown if no completion was found.
   bool fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const;
   // The number of tokens that complete the text, without stop tokens: the fewest found; kInf: no completion was found.
   u32 needed(Program& program, Id state, bool thorough) const;
@@ -254,6 +254,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   template <class Found, class F>
   auto search(Program& program, Id state, Found found, F f) const;
   bool within(Program& program, Id state, u32 budget, u32* out) const;
+  static void check_budget(u32 needed, u32 budget);  // throws budget-unknown or budget-too-small
   // requires: the program's mutex held; functions with a lock release it while they wait
   std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;

@@ -50,13 +50,7 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
   const bool known = budget == kInf &&
                      (texts.recall(at.state, at.spelled, out) || texts.fill_at_once(*this, at.state, at.spelled, out));
   if (!known) fill(program, at.state, {}, out);
-  if (budget != kInf) {
-    const u32 needed = this->needed(program, at, false);
-    if (needed > budget)
-      throw Error("budget-too-small", "the shortest completion found takes " + std::to_string(needed) +
-                                          " tokens, but the budget is " + std::to_string(budget) +
-                                          "; raise the budget");
-  }
+  if (budget != kInf) check_budget(needed(program, at, false), budget);
   if (budget == 0)
     std::memset(out, 0, vocabulary_->words() * 4);
   else if (!known)

@@ -68,8 +68,11 @@ export declare class Vocabulary extends Handle {
   readonly bitmaskWords: number;
   /** In ascending order. */
   readonly stopTokenIds: number[];
+  /** The bytes of a token; for a special token, its name. */
   tokenBytes(token: number): Uint8Array;
+  /** The id of a special token by its name. */
   specialToken(text: string): number;
+  /** The text of tokens, as a continuation; bytes that are not UTF-8 become U+FFFD. */
   decode(tokens: Iterable<number>): string;
 }
 
@@ -78,23 +81,35 @@ export declare class Program extends Handle {
   private constructor();
   /** Reads the bytes of a file written by constraint.save(path) or `guiderail export`. */
   static fromFile(file: Bytes): Program;
+  /** Whether the whole text matches. */
   matches(text: string | Bytes): boolean;
   /** The initial state. States are numbers; 0 is the dead state, after which no match is possible. */
   start(): number;
+  /** The state after a text. */
   advance(state: number, text: string | Bytes): number;
+  /** Whether the text may end here. */
   isAccepting(state: number): boolean;
+  /** Whether some text completes the state. */
   isLive(state: number): boolean;
+  /** The bytes after which a match is still possible. */
   nextBytes(state: number): number[];
+  /** The bytes that must come next. */
   forcedBytes(state: number, limit?: number): Uint8Array;
+  /** The rest of the constraint, for people. */
   dump(state?: number): string;
 }
 
 /** A program with a vocabulary, shared by the matchers of any number of texts. */
 export declare class Guide extends Handle {
+  /**
+   * maxMemory: bytes that earlier texts may leave behind (0: no limit).
+   * prepare: masks to make in advance, if the texts are JSON.
+   */
   constructor(program: Program, vocabulary: Vocabulary, options?: { maxMemory?: number; prepare?: number });
   readonly vocabulary: Vocabulary;
   /** In bytes. */
   readonly memorySize: number;
+  /** A matcher at the start of a text. */
   matcher(options?: { stopTokenIds?: Iterable<number> }): Matcher;
 }
 
@@ -102,24 +117,41 @@ export declare class Guide extends Handle {
 export declare class Matcher extends Handle {
   constructor(guide: Guide, options?: { stopTokenIds?: Iterable<number> });
   readonly guide: Guide;
+  /** An independent copy in the same state. */
   fork(): Matcher;
-  /** Returns whether some token is not allowed. */
+  /**
+   * Writes the mask of the tokens that may come next. Returns whether some token is not allowed; otherwise there is
+   * nothing to apply. maxTokens: forbids tokens after which the text could not end within that many tokens.
+   */
   fillNextTokenBitmask(bitmask: Bitmask, row?: number, options?: { maxTokens?: number }): boolean;
+  /** The same mask, as a new row. */
   nextTokenBitmask(): Int32Array;
-  /** Returns false, and changes nothing, if the token is not allowed. */
+  /** Reads a token. Returns false, and changes nothing, if it is not allowed. A stop token ends the text. */
   acceptToken(token: number): boolean;
+  /** Reads text or bytes, whatever their tokens. Returns false, and changes nothing, if no match continues so. */
   acceptString(text: string | Bytes): boolean;
   /** The number of these tokens that could be accepted in turn. */
   validateTokens(tokens: Iterable<number>): number;
+  /** Undoes the last steps: tokens, and calls of acceptString. */
   rollback(steps?: number): void;
+  /** Returns to the start of a text. */
   reset(): void;
+  /** The bytes that must come next. */
   forcedBytes(limit?: number): Uint8Array;
+  /** The only text that can come next, as whole characters, up to where it may end; "" if there is a choice. */
   findJumpForwardString(): string;
+  /** The tokens that must come next, while only one is allowed, including a stop token. */
   forcedTokens(limit?: number): number[];
+  /** Whether the text may end here. */
   isAccepting(): boolean;
+  /** Whether only a stop token can follow. */
   isComplete(): boolean;
+  /** Whether a stop token was accepted. */
   isTerminated(): boolean;
+  /** The number of steps that can be undone. */
   readonly stepCount: number;
+  /** The fewest tokens known to complete the text, without a stop token; Infinity: no completion was found. */
   leastTokens(): number;
+  /** The rest of the constraint, for people. */
   dump(): string;
 }

@@ -8,7 +8,9 @@ export interface GuiderailLogitsProcessor {
   _call(inputIds: ArrayLike<bigint | number>[], logits: any): any;
   /** Prepares for another text. */
   reset(): void;
+  /** The matcher of a row of the batch. */
   matcher(row?: number): Matcher | undefined;
+  /** Whether the text of a row may end. */
   isAccepting(row?: number): boolean;
 }
 

@@ -133,7 +133,8 @@ def batch_command(
         )
     again = f", {report.retried} retried" if report.retried else ""
     print(
-        f"{report.rows} rows in {report.output}: {report.rows - report.failed} answered, {report.failed} failed, "
+        f"{report.rows} {'row' if report.rows == 1 else 'rows'} in {report.output}: "
+        f"{report.rows - report.failed} answered, {report.failed} failed, "
         f"{report.resumed} from an earlier run{again}; {report.tokens} tokens in {report.seconds:.1f} s",
         file=sys.stderr,
     )

@@ -96,13 +96,12 @@ ToolChoiceOption = Annotated[
 LayoutOption = Annotated[
     str | None,
     typer.Option("--layout", metavar="NAME", rich_help_panel=_WHAT,
-                 help="Whitespace of --schema, --type and --tools: compact, spaced, indented, flexible or free; of "
-                 "--xsd: compact or indented."),
+                 help="Whitespace of JSON: compact, spaced, indented, flexible or free; of XML: compact or indented."),
 ]  # fmt: skip
 OrderOption = Annotated[
     str | None,
     typer.Option("--property-order", metavar="declared|any", rich_help_panel=_WHAT,
-                 help="Order of the members of --schema, --type and --tools."),
+                 help="Order of the members of JSON objects."),
 ]  # fmt: skip
 ClosedOption = Annotated[
     bool,

@@ -536,7 +536,7 @@ def substring_of(*texts: str) -> Constraint:
     It compiles to a suffix automaton whose size is linear in the length of the strings.
 
     Raises:
-        CompileError: there are no strings, or one is not a string.
+        CompileError: there are no texts, or one is not a string.
     """
     if not texts or not all(isinstance(text, str) for text in texts):
         raise CompileError("substring_of takes one or more strings", code="bad-substring")

@@ -162,7 +162,7 @@ def generations(
     n: int | None = None,
     **options: Unpack[GenerateOptions],
 ) -> list[Generation]:
-    """Like :func:`generate` for a list of prompts, but also returns outputs, tokens, finish reasons and times.
+    """Like :func:`generate` for a list of prompts, but returns a :class:`Generation` for each: text, value, tokens …
 
     If an output was shortened, its ``finish_reason`` says so; ``on_shortened`` makes that a warning or an error.
     """
@@ -361,7 +361,7 @@ def generate(
         frequency_penalty: subtracted once for each time that the token is in the text, from -2 to 2.
         repetition_penalty: for tokens of the prompt and the text, positive logits are divided by it and negative ones
             multiplied; 1 changes nothing.
-        stop: one or several stop strings, which end the generation and are not part of the result. An output is
+        stop: one or several stop strings, which end the generation and are not part of the result. A text is
             returned as far as it was generated; a value must be complete by then.
         logprobs: return log-probabilities (``Generation.logprobs``): 0 for the written tokens only, a higher number
             also for that many of the most likely tokens at each step.
@@ -402,7 +402,7 @@ def generate(
             not what the model would have written: a list lacks rows, a total is wrong.
 
             - ``"error"``: raise a ShortenedError; the default if a value is returned.
-            - ``"warn"``: return it, with a ShortenedWarning; the default if an output is returned.
+            - ``"warn"``: return it, with a ShortenedWarning; the default if a text is returned.
             - ``"return"``: return it.
 
     Returns:
@@ -416,8 +416,8 @@ def generate(
         CompileError: the target is none of these, or it cannot be compiled for the model's vocabulary.
         ReadError: your own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
-            ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives the outputs of the
-            constraint no probability.
+            ``max-passes``: no exact draw was found in that many passes. ``no-mass``: the model gives no
+            probability to any match.
     """
     chosen = options_of("generate", options, target)
     results, single = run(model, prompt, target, chosen, single=True)

@@ -39,13 +39,13 @@ _TRUNCATED = 0.5  # maximum part of its capital that a bet may lose
 
 @dataclass(frozen=True, slots=True)
 class Mass:
-    """The probability that a model writes an output of a constraint by itself.
+    """The probability that a model obeys a constraint by itself.
 
     Attributes:
         estimate: the probability.
         low, high: a confidence interval. It holds for every constraint and every model.
         confidence: the confidence of the interval; 1 if the probability was computed exactly.
-        exact: whether the probability was computed from the probabilities of all outputs, without sampling.
+        exact: whether the probability was computed from the probabilities of all matches, without sampling.
         samples: the number of outputs drawn.
         effective_samples: how many equally weighted outputs would be worth as much, from 0 to ``samples``. If it is far
             lower than ``samples``, a few outputs hold most of the weight, and the estimate is probably too low.
@@ -80,7 +80,7 @@ def mass(
     """Estimates how likely a model is to keep to a constraint without masks: that all it writes is a matching text.
 
     A small value means that the prompt does not fit the constraint: masks then make the model write what it would not
-    have written. The probability is computed exactly if the constraint has few outputs, and otherwise estimated from
+    have written. The probability is computed exactly if the constraint matches few texts, and otherwise estimated from
     outputs drawn under masks.
 
     Args:
@@ -90,7 +90,7 @@ def mass(
         confidence: the confidence of the interval, between 0 and 1.
         max_tokens: an output counts only if the model ends it within this many tokens.
         seed: makes the estimate repeatable.
-        exact: True computes the probability, False estimates it, None computes it if there are at most 64 outputs.
+        exact: True computes the probability, False estimates it, None computes it if there are at most 64 matches.
 
     Returns:
         A :class:`Mass`, with ``estimate``, ``low`` and ``high``.

@@ -1,7 +1,7 @@
-"""Computes how likely a model is to write each of some strings.
+"""Computes how likely a model is to write each of some choices.
 
 The probability of a token prefix is the probability that the model begins with it. The forward algorithm passes it on
-from prefix to prefix, the most likely first: to the longer prefixes, to the strings for which an output counts, and to
+from prefix to prefix, the most likely first: to the longer prefixes, to the choices for which an output counts, and to
 "none of them". ``docs/probabilities.md`` defines what counts.
 """
 
@@ -59,14 +59,14 @@ _ROUND = 128  # prefixes read together if the choice depends on earlier results
 
 
 class Probabilities(Mapping[Any, float]):
-    """A mapping from strings to their probabilities, in the order in which the strings were given.
+    """A mapping from choices to their probabilities, in the order in which the choices were given.
 
     Attributes:
         logprobs: natural logarithms of the probabilities; exact even if a probability is too small for a float.
-        total: the probability that the model writes one of the strings, before normalization.
-        normalized: whether the probabilities are conditional on one of the strings being written, so that they sum to
+        total: the probability that the model writes one of the choices, before normalization.
+        normalized: whether the probabilities are conditional on one of the choices being written, so that they sum to
             1.
-        missing: upper bound on the probability that was left unexplored; it is part of neither ``total`` nor any text.
+        missing: upper bound on the probability that was left unexplored; neither ``total`` nor any choice includes it.
             0 if everything was read.
         passes: forward passes of the model.
         tokens_read: tokens that the model has read, including the prompt.
@@ -98,16 +98,16 @@ class Probabilities(Mapping[Any, float]):
 
     @property
     def best(self) -> Any:
-        """The most likely text; if several are, the first of them."""
+        """The most likely choice; if several are, the first of them."""
         return max(self.logprobs, key=self.logprobs.__getitem__)
 
     @property
     def other(self) -> float:
-        """The probability that the model writes none of the strings."""
+        """The probability that the model writes none of the choices."""
         return max(0.0, 1.0 - self.total)
 
     def ranked(self) -> list[tuple[Any, float]]:
-        """Returns the strings with their probabilities, the most likely first."""
+        """Returns the choices with their probabilities, the most likely first."""
         return sorted(self.items(), key=lambda item: -item[1])
 
     def __repr__(self) -> str:
@@ -169,41 +169,41 @@ def probabilities(
     chat: bool = True,
     describe: bool = False,
 ) -> Any:
-    """Computes the model's own probability of each of some strings. Nothing is masked, and nothing is sampled.
+    """Computes the model's own probability of each of some choices. Nothing is masked, and nothing is sampled.
 
     Example:
         >>> chances = gr.probabilities(None, f"Is this spam? {mail}", ["yes", "no"], normalize=True)
         >>> verdict = chances.best if chances[chances.best] > 0.9 else "ask a person"
 
-    The model reads the prompt, and what several strings begin with, only once; usually in one forward pass.
+    The model reads the prompt, and what several choices begin with, only once; usually in one forward pass.
 
     Args:
         model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
-        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the strings of their values
-            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 strings, which become the
-            keys.
-        spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a string; ``"all"`` counts every
+        choices: a list of strings; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
+            (without quotes); or a constraint, a JSON Schema or a type that matches at most 4,096 texts, which become
+            the keys.
+        spellings: ``"canonical"`` counts only the tokens that the tokenizer makes of a choice; ``"all"`` counts every
             token sequence that spells it.
-        ending: what must follow a string.
+        ending: what must follow a choice.
 
-            - ``"any"``: anything. An output counts for the longest text that it begins with, and for no other. So
+            - ``"any"``: anything. An output counts for the longest choice that it begins with, and for no other. So
               ``"New York"`` does not get the probability of ``"New York City"``.
-            - ``"stop"``: the end. The text is all that the model writes.
-        normalize: return the probabilities conditional on one of the strings being written. They sum to 1.
+            - ``"stop"``: the end. The choice is all that the model writes.
+        normalize: return the probabilities conditional on one of the choices being written. They sum to 1.
         tolerance: with ``spellings="all"``, stop when the spellings that remain hold less than this fraction of the
             probability found. 0 reads them all.
         max_prefixes: maximum number of token sequences to ask the model about.
 
     Returns:
-        A :class:`Probabilities`: a mapping from strings (or members) to probabilities, with ``best``, ``logprobs``,
-        ``total`` and ``other``. If no two strings share an output, they sum to ``total``.
+        A :class:`Probabilities`: a mapping from choices to probabilities, with ``best``, ``logprobs``, ``total`` and
+        ``other``. Together they sum to ``total``, unless they are normalized.
 
     Raises:
         LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.
         CompileError: ``not-a-constraint``, ``not-enumerable``; ``same-text``: two members have the same text.
         VocabularyError: ``no-encoder``, ``not-encodable``: there is no canonical spelling; ``no-stop-token``.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
-            ``nothing-likely``: with ``normalize``, all strings have probability 0.
+            ``nothing-likely``: with ``normalize``, all choices have probability 0.
     """
     counting = Counting(spellings, ending, normalize, tolerance, max_prefixes)
     options = options_of("probabilities", {"system": system, "chat": chat, "describe": describe})
@@ -286,7 +286,8 @@ def probabilities_of(
         if counting.normalize:
             if counted == -math.inf:
                 raise ModelError(
-                    "the model gives each of the texts probability 0, so there is nothing to normalize",
+                    "the model gives each of the choices probability 0, so there is nothing to normalize; change the "
+                    "prompt, or leave normalize out",
                     code="nothing-likely",
                 )
             found = [value - counted for value in found]

@@ -53,7 +53,7 @@ class Generation(_Readable):
             masked a token that the model chose, which would have left too few to finish; ``"length"``:
             ``max_tokens`` or the context ran out.
         matched: whether the constraint allows the text as returned. It can be False only after ``"length"`` or a stop
-            text.
+            string.
         prompt_tokens: the number of tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.
         seconds: wall time from the first forced token or forward pass, for all rows of the batch.

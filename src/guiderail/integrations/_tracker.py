@@ -3,8 +3,8 @@
 Such a library calls ``f(input_ids, scores)`` once per step. It says nothing about beams that were reordered, rows that
 are finished, candidates that were rejected, or a new prompt. But the state of a row is a function of what was generated
 in it. So the tracker keeps a table from generated suffixes to matchers. It looks a row up by its suffix, or forks the
-entry of its parent (one token less), which is cheap because a state is one integer. Reordering, rejecting and repeating
-then need no code at all.
+entry of its parent (one token shorter), which is cheap because a state is one integer. Reordering, rejecting and
+repeating then need no code at all.
 
 A call begins a new prompt if it descends from no known rows: the prompt differs, a parent is unknown, every row had
 ended, or the constraint allows none of the new tokens. Many prompts are kept, because speculative decoding also shows

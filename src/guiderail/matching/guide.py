@@ -134,7 +134,7 @@ class Guide:
         return Matcher(self, stop_token_ids)
 
     def reading(self) -> Reading:
-        """Returns the reader of generated outputs; see :meth:`Constraint.reading`."""
+        """Returns the reader of generated texts; see :meth:`Constraint.reading`."""
         return self.constraint.reading()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -180,11 +180,11 @@ class Guide:
         )
 
     def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
-        """Returns a few short outputs that may follow a state, for probing tokenizers.
+        """Returns a few short texts that may follow a state, for probing tokenizers.
 
         Args:
             state: a state of a matcher.
-            limit: maximum number of outputs.
+            limit: maximum number of texts.
             program: the program of that matcher; by default that of a new one.
         """
         program = self._program if program is None else program

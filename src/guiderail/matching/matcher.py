@@ -38,7 +38,7 @@ class Matcher(_core.Matcher):
         vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
 
         ``budget`` is the number of tokens that are left. With it, a token is allowed only if the text can be completed
-        with one token less after it. So if you sample from these masks, and lower the budget by one each time, you end
+        with one token fewer after it. So if you sample from these masks, and lower the budget by one each time, you end
         with a complete text. Stop tokens do not count: they are allowed wherever the text may end. Tokens for which no
         completion was found are forbidden, too. Raises LimitError: ``budget-too-small`` if the text cannot be completed
         within the budget, ``budget-unknown`` if no way to complete it was found.

@@ -8,16 +8,20 @@
     tools.py          tools and tool_choice → a constraint and a reader of calls
     custom_tools.py   custom tools, and functions next to them: calls between tags
     reasoning.py      reasoning_effort → bounded reasoning before the text
-    reading.py        the bytes of a request → its contents; large ones in another process
+    contents.py       the bytes of a request → its contents; large ones in another process
+    messages.py       messages and items → what a chat template reads
     recipes.py        the source of a constraint, as plain data
     compiling.py      constraints → guides, off the event loop, within limits, fair to all clients (fair_queue.py)
     compile_process.py, compile_process_child.py    the process in which constraints are compiled first
-    engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
+    engine.py, rows.py, portions.py    the thread that runs the model: sessions in turn, rows in batches, long prompts
+                      in portions
+    parts.py          what a text is made of: content, reasoning, calls
     lending.py, draws.py    the model lent to draws from its own distribution, one pass at a time
     choices.py        the probabilities of given choices
     workers.py, background.py    threads for work that may take long
     bodies.py, connections.py, validation.py    requests that are large, slow or malformed
     inspection.py     /inspect: records of texts that show why they were written
+    loading.py        modules that requests need, loaded before the first one comes
     metrics.py, errors.py, options.py, http.py, json_answers.py
 
 Made by :func:`create_app`, or ``guiderail serve``. The extra ``server`` installs FastAPI, uvicorn and

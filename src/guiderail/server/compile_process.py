@@ -25,8 +25,8 @@ from guiderail.matching.guide import Options
 from guiderail.server.errors import ApiError
 
 if TYPE_CHECKING:
+    from guiderail.server.contents import Contents, Manner
     from guiderail.server.options import ServerOptions
-    from guiderail.server.reading import Contents, Manner
     from guiderail.server.recipes import Recipe
     from guiderail.vocabulary import Vocabulary
 
@@ -121,7 +121,7 @@ class CompileProcess:
         return plan, constraint, file
 
     async def read(self, kind: str, body: bytes, seconds: float) -> Contents:
-        """See :func:`guiderail.server.reading.read_light`.
+        """See :func:`guiderail.server.contents.read_light`.
 
         Raises:
             ApiError: the request is wrong.

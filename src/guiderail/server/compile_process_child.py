@@ -23,9 +23,9 @@ from guiderail.errors import GuiderailError, LimitError
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, Options
 from guiderail.server.constraints import Ask
+from guiderail.server.contents import Manner, read_light
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.loading import load_front_ends
-from guiderail.server.reading import Manner, read_light
 from guiderail.server.recipes import Recipe
 from guiderail.support.work import max_work
 

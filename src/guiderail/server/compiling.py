@@ -23,10 +23,10 @@ from guiderail.errors import LimitError, ModelError
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, compile
 from guiderail.server.compile_process import CompileProcess
+from guiderail.server.contents import Contents, Manner, read_contents
 from guiderail.server.fair_queue import Turns
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.reading import Contents, Manner, read_contents
 from guiderail.server.recipes import Recipe
 from guiderail.support.work import max_work
 from guiderail.vocabulary import Vocabulary

@@ -10,10 +10,10 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
+from guiderail.server.contents import Contents
 from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.json_answers import sse
-from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, finite, token_bytes
 from guiderail.server.schemas import CompletionRequest

@@ -78,7 +78,12 @@ def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
     elif kind == "message":
         role = item.get("role")
         if role not in ("system", "developer", "user", "assistant"):
-            raise ApiError(400, f"{param}: {role!r} is not a role", code="invalid-request", param=param)
+            raise ApiError(
+                400,
+                f"{param}: the role must be system, developer, user or assistant, not {role!r}",
+                code="invalid-request",
+                param=param,
+            )
         text = text_of(item.get("content"), f"{param}.content")
         if role == "assistant" and last is not None and begun:
             last.content = text

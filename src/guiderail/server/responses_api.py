@@ -7,10 +7,10 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from guiderail.server.contents import Contents
 from guiderail.server.errors import ApiError
 from guiderail.server.json_answers import sse
 from guiderail.server.parts import CallEnd, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Contents
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import ResponsesRequest

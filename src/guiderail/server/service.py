@@ -20,13 +20,13 @@ from guiderail.matching.guide import Guide
 from guiderail.server.background import Background
 from guiderail.server.bodies import is_at_most
 from guiderail.server.compiling import Compiler
+from guiderail.server.contents import LARGE, Contents, Manner, read_contents, show
 from guiderail.server.draws import Drawing, loan_for
 from guiderail.server.engine import Engine, Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.reading import LARGE, Contents, Manner, read_contents, show
 from guiderail.server.reasoning import Thinking, thinking_of, wants_thinking
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
@@ -224,7 +224,7 @@ class Service:
             raise from_guiderail(error, param) from error
 
     async def contents(self, kind: str, body: bytes) -> Contents:
-        """Reads a request; another process reads large ones, see :mod:`guiderail.server.reading`.
+        """Reads a request; another process reads large ones, see :mod:`guiderail.server.contents`.
 
         Raises:
             ApiError: 400, 413: what is wrong with it; 503: too many are being read.

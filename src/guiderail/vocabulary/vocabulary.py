@@ -219,7 +219,7 @@ class Vocabulary:
 
     @property
     def bos_token_id(self) -> int | None:
-        """The token that begins a string, or None."""
+        """The token that begins a text, or None."""
         return self._bos_token_id
 
     @property

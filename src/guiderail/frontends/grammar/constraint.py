@@ -21,7 +21,7 @@ from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.nesting import Nesting, as_written
-from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
+from guiderail.frontends.grammar.prepare import MAX_RULES, GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, HasRules, Indentation
 from guiderail.support.arguments import checked
@@ -31,14 +31,13 @@ from guiderail.support.nesting import nested
 from guiderail.support.options import check_choice, check_integer
 from guiderail.support.places import in_text
 from guiderail.support.texts import clipped, shown
+from guiderail.support.work import reading, spend, spent
 
 if TYPE_CHECKING:
-    from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
-from guiderail.support.work import reading, spend, spent
+    from guiderail.frontends.grammar.lark.assembly import LarkGrammar
 
 __all__ = ["GrammarConstraint", "grammar"]
 
-_MAX_RULES = 20_000
 _WORTH_KEEPING = 200_000  # steps; a grammar that takes more to read is kept on disk
 _PRICES = struct.Struct("<QQ8s")  # in front of a program on disk: the steps, and a digest of both
 _READERS = {
@@ -108,7 +107,7 @@ class GrammarConstraint(HasRules):
     text: str | Productions
     syntax: str
     start: str | None = None
-    max_rules: int = _MAX_RULES
+    max_rules: int = MAX_RULES
     path: str | None = None
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
@@ -183,7 +182,7 @@ class GrammarConstraint(HasRules):
         state.read = tree, prepare(tree, self.max_rules)
         return ()
 
-    def _read_lark(self) -> LarkReading:
+    def _read_lark(self) -> LarkGrammar:
         from guiderail.frontends.grammar import lark
 
         assert isinstance(self.text, str)
@@ -242,7 +241,7 @@ class GrammarConstraint(HasRules):
         return self._prepared.report
 
     def captures(self, text: str) -> dict[str, list[str]]:
-        r"""Returns what each captured rule matched in a string.
+        r"""Returns what each captured rule matched in a text.
 
         A rule is captured with ``name[capture]: …`` in Lark and ``name[capture="x"] ::= …`` in GBNF.
 
@@ -255,7 +254,7 @@ class GrammarConstraint(HasRules):
         ``stop_capture`` captures.
 
         Args:
-            text: a string of the grammar. If it is incomplete, only the rules that have ended are found.
+            text: a text of the grammar. If it is incomplete, only the rules that have ended are found.
 
         Returns:
             A dict from names to matched strings, in the order in which the matches end. A rule that was not used has an
@@ -370,7 +369,7 @@ def grammar(
     syntax: str | None = None,
     *,
     start: str | None = None,
-    max_rules: int = _MAX_RULES,
+    max_rules: int = MAX_RULES,
     imports: Iterable[str | Path] = (),
     indenter: Any = None,
     constraints: Mapping[str, Constraint | str] | None = None,
@@ -435,7 +434,7 @@ def grammar(
     if syntax != "lark":
         _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(source, syntax, start, max_rules)
-    from guiderail.frontends.grammar.lark.reader import indentation_of
+    from guiderail.frontends.grammar.lark.assembly import indentation_of
 
     given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
     folders = tuple(str(folder) for folder in imports)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
 from guiderail.frontends.grammar.exceptions import ReaderWithExceptions
-from guiderail.frontends.grammar.reading import literal
+from guiderail.frontends.grammar.reader import literal
 from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
 
 __all__ = ["read"]

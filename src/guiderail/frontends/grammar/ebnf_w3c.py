@@ -15,7 +15,7 @@ import re
 
 from guiderail.frontends.grammar.build import repetition
 from guiderail.frontends.grammar.exceptions import ReaderWithExceptions
-from guiderail.frontends.grammar.reading import Groups, characters, literal
+from guiderail.frontends.grammar.reader import Groups, characters, literal
 from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
 
 __all__ = ["read"]

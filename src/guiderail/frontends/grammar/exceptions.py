@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Literal, Repetition, Sequence
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import Fold, children, choice, names, sequence
-from guiderail.frontends.grammar.reading import Reader, finish_grammar
+from guiderail.frontends.grammar.reader import Reader, finish_grammar
 from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span, Text
 from guiderail.frontends.regex import regex
 

@@ -24,7 +24,7 @@ from guiderail.frontends.grammar.analysis import reachable_rules
 from guiderail.frontends.grammar.bounds import BOUND, WAY_OUT, shortest, within
 from guiderail.frontends.grammar.build import repetition
 from guiderail.frontends.grammar.gbnf_functions import FUNCTIONS, OtherTokens, function
-from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal
+from guiderail.frontends.grammar.reader import ANY, Groups, Reader, characters, finish_grammar, literal
 from guiderail.frontends.grammar.single_rule import SingleRule
 from guiderail.frontends.grammar.syntax import Capture, Characters, Embedded, Expression, Grammar, Name, Rule, Span
 from guiderail.support.work import spend
@@ -340,7 +340,7 @@ class _Gbnf(Reader):
 
     def token_id(self, digits: str, begin: int) -> int:
         if len(digits) > 10 or int(digits) >= 2**31:
-            self.fail("token ids are at most {2**31 - 1:,}", begin, self.at)
+            self.fail(f"a token id may be at most {2**31 - 1:,}", begin, self.at)
         return int(digits)
 
     def token(self) -> Expression:

@@ -33,7 +33,7 @@ from guiderail.frontends.regex import regex
 from guiderail.support.places import relocated
 
 if TYPE_CHECKING:
-    from guiderail.frontends.grammar.reading import Reader
+    from guiderail.frontends.grammar.reader import Reader
 
 __all__ = ["FUNCTIONS", "OtherTokens", "function"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from guiderail.constraints.constraint import (
     AnyOf,
@@ -39,7 +39,9 @@ from guiderail.frontends.grammar.syntax import (
     Text,
 )
 
-__all__ = ["GrammarReport", "Prepared", "prepare"]
+__all__ = ["MAX_RULES", "GrammarReport", "Prepared", "prepare"]
+
+MAX_RULES: Final = 20_000
 
 
 class Late(Protocol):
@@ -122,7 +124,7 @@ class Prepared:
     source: str | None
 
 
-def prepare(grammar: Grammar, max_rules: int) -> Prepared:
+def prepare(grammar: Grammar, max_rules: int = MAX_RULES) -> Prepared:
     """Checks a grammar and brings it into the form that :func:`~guiderail.frontends.grammar.lower.lower` takes.
 
     Args:

@@ -12,8 +12,6 @@ from guiderail.frontends.grammar.syntax import Grammar, Rule
 
 __all__ = ["SingleRule"]
 
-_MAX_RULES = 20_000
-
 
 @dataclass(frozen=True, slots=True)
 class SingleRule(Constraint):
@@ -26,7 +24,7 @@ class SingleRule(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         if not self._prepared:
             rules = {rule.name: rule for rule in self.rules}
-            self._prepared.append(prepare(Grammar(rules, self.start), _MAX_RULES))
+            self._prepared.append(prepare(Grammar(rules, self.start)))
         return lower(self._prepared[0], b)
 
     def __repr__(self) -> str:

@@ -62,8 +62,8 @@ class Plan:
 
     def refuse(self) -> NoReturn:
         raise LimitError(
-            f"the numbers of this schema need an automaton of more than {self.limit} states; use a simpler "
-            "multipleOf, bounds with fewer digits, or a higher limit (max_states)",
+            f"the numbers of this schema need an automaton of more than {self.limit:,} states; use a simpler "
+            "multipleOf, or bounds with fewer digits",
             code="number-states",
         )
 

@@ -300,18 +300,7 @@ class EcmaParser(Parser):
             return self.named(match[0], i, i + 3, match.end() + 1)
         if c in ("i", "m", "s", "-"):
             return self.modifiers(i)
-        if c == "(":
-            self.refuse_conditional(i, i + 3)
-        if c in ("R", "&") or c.isdigit():
-            self.refuse_recursion(i, i + 3)
-        if not c:
-            self.fail("unterminated-group", "the pattern ends inside a group", i, len(pattern))
-        self.fail(
-            "unknown-extension",
-            f"(?{c} means nothing; groups are (…), (?:…), (?<name>…), (?=…), (?<=…)",
-            i,
-            i + 3,
-        )
+        self.refuse_group(i, "(…), (?:…), (?<name>…), (?=…), (?<=…)")
 
     def modifiers(self, i: int) -> int:
         """``(?i-s:…)`` of ECMAScript 2025."""

@@ -440,13 +440,21 @@ class Parser:
     def refuse_recursion(self, start: int, end: int) -> NoReturn:
         self.fail("recursion", "a pattern cannot call itself or a group; write a grammar instead", start, end)
 
-    def refuse_conditional(self, start: int, end: int) -> NoReturn:
-        self.fail(
-            "conditional",
-            "a conditional group needs memory; write both cases as alternatives, (?:…A…|…B…)",
-            start,
-            end,
-        )
+    def refuse_group(self, i: int, groups: str) -> NoReturn:
+        """Rejects a group that begins with ``(?`` like none of the dialect's ``groups``."""
+        c = self.pattern[i + 2 : i + 3]
+        if c == "(":
+            self.fail(
+                "conditional",
+                "a conditional group needs memory; write both cases as alternatives, (?:…A…|…B…)",
+                i,
+                i + 3,
+            )
+        if c in ("R", "&") or c.isdigit():
+            self.refuse_recursion(i, i + 3)
+        if not c:
+            self.fail("unterminated-group", "the pattern ends inside a group", i, len(self.pattern))
+        self.fail("unknown-extension", f"(?{c} means nothing; groups are {groups}", i, i + 3)
 
 
 def match_of(pattern: str) -> Any:

@@ -237,20 +237,9 @@ class PythonParser(Parser):
             return self.push(i, "atomic", "", i + 3, self.flags)
         if c == "#":
             return self.comment(i)
-        if c == "(":
-            self.refuse_conditional(i, i + 3)
-        if c in ("R", "&") or c.isdigit():
-            self.refuse_recursion(i, i + 3)
         if c in _FLAGS or c in ("-", "L"):
             return self.inline_flags(i)
-        if not c:
-            self.fail("unterminated-group", "the pattern ends inside a group", i, len(pattern))
-        self.fail(
-            "unknown-extension",
-            f"(?{c} means nothing; groups are (…), (?:…), (?P<name>…), (?=…), (?>…)",
-            i,
-            i + 3,
-        )
+        self.refuse_group(i, "(…), (?:…), (?P<name>…), (?=…), (?>…)")
 
     def p_group(self, i: int) -> int:
         pattern = self.pattern

@@ -22,7 +22,7 @@ class ToolError(AtPointer, ValueError):
 
 
 class ToolTextError(PatternError):
-    """A string is not in the tool-call format that it is read as; ``span`` says where."""
+    """A text is not in the tool-call format that it is read as; ``span`` says where."""
 
     code = "tool-text"
 

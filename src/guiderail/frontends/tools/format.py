@@ -125,7 +125,7 @@ def _known() -> dict[str, Path]:
 
 
 def tool_formats() -> dict[str, str]:
-    """The formats of tool calls that are known by name, and the models that write so.
+    """Returns the tool-call formats that are known by name, each with the models that write it.
 
     >>> import guiderail as gr
     >>> gr.tool_formats()["kimi-k2"]

@@ -72,7 +72,11 @@ class ParameterStyle:
         }  # fmt: skip
         unknown = sorted(set(data) - known - more)
         if unknown:
-            raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
+            raise ToolError(
+                f"parameters have no key {unknown[0]!r}; there are {', '.join(sorted(known))}",
+                code="tool-format",
+                pointer=where,
+            )
         kinds = data.get("kinds", {})
         texts = [data.get(name, "") for name in ("open", "close", "between", "item", "quote", "empty")]
         if not all(isinstance(t, str) for t in texts) or "${key}" not in data.get("open", ""):

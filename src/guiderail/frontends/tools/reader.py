@@ -60,7 +60,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class ToolText:
-    """The parts of a string with tool calls.
+    """The parts of a text with tool calls.
 
     Attributes:
         reasoning: the text between the reasoning markers, or None if there is none.
@@ -77,7 +77,7 @@ class ToolText:
 
 @dataclass(frozen=True, slots=True)
 class ToolDelta:
-    """A new piece of a string that is being read.
+    """A new piece of a text that is being read.
 
     Attributes:
         kind: ``"reasoning"``, ``"content"``, ``"call"`` (a call begins), ``"arguments"`` or ``"end"`` (of a call).
@@ -149,7 +149,7 @@ class _Open:
 
 
 class ToolCallReader:
-    """Reads one string in pieces of any size. Takes time linear in the text, except for text that almost begins a
+    """Reads one text in pieces of any size. Takes time linear in the text, except for text that almost begins a
     marker.
 
     Args:

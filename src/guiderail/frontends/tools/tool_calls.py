@@ -47,13 +47,13 @@ class _Made(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls(Constraint):
-    """Matches strings with tool calls. Made by :func:`tool_calls`.
+    """Matches texts with tool calls. Made by :func:`tool_calls`.
 
     Attributes:
         format: the format of the model family.
         tools: the tools that can be called.
         choice: ``"auto"``, ``"required"``, ``"none"``, or the name of the tool that must be called.
-        parallel: whether a string may hold several calls.
+        parallel: whether a text may hold several calls.
         reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
         content: the constraint on text that is not a call; None: any text.
         dropped: the tools that were left out (``on_bad_tool="drop"``): a dict from names to errors.

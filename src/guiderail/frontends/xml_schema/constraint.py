@@ -12,10 +12,10 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.places import placing
 from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.xml_schema.components import check_names, read_schema
 from guiderail.frontends.xml_schema.errors import XmlReadError, at_path
 from guiderail.frontends.xml_schema.lower import Lowering
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
-from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.support.arguments import checked
 from guiderail.support.locks import free_after_fork

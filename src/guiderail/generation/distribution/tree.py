@@ -32,7 +32,7 @@ from guiderail.matching.matcher import Matcher
 
 __all__ = ["GivenUp", "Node", "Tree"]
 
-_NEAR = 64  # remaining tokens from which on masks leave out what cannot end in time
+_NEAR = 64  # with at most as many tokens left, masks leave out what cannot end in time
 _LAST = 4096  # maximum number of last tokens that are tried one by one
 _NODE_BYTES = 2048  # size of a node with its matcher, without its tokens
 MEMORY = 256 << 20  # bytes of the tokens of nodes

@@ -12,11 +12,11 @@ from typing import Any
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.analysis import meant
+from guiderail.frontends.grammar.lark.assembly import Assembly, LarkGrammar
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
 from guiderail.frontends.grammar.lark.notation import grammar_builder
 from guiderail.frontends.grammar.lark.quick import Parts
-from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.grammar.nesting import Nesting
@@ -55,12 +55,12 @@ def read(
     constraints: dict[str, Constraint],
     path: str | os.PathLike[str] | None,
     nested: Nesting | None = None,
-) -> Reading:
-    """Like :func:`.reader.read`."""
+) -> LarkGrammar:
+    """Like :func:`guiderail.frontends.grammar.lark.read`."""
     lark = _lark()
-    reader = _LarkReader(lark, rewrite(text, constraints, nested), start, constraints, indenter)
+    assembly = _LarkAssembly(lark, rewrite(text, constraints, nested), start, constraints, indenter)
     paths = [p if callable(p) else os.fspath(p) for p in import_paths]
-    return reader.run(reader.parts(paths, _NOWHERE if path is None else os.fspath(path)))
+    return assembly.run(assembly.parts(paths, _NOWHERE if path is None else os.fspath(path)))
 
 
 def compiled(text: str, start: str, kept: set[str]) -> Any:
@@ -76,7 +76,7 @@ def _lark() -> Any:
     return package("lark.load_grammar", needs, get="pip install lark")
 
 
-class _LarkReader(Reader):
+class _LarkAssembly(Assembly):
     def __init__(
         self, lark: Any, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any
     ) -> None:

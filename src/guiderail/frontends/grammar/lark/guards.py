@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from guiderail import _core
 from guiderail.constraints.constraint import any_text
-from guiderail.frontends.grammar.lark.first_matches import FirstMatches
+from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 
@@ -24,11 +24,11 @@ __all__ = ["guard"]
 def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
     """Puts a guard before ``lexeme``, preceded by what must be tried before it; False if that is not exact."""
     text = lexeme.pattern.to_regexp()
-    undone = FirstMatches(text, "undone")
+    undone = FirstMatchTexts(text, "undone")
     b = _core.Builder()
     anything = any_text()._lower(b)
     bad = b.concat([undone._lower(b), anything])
-    good = FirstMatches(text, "begun")._lower(b)
+    good = FirstMatchTexts(text, "begun")._lower(b)
 
     def apart(one: int, other: int) -> bool:
         return b.is_empty(b.intersection([one, other]))

@@ -18,7 +18,7 @@ from guiderail.constraints.constraint import AllOf, Complement, Constraint, Lite
 from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
-from guiderail.frontends.grammar.lark.first_matches import FirstMatches
+from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 from guiderail.support.caches import cached, text_weight
@@ -116,7 +116,7 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     if found.longest or found.shortest:
         lexeme.shortest = not found.longest
     else:
-        lexeme = _ordered_search(lexeme, FirstMatches(text), shown, place)
+        lexeme = _ordered_search(lexeme, FirstMatchTexts(text), shown, place)
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme

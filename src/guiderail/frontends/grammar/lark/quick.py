@@ -2,8 +2,8 @@
 
 Lark itself makes tokens, trees, definitions, trees without literals, and trees without templates. This module does all
 of that in one pass, without importing Lark, and gets the same rules and terminals, with the same names in the same
-order. Everything else is left to Lark and the modules around it (:mod:`.reader`), which also have the messages: faults,
-imports, ``%override`` and ``%extend``, and what llguidance adds.
+order. Everything else is left to Lark and the modules around it (``by_lark``, ``dialect``), which also have the
+messages: faults, imports, ``%override`` and ``%extend``, and what llguidance adds.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from guiderail.frontends.grammar.lark.first_match import Machine
 from guiderail.frontends.regex import regex
 from guiderail.support.caches import cached
 
-__all__ = ["FirstMatches"]
+__all__ = ["FirstMatchTexts"]
 
 _MOST_STATES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class FirstMatches(Constraint):
+class FirstMatchTexts(Constraint):
     """The texts that ``re.match`` with ``pattern`` takes as a whole.
 
     Attributes:
@@ -77,7 +77,7 @@ class FirstMatches(Constraint):
         return ways[start].get(end, b.EMPTY)
 
     def __repr__(self) -> str:
-        return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
+        return f"first_match_texts({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
 
 
 @cached(8 << 20, lambda _, pattern: 4000 * len(pattern))

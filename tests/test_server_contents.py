@@ -12,9 +12,9 @@ import pytest
 
 from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.compile_process import CompileProcess
+from guiderail.server.contents import LARGE, Contents, Manner, read_contents, read_light, show
 from guiderail.server.errors import ApiError
 from guiderail.server.json_answers import Raw, answer_json, sse
-from guiderail.server.reading import LARGE, Contents, Manner, read_contents, read_light, show
 from server_support import ToyModel, client_of
 
 ISOLATED = pytest.mark.skipif(not CompileProcess.available, reason="processes cannot be forked safely here")

@@ -1,4 +1,4 @@
-"""From the text of a Lark grammar to rules over terminals."""
+"""Makes a grammar of the rules and terminals that were read: terminals become lexemes, and rules name them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetit
 from guiderail.frontends.regex import regex
 from guiderail.support.places import relocated
 
-__all__ = ["Reader", "Reading"]
+__all__ = ["Assembly", "LarkGrammar"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LarkGrammar:
     """A Lark grammar that has been read.
 
     Attributes:
@@ -69,17 +69,18 @@ class Reading:
         return conflicts(self._compile, self.grammar.start)
 
 
-class Reader:
-    """From rules and terminals to a grammar.
+class Assembly:
+    """Makes a grammar of rules and terminals.
 
     Attributes:
         rewritten: the text.
         indentation: what makes INDENT and DEDENT.
         terms: terminals read without Lark.
-        definitions: the others, with Lark's patterns.
+        patterns: the definitions that these name.
+        definitions: the other terminals, with Lark's patterns.
         nullable: terminals that may be empty.
-        never: those that take the empty text wherever they may.
-        impossible: those that no text is.
+        never: terminals that take the empty text wherever they can.
+        impossible: terminals that match no text.
         divided: strings that are keywords in some spellings only, and their parts.
         followed: terminals that are a rule's text and its stop, with the names of the rules.
     """
@@ -90,14 +91,14 @@ class Reader:
         self.start = start
         self.constraints = constraints
         self.indentation = indentation_of(indenter)
-        self.terms: dict[str, Constraint] = {}  # terminals read without Lark
-        self.patterns: dict[str, Constraint] = {}  # of definitions that these name
+        self.terms: dict[str, Constraint] = {}
+        self.patterns: dict[str, Constraint] = {}
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
-        self.never: set[str] = set()  # terminals that take the empty text wherever they can
-        self.impossible: set[str] = set()  # terminals that match no text
+        self.never: set[str] = set()
+        self.impossible: set[str] = set()
         self.divided: dict[str, list[str]] = {}
-        self.followed: dict[str, set[str]] = {}  # terminals that are a rule and its stop, and the rules
+        self.followed: dict[str, set[str]] = {}
 
     # -- errors
     @cached_property
@@ -141,7 +142,7 @@ class Reader:
         return next((uses[name] for uses in self.uses.values() if name in uses), self.spans.get(name))
 
     # -- the whole
-    def run(self, parts: Parts) -> Reading:
+    def run(self, parts: Parts) -> LarkGrammar:
         if self.start not in parts.names:
             raise CompileError(
                 f"there is no rule {self.start!r} to start from; name the start rule with start=…",
@@ -161,7 +162,7 @@ class Reader:
         if self.rewritten.ignore_once:
             rules, lexer = once_ignored(rules, lexer)
         mentioned = used | self.constraints.keys() | parts.mentioned
-        return Reading(
+        return LarkGrammar(
             syntax.Grammar(rules, start, lexer, self.source),
             tuple(self.rewritten.notes),
             self.captures(),
