@@ -1,5 +1,5 @@
-// Masks inside strings and keys: strings that any character may follow, and classes of characters found through the
-// character index.
+// Masks inside strings and keys: strings that any character may follow, strings composed of their text and what follows
+// it, and classes of characters found through the character index.
 #include <algorithm>
 
 #include "expr/outside.hpp"
@@ -134,7 +134,7 @@ bool MaskBuilder::composed_strings(Id e, u32) {
     tail = arena_.node(tail).tail();
   }
   const ByteSet begins = arena_.first(until.back());
-  if (!summary_part(until.back()) || begins.count() <= kFewFirstBytes) return false;
+  if (!summary_part(until.back()) || static_cast<unsigned>(begins.count()) < kSmallLoop) return false;
   if (begins.words[2]) return false;  // inside a character, which any* does not continue
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
   const Id any = Escaped::of(arena_).escaped(arena_.any_text(), escapes_of(arena_.node(until.back())));
