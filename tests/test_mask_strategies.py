@@ -21,6 +21,7 @@ import test_masks_real
 import test_shared_forms
 from core_support import PROPERTY, byte_vocabulary, mask_of, plain
 from guiderail import _core
+from guiderail.support import work
 
 NAMES = [row["name"] for row in _core.mask_strategies()]
 # Strategies whose input another one makes.
@@ -275,6 +276,64 @@ def test_counters_beside_what_contains_rules() -> None:
     with only(["counted-intersections", "distinct-lists"]):
         found = walked(gr.json_schema(schema), vocabulary, read)
     assert all(map(np.array_equal, found, expected))
+
+
+@pytest.mark.parametrize("escapes", ["canonical", "all"])
+def test_a_text_and_what_follows_it_are_found_apart(escapes: str) -> None:
+    """Before and in a string, inside a character and an escape, and where a text before it is forgotten."""
+    words = [
+        b'a"',
+        b'x", "',
+        b'x": ',
+        b'"}',
+        b'x"]',
+        b'a", "b',
+        b'x", "ab": 1',
+        b' "a',
+        b'"x"',
+        b'"a\\"',
+        b"\\n",
+        b"\xc3",
+    ]
+    texts = sorted({*words, *(bytes([b]) for b in range(256)), "é".encode(), 'é"'.encode()})
+    text = {"type": "string", "pattern": "[aé]x?$"}
+    keys = {"type": "object", "patternProperties": {"^a": text}, "propertyNames": {"pattern": "[ab]$"}}
+    cases: list[tuple[str, Any]] = [
+        ('["xé", "a\\"a"]', {"type": "array", "items": text}),
+        ('{"a": "xé", "ab": {"a": "xa"}}', {"properties": {"a": text, "ab": keys}, "additionalProperties": False}),
+        ('{"xab": 1, "a\\nb": "a"}', keys | {"additionalProperties": {"type": "integer"}}),
+        ('["a", "xa", "é"]', {"type": "array", "items": text, "uniqueItems": True}),
+    ]
+    before = made()["composed-strings"]
+    for read, schema in cases:
+        tokens = [texts.index(bytes([b])) for b in read.encode()]
+        case = gr.json_schema(schema, escapes=escapes), plain(texts), tokens
+        with only([]):
+            expected = walked(*case)
+        for names in (alone("composed-strings"), NAMES):
+            with only(names):
+                assert all(map(np.array_equal, walked(*case), expected)), (schema, names)
+    assert made()["composed-strings"] > before
+
+
+def test_a_text_is_found_once_whatever_follows() -> None:
+    """The steps of a mask in the middle of a text, before one continuation and then before others."""
+    rng = random.Random(3)
+    words = {"".join(rng.choice("abcd.-/") for _ in range(rng.randint(2, 6))).encode() for _ in range(4000)}
+    texts = sorted({*words, *(bytes([b]) for b in range(256))})
+    vocabulary = plain(texts)
+    steps = []
+    for text in ({"type": "string"}, {"type": "string", "pattern": "(ab|ca)+[^d]*(cd|a-)$"}):
+        for names in ("a", "ab"):
+            properties = {name: text for name in names}
+            schema = {"properties": properties, "required": list(names), "additionalProperties": False}
+            matcher = gr.compile(gr.json_schema(schema, property_order="declared"), vocabulary, prepare=0).matcher()
+            for byte in b'{"a": "x':
+                assert matcher.accept_token(texts.index(bytes([byte])))
+            spent = work.spent()
+            mask_of(matcher)
+            steps.append(work.spent() - spent)
+    assert steps[3] < steps[2] / 4, steps  # those of any text come first
 
 
 FAMILIES: list[tuple[Callable[[int], Case], int]] = [

@@ -55,7 +55,6 @@ inline constexpr u32 kShortLoop = 12;       // characters: inside the trie a wal
 inline constexpr std::size_t kFewLonger = 1000;   // tokens past a count that are cleared one by one
 inline constexpr std::size_t kDenseSummary = 64;  // tokens above which a summary is a bitset
 inline constexpr u32 kSmallWalk = 4096;           // trie nodes that a summary requested twice is worth
-inline constexpr u32 kAskedOften = 32;            // requests above which a summary is worth a full walk
 inline constexpr int kFewFirstBytes = 40;         // first bytes of a summary; with more, the walk is not small
 inline constexpr std::size_t kMostAnew = 4;       // large subtrees to walk again where two states differ
 inline constexpr u16 kLeastObjectDepth = 1;       // nesting below which an expression contains no object

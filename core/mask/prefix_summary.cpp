@@ -112,12 +112,12 @@ template <class Make>
 std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const Hash& key, Id loop, Make make) {
   u32 asked = 0;
   if (auto known = vocabulary_.cached_summary(key, asked)) return known;
-  const bool often = asked % kAskedOften == 0;
-  if (asked != 2 && !often) return nullptr;
+  if (asked != 2) return nullptr;
   const Id head = make();
-  if (!often && arena_.first(head).count() > kFewFirstBytes) return nullptr;
+  const bool any = loop != kEmpty;  // there are three of these, and all constraints share them
+  if (!any && arena_.first(head).count() > kFewFirstBytes) return nullptr;
   auto made = std::make_shared<PrefixSummary>();
-  if (!classify(head, loop, often ? kInf : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
+  if (!classify(head, loop, any ? kInf : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
   vocabulary_.cache_summary(key, made);
   return made;
 }

@@ -18,6 +18,7 @@ enum class Strategy : u8 {
   SeveralKeys,
   Keywords,
   BoundedStrings,
+  ComposedStrings,
   PrefixSummaries,
   StringDifferences,
   CountedIntersections,

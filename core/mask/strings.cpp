@@ -1,5 +1,5 @@
-// Masks inside strings and keys: strings that any character may follow, and classes of characters found through the
-// character index.
+// Masks inside strings and keys: strings that any character may follow, strings composed of their text and what follows
+// it, and classes of characters found through the character index.
 #include <algorithm>
 
 #include "expr/outside.hpp"
@@ -105,6 +105,54 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
     }
     if (s != kEmpty) enter(s, at);
   }
+  return true;
+}
+
+// A string h " t, perhaps before its opening quote. The first quote ends it whatever h and t are, so its texts are
+// those that h " any* and any* " t have in common, and its tokens are those that both of these allow. The one mask
+// belongs to the text, the other to what follows: of m texts before n continuations, m + n masks are drawn. Not for
+// texts that few bytes begin, which a walk reads at once.
+bool MaskBuilder::composed_strings(Id e, u32) {
+  if (!blank() || arena_.has_raw_bytes() || arena_.has(e, kUnknownText | kHasScan | kHasLook)) return false;
+  auto opens = [&](Id part) {
+    std::string opening;
+    return arena_.is_literal(part, &opening) && opening == "\"";
+  };
+  auto may_precede = [&](Id part) {
+    char blank = 0;
+    return optional_blank(part, blank) && blank == ' ';
+  };
+  Ids until;  // the end of the text
+  Id tail = e;
+  bool string = false;
+  while (!string) {
+    if (arena_.node(tail).kind != Kind::Concat) return false;
+    const Id part = arena_.node(tail).head();
+    string = is_escaped(arena_.node(part));
+    if (!string && (until.size() == 2 || !(opens(part) || (until.empty() && may_precede(part))))) return false;
+    until.push_back(part);
+    tail = arena_.node(tail).tail();
+  }
+  const ByteSet begins = arena_.first(until.back());
+  if (!summary_part(until.back()) || static_cast<unsigned>(begins.count()) < kSmallLoop) return false;
+  if (begins.words[2]) return false;  // inside a character, which any* does not continue
+  if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
+  const Id any = Escaped::of(arena_).escaped(arena_.any_text(), escapes_of(arena_.node(until.back())));
+  const Id ended = arena_.concat(arena_.char_class(CharSet::make({{'"', '"'}})), arena_.any_text());
+  if (until.back() == any || tail == ended) return false;
+  auto followed_by = [&](Id last) { return arena_.concat(arena_.concat_all(until), last); };
+  const Id text = followed_by(ended);
+  until.pop_back();
+  until.push_back(any);
+  const Id rest = followed_by(tail);
+  if (!may_draw_apart(text) || !may_draw_apart(rest)) return false;
+  const auto allowed = entry_of(text), after = entry_of(rest);
+  if (arena_.cap_hit()) return false;
+  copy(*allowed);
+  postponed_.insert(postponed_.end(), after->open_nodes.begin(), after->open_nodes.end());
+  for (int token : after->open_tokens)
+    if (scratch_->has(static_cast<u32>(token))) postponed_tokens_.push_back(token);
+  scratch_->intersect(after->base.get(), after->diff);
   return true;
 }
 
