@@ -31,5 +31,7 @@ def test_schemas_among_dependencies_have_identifiers(dependencies: dict[str, Any
         resource = DRAFT7.create_resource({"$id": "http://e/", **library})
         known = referencing.Registry().with_resource("urn:library", resource)
         assert answers(items, dialect="draft-07", registry=known) == expected
-        found: Any = referencing.Registry(retrieve=lambda uri: DRAFT7.create_resource({"$id": uri, **library}))
+        found: Any = referencing.Registry(
+            retrieve=lambda uri, library=library: DRAFT7.create_resource({"$id": uri, **library})
+        )
         assert answers({"allOf": [{"$ref": "http://e/"}], **items}, registry=found) == expected
