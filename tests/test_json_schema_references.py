@@ -35,3 +35,22 @@ def test_schemas_among_dependencies_have_identifiers(dependencies: dict[str, Any
             retrieve=lambda uri, library=library: DRAFT7.create_resource({"$id": uri, **library})
         )
         assert answers({"allOf": [{"$ref": "http://e/"}], **items}, registry=found) == expected
+
+
+ONE = "additionalItems additionalProperties contains else if items not propertyNames then unevaluatedItems".split()
+ONE += ["unevaluatedProperties"]
+MANY = ["allOf", "anyOf", "oneOf", "prefixItems"]
+NAMED = ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
+
+
+@pytest.mark.parametrize("dialect", ["2020-12", "2019-09", "draft-07", "draft-06", "draft-04"])
+def test_identifiers_are_found_wherever_a_schema_stands(dialect: str) -> None:
+    def named(keyword: str) -> dict[str, str]:
+        return {"id" if dialect == "draft-04" else "$id": f"http://e/{keyword.strip('$')}", "type": "integer"}
+
+    holders: dict[str, Any] = {keyword: named(keyword) for keyword in ONE}
+    holders |= {keyword: [{}, named(keyword)] for keyword in MANY}
+    holders |= {keyword: {"a": {}, "b": named(keyword)} for keyword in NAMED}
+    library = {"definitions": {keyword: {keyword: held} for keyword, held in holders.items()}}
+    items = {"allOf": [{"$ref": f"http://e/{keyword.strip('$')}"} for keyword in holders]}
+    assert answers({"items": items, **library}, dialect=dialect) == [True, False]
