@@ -37,8 +37,8 @@ def test_schemas_among_dependencies_have_identifiers(dependencies: dict[str, Any
         assert answers({"allOf": [{"$ref": "http://e/"}], **items}, registry=found) == expected
 
 
-ONE = "additionalItems additionalProperties contains else if items not propertyNames then unevaluatedItems".split()
-ONE += ["unevaluatedProperties"]
+ONE = ["additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"]
+ONE += ["unevaluatedItems", "unevaluatedProperties"]
 MANY = ["allOf", "anyOf", "oneOf", "prefixItems"]
 NAMED = ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 
