@@ -51,3 +51,16 @@ def test_masks_of_many_conditions(name: str, counts: tuple[int, int | None]) -> 
     walk = Walk(name, gr.json_schema(schema), meaning, True, high)
     for seed in range(4):
         assert check_walk(walk, seed) is None
+
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu"]
+WORDS += ["xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon"]
+
+
+@pytest.mark.parametrize("parts", [WORDS, [f"x{i:02}" for i in range(30)]], ids=["words", "numbers"])
+def test_a_way_to_meet_many_conditions_is_found(parts: list[str]) -> None:
+    """In any order: there are 2^n sets of conditions, of which a search must not visit each."""
+    with gr.max_work(2_000_000):
+        wanted = gr.json_schema({"type": "string", "allOf": [{"pattern": part} for part in parts]})
+        assert wanted.matches('"' + " ".join(reversed(parts)) + '"')
+        assert not wanted.matches('"' + " ".join(parts[1:]) + '"')

@@ -31,6 +31,7 @@ inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach eac
 inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for
 inline constexpr u32 kLiveWait = 16;             // crossover: characters by which a state's other bytes are delayed
 inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search starts over, thoroughly
+inline constexpr u32 kLiveConditions = 6;        // crossover: conditions at once from which haste is not tried
 inline constexpr u32 kLiveParts = 256;           // limit: expressions examined for an estimate of the rest
 inline constexpr u32 kFewEscaped = 64;           // crossover: characters that an escape may become, tried one by one
 inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a forgotten text

@@ -66,19 +66,23 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
 // The states from which a search still has to read on. At first, it follows the first byte of a state that may lead
 // closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a length,
 // mislead it badly. So it starts over thoroughly: it tries every byte of a state, and ranks states by what they have
-// read plus what all their conditions still need.
+// read plus what all their conditions still need. Conditions may be met in any order, so many states promise the same:
+// the newest goes first, which has met the most.
 class Frontier {
  public:
   struct Item {
     u32 promise;
-    u32 order;
+    u32 order;  // among equal promises
     Id id;
     u32 from;   // how many bytes were tried
     u32 depth;  // bytes read so far
     bool operator<(const Item& o) const { return promise != o.promise ? promise > o.promise : order > o.order; }
   };
 
-  Frontier(const Arena& arena, Id start) : arena_(arena), start_(start) { begin(); }
+  Frontier(const Arena& arena, Id start)
+      : arena_(arena), start_(start), thorough_(conditions_ahead(arena, start) >= kLiveConditions) {
+    begin();
+  }
   bool empty() const { return queue_.empty(); }
   u32 pushed() const { return order_; }
   Item next() {
@@ -97,7 +101,8 @@ class Frontier {
     u32 parts = kLiveParts;
     const u32 depth = from.depth + 1;
     const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
-    queue_.push({promise, order_++, id, 0, depth});
+    const u32 pushed = order_++;
+    queue_.push({promise, thorough_ ? ~pushed : pushed, id, 0, depth});
   }
   // Pushes the target of `byte`, after `tried` bytes of `from`. False: its other bytes wait.
   bool push(const Item& from, Id id, u8 byte, u32 tried) {
@@ -120,7 +125,7 @@ class Frontier {
   const Id start_;
   std::priority_queue<Item> queue_;
   u32 order_ = 0;
-  bool thorough_ = false;
+  bool thorough_;
 };
 }  // namespace
 
