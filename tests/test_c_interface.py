@@ -292,6 +292,7 @@ def test_instructions(lib: Library) -> None:
         with pytest.raises(c_library.Error) as caught:
             add(bad)
         assert caught.value.status == FILE
+    assert add(b"\x01\x01y") == 5  # those that were refused have made nothing
     lib.builder_free(builder)
 
 
@@ -341,6 +342,7 @@ def test_batches(lib: Library, vocabulary: c.c_void_p) -> None:
     for row, one in zip(rows, all_of_them, strict=True):
         assert (mask[row, :-1] == lib.mask(one.c, WORDS)).all() and mask[row, -1] == 0
     assert (mask[3] == 9).all()
+    lib.matchers_fill_bitmask(handles, 4, mask.ctypes.data, WORDS + 1, 1 << 62, rows.ctypes.data, 2)  # costs nothing
     for bad, says in (([0, 1, 2, 5], "not below 5"), ([0, 1, 1, 2], "two matchers")):
         with pytest.raises(c_library.Error, match=says) as caught:
             given = np.array(bad, np.uintp)

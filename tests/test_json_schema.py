@@ -868,3 +868,12 @@ def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     schema.write_bytes(b'\xef\xbb\xbf{"const": "\xc3\xa9"}')
     rules.write_bytes(b'\xef\xbb\xbfroot ::= "a"')
     assert gr.json_schema(schema).matches('"é"') and gr.grammar(rules).matches("a")
+
+
+def test_many_patterns_that_overlap_and_say_the_same_of_a_value() -> None:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    schema = {"patternProperties": {letter: {"type": "string"} for letter in letters}, "additionalProperties": False}
+    assert texts(schema, '{"no":"a"}', '{"no":1}', '{"0":"a"}', '{"0":"a","1a":""}') == [True, False, False, False]
+    schema["patternProperties"] |= {"q": {"type": "integer"}, "^.$": {"minLength": 1, "minimum": 0}}
+    values = ['{"q":1}', '{"q":-1}', '{"q":"q"}', '{"pq":1}', '{"p":""}', '{"p":"p"}', '{"pp":""}', '{"-":2}']
+    assert texts(schema, *values) == [True, False, False, False, False, True, True, True]

@@ -78,3 +78,16 @@ def test_whether_words_fit_is_decided_exactly(size: int) -> None:
             gr.compile(constraint, VOCABULARY)
     else:
         assert gr.compile(constraint, VOCABULARY).matcher().accept_token(1)
+
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu"]
+WORDS += ["xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon"]
+
+
+@pytest.mark.parametrize("parts", [WORDS, [f"x{i:02}" for i in range(30)]], ids=["words", "numbers"])
+def test_a_way_to_meet_many_conditions_is_found(parts: list[str]) -> None:
+    """In any order: there are 2^n sets of conditions, of which a search must not visit each."""
+    with gr.max_work(2_000_000):
+        wanted = gr.json_schema({"type": "string", "allOf": [{"pattern": part} for part in parts]})
+        assert wanted.matches('"' + " ".join(reversed(parts)) + '"')
+        assert not wanted.matches('"' + " ".join(parts[1:]) + '"')

@@ -87,7 +87,8 @@ class Replay {
  public:
   explicit Replay(Builder& builder) : builder_(builder) {}
   // Repeats the next operation. Returns the number by which later operations name the expression or lexer; or 0.
-  u32 step(ByteReader& from);
+  // alone: nothing may follow it.
+  u32 step(ByteReader& from, bool alone = false);
   // Repeats all contents of a program file and returns the root.
   Id all(std::string_view contents);
   Id expression(u32 number) const;

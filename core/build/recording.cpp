@@ -133,10 +133,11 @@ std::string Recording::of(Id root) const {
   return std::move(out.out());
 }
 
-u32 Replay::step(ByteReader& from) {
+u32 Replay::step(ByteReader& from, bool alone) {
   ReadArguments arguments(from);
   arguments.number_by(expressions_, lexers_);
   Operation operation = read_operation(from, arguments);
+  if (alone && from.left() != 0) from.refuse("something follows the instruction");
   return std::visit(
       [&]<class Op>(Op& op) -> u32 {
         const Given<Op> result = builder_.add(std::move(op));

@@ -1,6 +1,7 @@
 // Guides and matchers; masks applied to logits.
 #include <bit>
 #include <deque>
+#include <unordered_set>
 
 #include "capi/handles.hpp"
 #include "run/apply.hpp"
@@ -63,15 +64,14 @@ std::int64_t only_token(const std::vector<u32>& mask) {
 std::vector<u32*> rows_of(const gr_matcher* const* matchers, std::size_t count, u32* bitmask, std::size_t words,
                           std::size_t row_count, const std::size_t* rows) {
   std::vector<u32*> out(count);
-  std::vector<bool> taken(row_count, false);
+  std::unordered_set<std::size_t> taken;
   for (std::size_t i = 0; i < count; ++i) {
     need(matchers[i], "a matcher");
     const Matcher& matcher = matchers[i]->matcher;
     const std::size_t row = rows ? rows[i] : i;
     if (row >= row_count)
       throw Error("bitmask-row", "row " + std::to_string(row) + " is not below " + std::to_string(row_count));
-    if (taken[row]) throw Error("bitmask-row", "two matchers would fill row " + std::to_string(row));
-    taken[row] = true;
+    if (!taken.insert(row).second) throw Error("bitmask-row", "two matchers would fill row " + std::to_string(row));
     need_words(matcher, words);
     if (matcher.check_unchanging().terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");

@@ -144,8 +144,7 @@ GR_API gr_status gr_builder_add(gr_builder* builder, const void* instruction, si
     need(builder, "builder");
     const Work::Compilation limited(builder->work);
     ByteReader from(text(instruction, size, "instruction"));
-    const u32 made = builder->replay.step(from);
-    if (from.left() != 0) from.refuse("something follows the instruction");
+    const u32 made = builder->replay.step(from, true);
     if (number) *number = made;
   });
 }

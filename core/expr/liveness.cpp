@@ -66,8 +66,9 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
 // The states from which a search still has to read on, in two orders. The hasty one follows the first byte of a state
 // that may lead closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a
 // length, mislead it badly. The thorough one tries every byte of a state, and ranks states by what they have read plus
-// what all their conditions still need. Neither is best for all, so from `kLiveHaste` states on they take turns: the
-// search takes at most about twice as long as the better one.
+// what all their conditions still need. Conditions may be met in any order, so many states promise the same: the newest
+// goes first, which has met the most. Neither order is best for all, so from `kLiveHaste` states on they take turns:
+// the search takes at most about twice as long as the better one.
 class Frontier {
  public:
   struct Way {
@@ -77,7 +78,7 @@ class Frontier {
   using Ways = std::unordered_map<Id, Way>;
   struct Item {
     u32 promise;
-    u32 order;
+    u32 order;  // among equal promises
     Id id;
     u32 from;   // how many bytes were tried
     u32 depth;  // bytes read so far
@@ -118,7 +119,7 @@ class Frontier {
     const u32 depth = from.depth + 1;
     const u32 promise = from.thorough ? add_sat(depth, mul_sat(kLiveEager, all_that_is_left(arena_, id, parts)))
                                       : arena_.node(id).shortest;
-    add({promise, pushed_, id, 0, depth, from.chars + is_character, from.thorough});
+    add({promise, from.thorough ? ~pushed_ : pushed_, id, 0, depth, from.chars + is_character, from.thorough});
   }
   // Pushes the target of `byte`, after `tried` bytes of `from`. False: its other bytes wait.
   bool push(const Item& from, Id id, u8 byte, u32 tried) {

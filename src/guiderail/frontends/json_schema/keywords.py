@@ -539,7 +539,12 @@ def _patterns(
     for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
         for name in sorted(words - named.keys()):
             named[name] = algebra.and_terms([term for language, term in entries if name in language])
-    entries = [(language, term) for language, term in entries if language.finite_texts() is None]
+    together: dict[Term, Strings] = {}  # by what they say of the value
+    for language, term in entries:
+        if language.finite_texts() is None:
+            same = node.scope.document.same(term)
+            together[same] = together[same] | language if same in together else language
+    entries = [(language, term) for term, language in together.items()]
     if not entries:
         return (), rest
     return (KeyRules(tuple(entries), rest),), TRUE

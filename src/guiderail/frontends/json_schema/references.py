@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
@@ -24,9 +24,6 @@ from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_o
 from guiderail.support.pointers import Places, extended, followed
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
-
-if TYPE_CHECKING:
-    from referencing import Registry
 
 __all__ = ["Document", "Node", "Scope", "dialect_of"]
 
@@ -277,26 +274,20 @@ class Document:
     def resources(self) -> Resources:
         """The resources that references may lead to."""
         if self._resources is None:
+            from referencing import Registry
             from referencing.jsonschema import specification_with
 
+            registry = self.options.registry
+            if registry is not None and not isinstance(registry, Registry):
+                raise SchemaError(
+                    f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
+                )
             document = specification_with(_METASCHEMAS[self.dialect]).create_resource(self.contents)
             if not is_uri(self.options.base_uri):
                 raise SchemaError(f"base_uri must be a URI, not {self.options.base_uri!r}", code="bad-schema-option")
             with self.identified():
-                self._resources = Resources(self._registry(), self.options.base_uri, document)
+                self._resources = Resources(registry, self.options.base_uri, document)
         return self._resources
-
-    def _registry(self) -> Registry[Any]:
-        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-        from referencing import Registry
-
-        registry = self.options.registry
-        if registry is not None and not isinstance(registry, Registry):
-            raise SchemaError(
-                f"registry must be a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
-            )
-        metaschemas: Registry[Any] = REGISTRY
-        return metaschemas if registry is None else metaschemas.combine(registry)
 
     @contextmanager
     def identified(self) -> Iterator[None]:

@@ -1,19 +1,24 @@
 """What references lead to: resources, which are documents and schemas in them with an identifier of their own.
 
-The ``referencing`` library reads identifiers and anchors, and its registry holds the resources. References are followed
-here. The library's resolver follows a ``$ref`` to a ``$dynamicAnchor`` as if it were a ``$dynamicRef``, resolves
-references in the target of a ``$dynamicRef`` from where that stands, and knows only a part of the dynamic scope.
+The ``referencing`` library reads the identifiers and anchors of one schema, and its registry holds other documents.
+Schemas within schemas are found here, and references are followed here. The library's resolver follows a ``$ref`` to a
+``$dynamicAnchor`` as if it were a ``$dynamicRef``, resolves references in the target of a ``$dynamicRef`` from where
+that stands, and knows only a part of the dynamic scope.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from guiderail import _core
+from guiderail.frontends.json_schema.vocabulary import inner_schemas
 from guiderail.support.pointers import inside, steps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from referencing import Registry, Resource
 
 __all__ = ["Found", "Resources", "is_uri"]
@@ -36,24 +41,58 @@ class Resources:
         document: the document.
     """
 
-    def __init__(self, registry: Registry[Any], uri: str, document: Resource[Any]) -> None:
+    def __init__(self, registry: Registry[Any] | None, uri: str, document: Resource[Any]) -> None:
+        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
         uri = uri.rstrip("#")
-        self._registry = registry.with_resource(uri, document).crawl()
-        self._anchored: dict[str, bool] = {}
+        self._schemas: dict[str, Any] = {}  # by URI
+        self._anchors: dict[tuple[str, str], Found] = {}
+        self._ambiguous: set[str] = set()
+        self._registry = REGISTRY
+        if registry is not None:
+            for other in list(registry):
+                self._read(other, registry[other])
+                registry = registry.remove(other)
+            self._registry = REGISTRY.combine(registry)  # the metaschemas, and what is retrieved on demand
+        self._ambiguous = self._read(uri, document)
         self.root = self.base_of(uri, document.contents)
-        self._ambiguous = _ambiguous(uri, document)
+        self._anchored: dict[str, bool] = {}
+
+    def _read(self, uri: str, document: Resource[Any]) -> set[str]:
+        """Finds what has an identifier in a document. Returns those that different schemas in it have."""
+        named: dict[str, Any] = {}
+        ambiguous: set[str] = set()
+
+        def note(name: str, contents: Any) -> None:
+            if named.setdefault(name, contents) != contents:
+                ambiguous.add(name)
+
+        self._schemas[uri] = document.contents
+        waiting = [(uri, document)]
+        while waiting:
+            base, resource = waiting.pop()
+            own = resource.id()
+            if own is not None:
+                base = urljoin(base, own)
+                note(base, resource.contents)
+                self._schemas[base] = resource.contents
+            for anchor in resource.anchors():
+                note(f"{base}#{anchor.name}", resource.contents)
+                dynamic = anchor.name if type(anchor).__name__ == "DynamicAnchor" else None
+                self._anchors[base, anchor.name] = Found(resource.contents, base, dynamic)
+            waiting += [(base, inner) for inner in _inner(resource)]
+        return ambiguous
 
     def contents(self, uri: str) -> Any:
         """The root schema of the resource with a URI, or None if there is none."""
         from referencing.exceptions import CannotDetermineSpecification, NoSuchResource, Unretrievable
 
-        try:
-            found = self._registry.get_or_retrieve(uri)
-        except (CannotDetermineSpecification, NoSuchResource, Unretrievable):
-            return None
-        if found.registry is not self._registry:
-            self._registry = found.registry.crawl()
-        return found.value.contents
+        if uri not in self._schemas:
+            try:
+                self._read(uri, self._registry.get_or_retrieve(uri).value)
+            except (CannotDetermineSpecification, NoSuchResource, Unretrievable):
+                return None
+        return self._schemas[uri]
 
     def base_of(self, uri: str, schema: Any) -> str:
         """The URI of the resource that begins with a schema, or the given one, of the resource around it."""
@@ -62,8 +101,7 @@ class Resources:
                 own = schema.get(keyword)
                 if isinstance(own, str):
                     inner = urljoin(uri, own.rstrip("#"))
-                    known = self._registry.get(inner)
-                    if known is not None and known.contents is schema:  # a schema, not a part of an enum, for example
+                    if self._schemas.get(inner) is schema:  # a schema, not a part of an enum, for example
                         return inner
         return uri
 
@@ -123,36 +161,23 @@ class Resources:
         return next((Found(root, uri) for uri in way if _is_recursive(root := self.contents(uri))), found)
 
     def _anchor(self, uri: str, name: str) -> Found | None:
-        from referencing.exceptions import Unresolvable
-        from referencing.jsonschema import DynamicAnchor
-
-        try:
-            anchor: Any = self._registry.anchor(uri, name).value
-        except Unresolvable:
-            return None
-        return Found(anchor.resource.contents, uri, name if isinstance(anchor, DynamicAnchor) else None)
+        return self._anchors.get((uri, name))
 
 
-def _ambiguous(uri: str, document: Resource[Any]) -> set[str]:
-    """The identifiers, and the anchors with them, that different schemas in a document have."""
-    named: dict[str, Any] = {}
-    found: set[str] = set()
+def _inner(resource: Resource[Any]) -> Iterator[Resource[Any]]:
+    """The schemas in a schema. The library takes the values of ``dependencies`` to be all schemas, or all lists."""
+    from attrs import evolve
+    from referencing.jsonschema import UnknownDialect, specification_with
 
-    def note(name: str, contents: Any) -> None:
-        if named.setdefault(name, contents) != contents:
-            found.add(name)
-
-    waiting = [(uri, document)]
-    while waiting:
-        base, resource = waiting.pop()
-        own = resource.id()
-        if own is not None:
-            base = urljoin(base, own.rstrip("#"))
-            note(base, resource.contents)
-        for anchor in resource.anchors():
-            note(f"{base}#{anchor.name}", resource.contents)
-        waiting += [(base, inner) for inner in resource.subresources()]
-    return found
+    if not isinstance(resource.contents, dict):
+        return
+    for inner, _ in inner_schemas(resource.contents):
+        if isinstance(inner, dict):
+            same: Resource[Any] = evolve(resource, contents=inner)  # type: ignore[misc]  # of the same dialect
+            if "$schema" in inner:
+                with suppress(UnknownDialect):
+                    same = specification_with(inner["$schema"]).create_resource(inner)
+            yield same
 
 
 def is_uri(text: str) -> bool:
