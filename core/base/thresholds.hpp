@@ -28,9 +28,10 @@ inline constexpr u32 kDeepHead = 64;         // crossover: nesting of a head abo
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --
-inline constexpr u64 kWorkPerFuel = 20;  // limit: operands handled that one state's fuel pays for
-inline constexpr u32 kLiveWait = 16;     // crossover: characters by which a state's other bytes are delayed
-inline constexpr u32 kLiveHaste = 64;    // crossover: states after which a search is hasty and thorough by turns
+inline constexpr u64 kWorkPerFuel = 20;            // limit: operands handled that one state's fuel pays for
+inline constexpr u32 kLiveWait = 16;               // crossover: characters by which a state's other bytes are delayed
+inline constexpr u32 kLiveAlone = 32;              // crossover: states for each condition, then two orders take turns
+inline constexpr u32 kLiveConditions = 6;          // crossover: conditions at once from which the thorough one begins
 inline constexpr std::size_t kLiveLengths = 1024;  // limit: states of a search for the length of some match
 inline constexpr u32 kLiveEager = 2;    // crossover: weight of what is left beside what was read, in a thorough search
 inline constexpr u32 kLiveParts = 256;  // limit: expressions examined for an estimate of the rest

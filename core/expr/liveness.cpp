@@ -67,8 +67,9 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
 // that may lead closer to an end, and the other bytes of that state wait. Conditions that must hold together, such as a
 // length, mislead it badly. The thorough one tries every byte of a state, and ranks states by what they have read plus
 // what all their conditions still need. Conditions may be met in any order, so many states promise the same: the newest
-// goes first, which has met the most. Neither order is best for all, so from `kLiveHaste` states on they take turns:
-// the search takes at most about twice as long as the better one.
+// goes first, which has met the most. Neither order is best for all. So one of them begins, the thorough one if there
+// are many conditions. From `kLiveAlone` states for each condition on they take turns, so the search takes at most
+// about twice as long as the better one.
 class Frontier {
  public:
   struct Way {
@@ -88,22 +89,26 @@ class Frontier {
   };
 
   Frontier(const Arena& arena, Id start)
-      : arena_(arena), start_(start), is_one_condition_(conditions_ahead(arena, start) < 2) {
-    begin(false);
+      : arena_(arena),
+        start_(start),
+        conditions_(conditions_ahead(arena, start)),
+        now_(conditions_ >= kLiveConditions) {
+    begin(now_);
   }
   // Nothing is left to read in one of the orders: it has met every state.
-  bool is_exhausted() const { return orders_[0].queue.empty() || (has_begun_ && orders_[1].queue.empty()); }
+  bool is_exhausted() const { return orders_[now_].queue.empty() || (take_turns_ && orders_[!now_].queue.empty()); }
   // The states that the order with most of them has met.
   std::size_t met() const { return std::max(orders_[0].ways.size(), orders_[1].ways.size()); }
   // How the states of an order were reached: those of the order that is exhausted, if one is.
   const Ways& ways(bool thorough) const { return orders_[thorough].ways; }
-  const Ways& all_ways() const { return orders_[!orders_[0].queue.empty()].ways; }
+  const Ways& all_ways() const { return orders_[orders_[now_].queue.empty() ? now_ : !now_].ways; }
   Item next() {
-    if (!has_begun_ && !is_one_condition_ && pushed_ >= kLiveHaste) {
-      has_begun_ = true;
-      begin(true);
+    if (!take_turns_ && conditions_ > 1 && pushed_ >= kLiveAlone * conditions_) {
+      take_turns_ = true;
+      begin(!now_);
     }
-    auto& queue = orders_[has_begun_ && orders_[1].read < orders_[0].read].queue;
+    if (take_turns_) now_ = orders_[1].read < orders_[0].read;
+    auto& queue = orders_[now_].queue;
     const Item item = queue.top();
     queue.pop();
     return item;
@@ -148,9 +153,10 @@ class Frontier {
 
   const Arena& arena_;
   const Id start_;
-  const bool is_one_condition_;
-  Order orders_[2];         // hasty, thorough
-  bool has_begun_ = false;  // thoroughly, too
+  const u32 conditions_;
+  Order orders_[2];  // hasty, thorough
+  bool now_;         // which of them
+  bool take_turns_ = false;
   u32 pushed_ = 0;
 };
 }  // namespace
@@ -243,9 +249,13 @@ bool Liveness::stays(Id state) {
 // own.
 u32 Liveness::some_length(Id start) {
   if (auto it = matches_.find(start); it != matches_.end()) return it->second.length;
+  if (arena_.nullable(start)) {
+    matches_.emplace(start, Match{0, kEmpty});
+    return 0;
+  }
   arena_.ensure_classes();
   Frontier frontier(arena_, start);
-  Id end = arena_.nullable(start) ? start : kEmpty;
+  Id end = kEmpty;
   u32 left = 0;  // of the match, after `end`
   bool thorough = false;
   while (end == kEmpty && !frontier.is_exhausted() && frontier.met() < kLiveLengths) {
