@@ -47,7 +47,6 @@ class Resources:
         uri = uri.rstrip("#")
         self._schemas: dict[str, Any] = {}  # by URI
         self._anchors: dict[tuple[str, str], Found] = {}
-        self._ambiguous: set[str] = set()
         self._registry = REGISTRY
         if registry is not None:
             for other in list(registry):
