@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
-from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of, inner_schemas
+from guiderail.frontends.json_schema.vocabulary import HOLDERS, REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.support.pointers import Places, extended, followed
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
@@ -50,9 +50,7 @@ OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("$id", "id", "$anchor", "$dynamicAnchor", "$schema", "$ref"), str),
-    **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), dict),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
-    **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
+    **HOLDERS,
 }
 """The keywords that are searched for identifiers, and the types of their values."""
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from guiderail import _core
-from guiderail.frontends.json_schema.vocabulary import inner_schemas
+from guiderail.frontends.json_schema.vocabulary import HOLDERS, inner_schemas
 from guiderail.support.pointers import inside, steps
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,6 +171,9 @@ def _inner(resource: Resource[Any]) -> Iterator[Resource[Any]]:
 
     if not isinstance(resource.contents, dict):
         return
+    for keyword, value in resource.contents.items():
+        if keyword in HOLDERS and not isinstance(value, HOLDERS[keyword]):
+            raise TypeError(f"{keyword} holds {shown(value)}")
     for inner, _ in inner_schemas(resource.contents):
         if isinstance(inner, dict):
             same: Resource[Any] = evolve(resource, contents=inner)  # type: ignore[misc]  # of the same dialect

@@ -11,6 +11,7 @@ __all__ = [
     "ARRAY",
     "BRANCH",
     "DYNAMIC",
+    "HOLDERS",
     "NUMBER",
     "OBJECT",
     "REFERENCE",
@@ -141,6 +142,12 @@ def other_dialect(keyword: str, dialect: str) -> str:
     return next((name for name in _TABLES if keyword in _TABLES[name] or keyword in companions_of(name)), "")
 
 
+HOLDERS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
+    **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
+}
+"""Keywords that hold schemas, and the types of their values."""
 _ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
                   "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
 _MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
