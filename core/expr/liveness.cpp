@@ -99,7 +99,7 @@ class Frontier {
   bool is_exhausted() const { return orders_[now_].queue.empty() || (take_turns_ && orders_[!now_].queue.empty()); }
   // The states that the order with most of them has met.
   std::size_t met() const { return std::max(orders_[0].ways.size(), orders_[1].ways.size()); }
-  // How the states of an order were reached: those of the order that is exhausted, if one is.
+  // How the states of an order were reached; and those of an order that is exhausted.
   const Ways& ways(bool thorough) const { return orders_[thorough].ways; }
   const Ways& all_ways() const { return orders_[orders_[now_].queue.empty() ? now_ : !now_].ways; }
   Item next() {

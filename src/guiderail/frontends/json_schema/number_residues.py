@@ -131,7 +131,7 @@ class Residues:
         return GENERIC if digit else residue
 
     def moves(self, residue: tuple[int, int]) -> list[tuple[bytes, tuple[int, int]]]:
-        """The residues after each digit behind the point, digits with the same residue together where they adjoin."""
+        """What each digit after the point leads to. Adjoining digits with the same residue share an entry."""
         j, v = residue
         if j < 0:
             return [(DIGITS, residue)]

@@ -137,7 +137,7 @@ def _shape_within(x: Shape, y: Shape) -> bool:
         return False
     if x.numbers is not Numbers.NONE and x.numbers != y.numbers and not (x.numbers & ~y.numbers).is_empty():
         return False
-    if x.strings is y.strings or x.strings == y.strings or y.strings.is_all():
+    if x.strings == y.strings or y.strings.is_all():
         return True
     texts = x.strings.finite_texts()
     return texts is not None and all(text in y.strings for text in texts)
