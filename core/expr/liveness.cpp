@@ -249,11 +249,11 @@ bool Liveness::stays(Id state) {
 // own.
 u32 Liveness::some_length(Id start) {
   if (auto it = matches_.find(start); it != matches_.end()) return it->second.length;
+  arena_.ensure_classes();
   if (arena_.nullable(start)) {
     matches_.emplace(start, Match{0, kEmpty});
     return 0;
   }
-  arena_.ensure_classes();
   Frontier frontier(arena_, start);
   Id end = kEmpty;
   u32 left = 0;  // of the match, after `end`
