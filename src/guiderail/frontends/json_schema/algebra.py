@@ -7,7 +7,7 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import TypeVar
 
@@ -104,7 +104,18 @@ class Algebra:
         """What `and_terms` makes of two terms."""
         if a is b or b is TRUE or a is FALSE:
             return a
-        return b if a is TRUE or b is FALSE else self._join((a, b), And, TRUE, FALSE, self._ands)
+        if a is TRUE or b is FALSE:
+            return b
+        if type(a) is And or type(b) is And:
+            return self._join((a, b), And, TRUE, FALSE, self._ands)
+        spend(14)
+        key = frozenset((a, b))
+        known = self._ands.get(key)
+        if known is None:
+            pair = (a, b)
+            opposed = (type(a) is Not or type(b) is Not) and self._opposed(pair)
+            known = self._ands[key] = FALSE if opposed else And(self, pair, pair)
+        return known
 
     def or_terms(self, terms: Iterable[Term]) -> Term:
         return self._join(terms, Or, FALSE, TRUE, self._ors)
@@ -136,7 +147,7 @@ class Algebra:
             known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts), terms)
         return known
 
-    def _opposed(self, parts: dict[Term, None]) -> bool:
+    def _opposed(self, parts: Collection[Term]) -> bool:
         """Whether a term and its negation are both among the parts; equal schemas count as one."""
         negated = {self.same(part.operand) for part in parts if type(part) is Not}
         if negated:
@@ -298,21 +309,22 @@ class Algebra:
             return a
         if type(a) is not ObjectCell or type(b) is not ObjectCell:
             return next(iter(self._late((a,), (b,))), None)
+        held: set[str] | None = None
         if len(b.named) <= _FEW and b.rest is TRUE and b.max is None and not (b.rules or b.obligations or b.min):
-            holds = b.required <= a.required
+            held = set()
             for key, term in b.named.items():
                 mine = a.named.get(key)
                 inside = None if mine is None else plainly_within(mine, term)
-                if not inside:
-                    if inside is False and (key in a.required or key in b.required):
-                        return None
-                    holds = False
-            if holds:
+                if inside:
+                    held.add(key)
+                elif inside is False and (key in a.required or key in b.required):
+                    return None
+            if len(held) == len(b.named) and b.required <= a.required:
                 return a
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
-        named = self._named(a, b)
+        named = self._named(a, b, held)
         required = a.required | b.required
         for key in required:
             if named[key] is FALSE:
@@ -339,8 +351,13 @@ class Algebra:
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return settled(self, cell) if obligations else cell
 
-    def _named(self, a: ObjectCell, b: ObjectCell) -> dict[str, Term]:
-        """The conditions on the names of two cells; ``a.named`` itself if ``b`` adds none."""
+    def _named(self, a: ObjectCell, b: ObjectCell, held: set[str] | None) -> dict[str, Term]:
+        """The conditions on the names of two cells; ``a.named`` itself if ``b`` adds none.
+
+        Args:
+            a, b: the cells.
+            held: the names of whose values ``a`` plainly says what ``b`` does; None: not yet known.
+        """
         named = a.named
         if b.rest is not TRUE or b.rules:
             for key, term in a.named.items():
@@ -356,7 +373,7 @@ class Algebra:
                 continue
             if known is None:
                 both = self._under(a, key, other)
-            elif plainly_within(known, other):
+            elif plainly_within(known, other) if held is None else key in held:
                 continue
             else:
                 both = self.both(known, other)

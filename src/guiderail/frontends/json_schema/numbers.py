@@ -332,9 +332,8 @@ class Numbers:
         spelled with trailing zeros.
         """
         spend(_CUT * len(cuts))
-        if len(cuts) > 1:
-            cuts, grids, at = _without_needless(cuts, grids, at)
-        i = 1
+        cuts, grids, at = _without_needless(cuts, grids, at)
+        i, split = 1, False
         while i < len(cuts):
             grid = grids[i]
             beside = grids[0] if i == 1 else grids[-1] if i == len(cuts) - 1 else NOTHING  # the unbounded ones
@@ -343,13 +342,14 @@ class Numbers:
                 ends = () if integral(grid) and not decimal else (i - 1, i)
                 together = len(alone) + sum(at[j] and in_grid(cuts[j], grid) for j in ends) >= 2
                 if len(alone) < 2 and not together:
-                    grids[i] = NOTHING
+                    grids[i], split = NOTHING, True
                     if alone:
                         cuts.insert(i, alone.pop())
                         grids.insert(i, NOTHING)
                         at.insert(i, True)
             i += 1
-        cuts, grids, at = _without_needless(cuts, grids, at)
+        if split:
+            cuts, grids, at = _without_needless(cuts, grids, at)
         decimal = decimal and any(grid and integral(grid) for grid in grids)
         if not cuts and not decimal and (known := _WHOLE.get(grids[0])) is not None:
             return known
@@ -456,10 +456,12 @@ class Numbers:
         combine = _grid_and if both else _grid_or
         while True:
             grids.append(combine(self._open[i], other._open[j]))
-            mine = i < len(self._cuts) and (j == len(other._cuts) or self._cuts[i] <= other._cuts[j])
-            theirs = j < len(other._cuts) and (i == len(self._cuts) or other._cuts[j] <= self._cuts[i])
+            mine, theirs = i < len(self._cuts), j < len(other._cuts)
             if not mine and not theirs:
                 break
+            if mine and theirs and self._cuts[i] != other._cuts[j]:
+                mine = self._cuts[i] < other._cuts[j]
+                theirs = not mine
             cut = self._cuts[i] if mine else other._cuts[j]
             a = self._at[i] if mine else in_grid(cut, self._open[i])
             b = other._at[j] if theirs else in_grid(cut, other._open[j])

@@ -25,16 +25,7 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
             spend(20 + 2 * len(named) + 20 * len(o.ways))
             if o.is_met(named, required):
                 continue
-            ways: list[tuple[Strings, Term]] = []
-            able: set[str] | None = set()  # the only names that can meet it; None: others can too
-            for way in o.ways:
-                names = _able(algebra, *way, named, closed)
-                if names is None:
-                    able = None
-                elif able is not None:
-                    able.update(names)
-                if names is None or names:
-                    ways.append(way)
+            ways, able = _open(algebra, o, named, closed)
             if not ways:
                 return None
             if able is not None and len(able) == 1:
@@ -51,19 +42,36 @@ def settled(algebra: Algebra, cell: ObjectCell) -> ObjectCell | None:
     return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(waiting))
 
 
-def _able(algebra: Algebra, keys: Strings, term: Term, named: dict[str, Term], closed: bool) -> list[str] | None:
-    """The only names that can meet an obligation in one way, two at most; None if others can, too."""
-    texts = keys.finite_texts()
-    if not closed and (texts is None or not texts <= named.keys()):
-        return None
-    found: list[str] = []
-    for name in named if texts is None else texts if len(texts) == 1 else sorted(texts):
-        known = named.get(name)
-        if known is not None and (texts is not None or name in keys) and algebra.both(known, term) is not FALSE:
-            found.append(name)
-            if len(found) > 1:
-                break
-    return found
+def _open(
+    algebra: Algebra, obligation: Obligation, named: dict[str, Term], closed: bool
+) -> tuple[list[tuple[Strings, Term]], set[str] | None]:
+    """The ways in which an obligation can still be met, and the only names that can meet it; None: others can, too.
+
+    Of a way with many names, two at most are found.
+    """
+    ways: list[tuple[Strings, Term]] = []
+    able: set[str] | None = set()
+    for way in obligation.ways:
+        keys, term = way
+        texts = keys.finite_texts()
+        if not closed and (texts is None or not texts <= named.keys()):
+            able = None
+            ways.append(way)
+            continue
+        found = 0
+        for name in named if texts is None else texts if len(texts) == 1 else sorted(texts):
+            known = named.get(name)
+            if known is None or (texts is None and name not in keys):
+                continue
+            if (known if term is TRUE or term is known else algebra.both(known, term)) is not FALSE:
+                if able is not None:
+                    able.add(name)
+                found += 1
+                if found > 1:
+                    break
+        if found:
+            ways.append(way)
+    return ways, able
 
 
 def unmet(algebra: Algebra, obligation: Obligation) -> ObjectCell:

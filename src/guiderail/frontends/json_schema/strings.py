@@ -88,6 +88,7 @@ class Strings:
         return Strings.constraint(read_pattern(pattern))
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def length(min: int = 0, max: int | None = None) -> Strings:
         """The strings of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
         min = 0 if min < 0 else min
