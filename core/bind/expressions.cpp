@@ -3,6 +3,7 @@
 #include "base/work.hpp"
 #include "bind/bindings.hpp"
 #include "build/builder.hpp"
+#include "expr/identities.hpp"
 
 namespace guiderail {
 namespace {
@@ -230,7 +231,7 @@ void bind_expressions(nb::module_& m) {
   m.def("set_bucket_bits", [](u32 bits) { return bucket_bits.exchange(bits); });
   m.def("identity", [](Program& p, Id e) -> std::optional<std::pair<u64, u64>> {
     std::lock_guard lock(p.arena().mutex);
-    const auto hash = p.arena().portable_hash(check_state(p, e));
+    const auto hash = p.arena().identities().of(check_state(p, e));
     if (!hash) return std::nullopt;
     return std::pair{hash->lo, hash->hi};
   });

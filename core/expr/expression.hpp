@@ -96,9 +96,7 @@ class Arena {
   }
   void first_symbols(Id e, std::vector<u32>& out);  // adds them to a list, which it sorts
   bool live(Id e);                                  // does some string match? exact, or Error("fuel")
-  // An identity (see hashing.hpp) that is the same in every arena; rules count as what they unfold to. None if these
-  // are too many, or if e contains something local to this arena (kHasToken, kExactKey).
-  std::optional<Hash> portable_hash(Id e);
+  Identities& identities();                         // that are the same in every arena (see identities.hpp)
   // Was the cap of a capped Repeat reached? Then nothing found since clear_cap_hit() is valid (see caps.hpp).
   bool clear_cap_hit() { return std::exchange(cap_hit_, false); }
   void note_cap(bool hit) { cap_hit_ = cap_hit_ || hit; }

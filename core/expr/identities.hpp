@@ -14,7 +14,12 @@ class Identities {
   explicit Identities(Arena& arena);
   // For a copy of the arena's first `nodes` expressions: what is known of them is kept.
   Identities(Arena& copy, const Identities& of, u32 nodes);
-  std::optional<Hash> of(Id e);  // none: other arenas cannot know it
+  // Rules count as what they unfold to. None if these are too many, or if e contains something local to this arena
+  // (kHasToken, kExactKey).
+  std::optional<Hash> of(Id e);
+  // Finds those of all expressions that exist, except the ones that contain rules, tokens or scans: together they cost
+  // less.
+  void all();
   std::size_t memory() const;
 
  private:

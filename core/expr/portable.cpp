@@ -9,6 +9,7 @@
 namespace guiderail {
 namespace {
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
+constexpr u32 kOwnIdentity = kHasToken | kExactKey | kHasRef;  // of these, not every expression has one
 
 // The beginning of an expression's identity: its kind.
 const Identity& begun(Kind kind) {
@@ -142,8 +143,7 @@ class Identities::Told final : public Description {
 Identities::Known Identities::known(Id e, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
   const Hash found = kept(e);
-  if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
-      [[likely]] {
+  if (const u32 own = n.flags.load(std::memory_order_relaxed) & kOwnIdentity; own == 0) [[likely]] {
     out = found;
     return found != Hash{} ? Known::Finally : Known::No;
   } else if (out.reset(); own & (kHasToken | kExactKey)) {
@@ -197,6 +197,20 @@ std::optional<Hash> Identities::find(Id e) {
   } while (!work.empty());
   known(e, found);
   return found;
+}
+
+// In the order in which they were made: parts come before what they are parts of, so each is visited once.
+void Identities::all() {
+  Ids unknown;
+  const u32 count = arena_.node_count();
+  for (u32 i = 0; i < count; ++i) {
+    if (i % kNodesBetweenBreaks == 0) arena_.make_room();
+    const Id e{i};
+    if (arena_.has(e, kOwnIdentity | kHasScan) || kept(e) != Hash{}) continue;
+    Told told(*this, unknown, begun(arena_.node(e).kind));
+    describe(e, told);
+    if (!told.open()) keep(e, told.alone());
+  }
 }
 
 // Adds the rules in e whose identities are open.
@@ -334,9 +348,9 @@ std::size_t Identities::memory() const {
   return sizeof *this + chunks + bytes_of(rules_) + bytes_of(shared_);
 }
 
-std::optional<Hash> Arena::portable_hash(Id e) {
+Identities& Arena::identities() {
   if (!identities_) identities_ = std::make_unique<Identities>(*this);
-  return identities_->of(e);
+  return *identities_;
 }
 
 }  // namespace guiderail

@@ -125,15 +125,19 @@ bool Arena::Alternatives::join_repeats_of(Id body, bool several, bool bare) {
     *at = arena_.repeat(body, 0, node(*at).max);
     return true;
   }
-  std::vector<std::pair<u32, u32>> ranges, joined;
+  struct Range {
+    u32 min, max;
+    bool operator<(const Range& other) const { return min != other.min ? min < other.min : max < other.max; }
+  };
+  ShortVector<Range, 12> ranges, joined;
   if (bare) ranges.push_back({1, 1});
   if (epsilon_) ranges.push_back({0, 0});
   for (Id e : parts_)
     if (repeats(e)) ranges.push_back({node(e).min, node(e).max});
   std::sort(ranges.begin(), ranges.end());
-  for (auto r : ranges) {
-    if (!joined.empty() && r.first <= add_sat(joined.back().second, 1))
-      joined.back().second = std::max(joined.back().second, r.second);
+  for (const Range r : ranges) {
+    if (!joined.empty() && r.min <= add_sat(joined.back().max, 1))
+      joined[joined.size() - 1].max = std::max(joined.back().max, r.max);
     else
       joined.push_back(r);
   }

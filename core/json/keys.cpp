@@ -295,13 +295,19 @@ bool Json::inside_character(const KeyState& key, std::string_view name) {
 }
 
 std::string Json::spelled_rest(const KeyState& key, std::string_view name) {
-  return (key.quoted ? "" : "\"") + canonical_spelling(name.substr(key.depth)) + '"';
+  std::string rest;
+  rest.reserve(name.size() - key.depth + 2);
+  if (!key.quoted) rest += '"';
+  rest += canonical_spelling(name.substr(key.depth));
+  rest += '"';
+  return rest;
 }
 
 bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::string>& rests) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
+  rests.reserve(rests.size() + key.hi - key.lo);
   auto add = [&](std::string_view name) { rests.push_back(spelled_rest(key, name)); };
   for (u32 k = key.lo; k < key.hi; ++k) {
     const std::string& name = table.names[table.order[k]];
@@ -314,7 +320,7 @@ bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::
 
 bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (node(e).kind != Kind::Key) return false;
-  const KeyState key = key_states_.values[key_state(node(e))];
+  const KeyState& key = key_states_.values[key_state(node(e))];
   const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
   if (!closed && (!tables_[member_states_.values[key.members].table].dense || key.remembers())) return false;

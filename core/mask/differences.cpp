@@ -4,6 +4,7 @@
 // differ.
 #include <algorithm>
 
+#include "expr/identities.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -14,7 +15,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
     return {std::shared_ptr<const MaskEntry>(), known};  // the program keeps it alive
   if (auto it = kept_.find(e); it != kept_.end()) return it->second;
   std::optional<Hash> key;
-  if (plain && !arena_.has(e, kHasToken | kExactKey | kHasScan)) key = arena_.portable_hash(e);
+  if (plain && !arena_.has(e, kHasToken | kExactKey | kHasScan)) key = arena_.identities().of(e);
   std::shared_ptr<const MaskEntry> made = key ? vocabulary_.cached_mask(*key) : nullptr;
   if (!made) {
     const Apart apart(*this, e);

@@ -8,6 +8,7 @@
 
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/identities.hpp"
 
 namespace guiderail {
 
@@ -311,7 +312,7 @@ Outlooks::View Outlooks::of(MaskBuilder& builder, Id state) {
   const bool brief = arena_.has(state, kBigRepeat) && !arena_.has(state, kHasScan);
   if (auto it = own_.find(form); it != own_.end()) return {form, {}, forgets, it->second, brief};
   std::optional<Hash> key;
-  if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.portable_hash(form);
+  if (!arena_.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena_.identities().of(form);
   std::shared_ptr<const Spelling::Outlook> made = key ? spelling_.known_outlook(*key) : nullptr;
   if (!made) {
     made = make(form);

@@ -4,6 +4,7 @@
 // occur.
 #include <algorithm>
 
+#include "expr/identities.hpp"
 #include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
@@ -165,7 +166,7 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostSummaryParts;) {
       const Id part = arena_.node(tail).head();
       if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
-      const auto hash = arena_.portable_hash(part);
+      const auto hash = arena_.identities().of(part);
       if (!hash) break;  // other arenas cannot know it
       parts.push_back(part);
       key.add(*hash);

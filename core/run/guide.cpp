@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "expr/identities.hpp"
 #include "run/mask_making.hpp"
 
 namespace guiderail {
@@ -63,6 +64,10 @@ Guide::~Guide() {
 void Guide::prepare(u32 masks) const {
   const std::shared_ptr<Program> program = this->program();
   if (!Json::of(program->arena()).used()) return;  // such a text is short, or cannot be guessed
+  {
+    Program::Lock lock(*program);
+    program->arena().identities().all();
+  }
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
   try {
@@ -193,7 +198,7 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
     if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
     std::optional<Hash> key;  // of masks that other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
-      key = arena.portable_hash(canonical);
+      key = arena.identities().of(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     Program::Maker maker(program, Program::Making::Form, canonical);
     if (!made) {
@@ -227,7 +232,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& bui
     const Id capped = builder.capped(state, most);
     if (capped == state) break;
     if (program.short_caps_.contains(capped)) continue;
-    const auto key = arena.portable_hash(capped);
+    const auto key = arena.identities().of(capped);
     if (auto known = key ? vocabulary_->cached_mask(*key) : nullptr) return known;
     arena.clear_cap_hit();
     auto made = builder.build(capped);

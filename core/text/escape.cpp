@@ -45,14 +45,14 @@ const CharSet::Ptr& odd_controls() {
   return set;
 }
 
-// The characters that an escape can still become once its u is read, in ascending order.
-std::vector<CharSet::Range> ranges_at(EscapeAt at, Escapes mode) {
+// Calls f(from, to) for the characters that an escape can still become once its u is read, in ascending order.
+template <class F>
+void each_range(EscapeAt at, Escapes mode, F f) {
   const u32 free_bits = 4 * (4 - digits_of(at));
   const u32 lo = value_of(at) << free_bits, hi = lo + (1u << free_bits) - 1;
   const u32 astral = 0x10000 + (high_of(at) << 10);
-  std::vector<CharSet::Range> ranges;
   const auto add = [&](u32 from, u32 to) {
-    if (from <= to) ranges.push_back({from, to});
+    if (from <= to) f(from, to);
   };
   if (phase_of(at) == kLowHex) {
     const u32 first = std::max(lo, 0xDC00u), last = std::min(hi, 0xDFFFu);
@@ -67,7 +67,6 @@ std::vector<CharSet::Range> ranges_at(EscapeAt at, Escapes mode) {
     const u32 first = std::max(lo, 0xD800u), last = std::min(hi, 0xDBFFu);
     if (first <= last) add(0x10000 + ((first - 0xD800) << 10), 0x10000 + ((last - 0xD800) << 10) + 0x3FF);
   }
-  return ranges;
 }
 
 // The first byte of a character. It never decreases from a character to the next.
@@ -89,8 +88,11 @@ CharSet::Ptr escape_range(EscapeAt at, Escapes mode) {
       static const CharSet::Ptr canonical = CharSet::make({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
       return mode == Escapes::All ? CharSet::any() : canonical;
     }
-    default: return CharSet::make(ranges_at(at, mode));
+    default: break;
   }
+  std::vector<CharSet::Range> ranges;
+  each_range(at, mode, [&](u32 from, u32 to) { ranges.push_back({from, to}); });
+  return CharSet::make(std::move(ranges));
 }
 
 u32 escape_left(EscapeAt at) {
@@ -141,7 +143,9 @@ Unescaped unescape(EscapeAt at, u8 byte, Escapes mode) {
   const u32 value = value_of(at) << 4 | static_cast<u32>(digit);
   if (digits_of(at) < 3) {
     const EscapeAt next = pack(phase_of(at), digits_of(at) + 1, value, high_of(at));
-    if (ranges_at(next, mode).empty()) return {Unescaped::Refused};
+    bool any = false;
+    each_range(next, mode, [&](u32, u32) { any = true; });
+    if (!any) return {Unescaped::Refused};
     return {Unescaped::Inside, next};
   }
   if (phase_of(at) == kLowHex) {
@@ -165,10 +169,12 @@ ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode) {
     for (u8 byte = 0x20; byte < 0x7F; ++byte) {
       const Unescaped read = unescape(at, byte, mode);
       if (read.what == Unescaped::Refused) continue;
-      const u32 c = read.character;
-      const auto ranges = read.what == Unescaped::Inside ? ranges_at(read.at, mode) : std::vector{CharSet::Range{c, c}};
-      if (std::any_of(ranges.begin(), ranges.end(), [&](const auto& r) { return begins(r.first, r.second); }))
-        out.add(byte);
+      bool any = false;
+      if (read.what == Unescaped::Inside)
+        each_range(read.at, mode, [&](u32 from, u32 to) { any = any || begins(from, to); });
+      else
+        any = begins(read.character, read.character);
+      if (any) out.add(byte);
     }
     return out;
   }
@@ -194,6 +200,7 @@ std::string utf8(u32 c) {
 std::string canonical_spelling(std::string_view text) {
   static const char* hex = "0123456789abcdef";
   std::string out;
+  out.reserve(text.size());
   for (char ch : text) {
     const u8 b = static_cast<u8>(ch);
     switch (b) {
