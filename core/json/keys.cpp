@@ -324,16 +324,17 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
   if (!closed && (!tables_[member_states_.values[key.members].table].dense || key.remembers())) return false;
-  if (!named_rests(key, closed, rests)) return false;
   free = kEmpty;
-  if (closed) return true;
-  KeyState bare = key;
-  bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
-  bare.text = kSomeText;
-  KeyState inside = bare;
-  inside.quoted = true;
-  free = key_node(std::move(bare));
-  return free == kEmpty || free_key(key_node(std::move(inside))) != kNone;
+  if (!closed) {
+    KeyState bare = key;
+    bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
+    bare.text = kSomeText;
+    KeyState inside = bare;
+    inside.quoted = true;
+    free = key_node(std::move(bare));
+    if (free != kEmpty && free_key(key_node(std::move(inside))) == kNone) return false;
+  }
+  return named_rests(key, closed, rests);
 }
 
 // Forgets the text of the key: without it, all keys that no name begins with share one mask.
