@@ -34,7 +34,7 @@ class Identities {
     std::unordered_map<u64, std::optional<Hash>> shared;
   };
   enum class Known : u8 { No, InRound, Finally };
-  static constexpr u32 kChunkBits = 7;
+  static constexpr u32 kChunkBits = 8;
   static u64 key_of(Kind kind, u32 which) { return u64{static_cast<u8>(kind)} << 32 | which; }
   class Told;
   template <class To>
