@@ -106,8 +106,8 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
+    from guiderail.frontends.json_schema.dialects import keywords_of
     from guiderail.frontends.json_schema.options import DIALECTS
-    from guiderail.frontends.json_schema.vocabulary import keywords_of
 
     if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
         if not schema:
