@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -19,6 +18,7 @@ import typer
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 from guiderail.support.files import text_of
+from guiderail.support.json_objects import loads
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -389,8 +389,8 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
     what = f"--tools: {given} cannot be read"
     text = given if inline else text_of(Path(given), what, CompileError, "bad-option")
     try:
-        tools = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        tools = loads(text)
+    except ValueError as error:
         raise CompileError(f"--tools is not JSON: {error}", code="bad-option") from None
     if isinstance(tools, dict):
         tools = tools.get("tools", [tools])

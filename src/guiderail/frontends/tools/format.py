@@ -18,6 +18,7 @@ from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
 from guiderail.support.files import file_errors, text_of
+from guiderail.support.json_objects import loads
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import has_surrogate
 
@@ -162,7 +163,7 @@ def _load(path: Path) -> dict[str, Any]:
     cannot = f"the format {path} cannot be read"
     text = text_of(path, cannot, ToolError, "tool-format")
     with file_errors(cannot, ToolError, "tool-format"):
-        data = json.loads(text)
+        data = loads(text)
     if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return data
