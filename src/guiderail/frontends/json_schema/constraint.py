@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
+from guiderail.frontends.json_schema.dialects import held_schema
 from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
@@ -257,6 +259,11 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = read_schema(schema)
+    if isinstance(schema, Mapping) and (held := held_schema(schema)) is not None:
+        warnings.warn(
+            f"the schema has no keyword of JSON Schema, so it allows any value; pass the value of {held!r}",
+            stacklevel=3,
+        )
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
         raise SchemaError(
