@@ -95,6 +95,6 @@ def test_files_and_rows_say_where(tmp_path: Path) -> None:
         (tmp_path / name).write_text(TEXT)
     with pytest.raises(gr.SchemaError, match=f"schema.json is nested too deeply; flatten it: line 2 {PLACE}"):
         gr.json_schema(tmp_path / "schema.json")
-    with pytest.raises(gr.GuiderailError, match=f"format.json cannot be read: nested too deeply.*: line 2 {PLACE}"):
+    with pytest.raises(gr.GuiderailError, match=f"format.json is nested too deeply; flatten it: line 2 {PLACE}"):
         gr.tool_calls([], format=tmp_path / "format.json")
     assert f"nested too deeply; flatten it: line 2 {PLACE}" in str(_row(TEXT.encode()))

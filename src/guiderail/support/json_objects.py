@@ -6,15 +6,37 @@ import json
 import re
 from typing import Any
 
+from guiderail.errors import GuiderailError
+from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
-__all__ = ["RepeatedName", "TooDeep", "loads", "too_deep", "unique_names"]
+__all__ = ["RepeatedName", "TooDeep", "document", "loads", "too_deep", "unique_names"]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class TooDeep(json.JSONDecodeError):
     """Internal: JSON text is nested deeper than Python reads. Its place is where the text is deepest."""
+
+
+def document(text: str | bytes, what: str, error: type[GuiderailError], code: str, hint: str = "") -> Any:
+    """The value of a JSON text that a user gives: with integers of any size, and without repeated names.
+
+    Args:
+        text: the text.
+        what: what it is: ``"the schema"``.
+        error: the class of the error if it is not JSON.
+        code: its code, except for ``depth``.
+        hint: what else may have been meant, if it is not JSON.
+    """
+    try:
+        return loads(text, parse_int=read_integer, object_pairs_hook=unique_names)
+    except RepeatedName as why:
+        raise error(f"{what}: {why}", code=code) from None
+    except TooDeep as why:
+        raise error(f"{what} is {why}", code="depth") from None
+    except ValueError as why:
+        raise error(f"{what} is not JSON: {why}{hint}", code=code) from None
 
 
 def loads(text: str | bytes, **options: Any) -> Any:

@@ -27,10 +27,9 @@ from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.files import text_of
-from guiderail.support.json_objects import RepeatedName, TooDeep, loads, unique_names
+from guiderail.support.json_objects import document
 from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import is_plain_json, too_large
-from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
 from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend
@@ -391,15 +390,7 @@ def read_schema(schema: Any) -> Any:
         what, hint = f"the schema {schema}", ""
         schema = text_of(schema, f"{what} cannot be read", SchemaError, "schema-file")
     if isinstance(schema, str | bytes):
-        try:
-            schema = loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
-        except RepeatedName as error:
-            raise SchemaError(str(error), code="invalid-schema") from None
-        except TooDeep as error:
-            raise SchemaError(f"{what} is {error}", code="depth") from None
-        except ValueError as error:
-            hint = "" if schema[:1] in ("{", b"{") else hint
-            raise SchemaError(f"{what} is not JSON: {error}{hint}", code="invalid-schema") from None
+        schema = document(schema, what, SchemaError, "invalid-schema", "" if schema[:1] in ("{", b"{") else hint)
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
         try:
             schema = schema.model_json_schema()
