@@ -1,4 +1,4 @@
-"""Every command that the documentation shows could be typed: its options, targets, files and extras exist.
+"""Every command that the documentation and the help texts show can be typed: its options, targets and files exist.
 
 Commands of this project are checked by the parsers that would read them; nothing that takes long is run. Where a page
 shows the output of a command, the command is run and the output compared.
@@ -22,6 +22,7 @@ from guiderail.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"))])
+SOURCES = sorted(ROOT.glob("src/guiderail/**/*.py"))  # help texts and docstrings have commands, too
 PROGRAMS = ("guiderail", "make", "python", "pip")
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SHELL = {"", "text", "console", "sh", "bash"}
@@ -128,7 +129,14 @@ def check_pip(words: list[str]) -> None:
 
 
 CHECKS = {"guiderail": check_guiderail, "make": check_make, "python": check_python, "pip": check_pip}
-COMMANDS = sorted({tuple(words): page.name for page in PAGES for words in commands_of(page.read_text("utf-8"))}.items())
+SHOWN = [(words, page.name) for page in PAGES for words in commands_of(page.read_text("utf-8"))]
+SHOWN += [
+    (words, f"{file.parent.name}/{file.name}")
+    for file in SOURCES
+    for line in INLINE.findall(file.read_text("utf-8"))
+    for words in commands_of(f"`{line}`")
+]
+COMMANDS = sorted({tuple(words): page for words, page in SHOWN}.items())
 
 
 @pytest.mark.parametrize("words", [pytest.param(words, id=f"{page}: {shlex.join(words)}") for words, page in COMMANDS])

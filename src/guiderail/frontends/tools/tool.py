@@ -165,7 +165,11 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     """The name, description and schema in one of the common forms."""
     kind = given.get("type", "function")
     if kind != "function" and not (kind == "custom" and "input_schema" in given):  # a custom tool of Anthropic's
-        raise ToolError(f"a tool of the type {shown(kind)} has no arguments that a schema describes", code="tool-type")
+        raise ToolError(
+            f"a tool of the type {shown(kind)} has no arguments that a schema describes; leave it out, or pass a tool of "
+            "the type 'function'",
+            code="tool-type",
+        )
     inner: Any = given
     for key in ("function", "toolSpec"):
         if key not in given:

@@ -293,7 +293,7 @@ def tool_calls(
         try:
             tool = read_tool(given, form.parameters, settings, extra_arguments)
             if tool.name in known or tool.name in dropped:
-                raise ToolError(f"another tool has the name {tool.name!r}", code="tool-name")
+                raise ToolError(f"another tool has the name {tool.name!r}; rename one of them", code="tool-name")
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name in needed:
