@@ -166,8 +166,8 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     kind = given.get("type", "function")
     if kind != "function" and not (kind == "custom" and "input_schema" in given):  # a custom tool of Anthropic's
         raise ToolError(
-            f"a tool of the type {shown(kind)} has no arguments that a schema describes; leave it out, or pass a tool of "
-            "the type 'function'",
+            f"a tool of the type {shown(kind)} has no arguments that a schema describes; leave it out, or pass "
+            "a tool of the type 'function'",
             code="tool-type",
         )
     inner: Any = given
