@@ -431,7 +431,8 @@ def inject(name: str, stage_name: str, kind: str, until: float, only: int | None
     return tally
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
+    """The arguments of the command line, checked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="scenarios (default: all)")
     parser.add_argument("--seconds", type=float, default=600, help="in total")
@@ -440,6 +441,14 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="number of the event that fails")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    for given, known in ((options.names, tuple(SCENARIOS)), (options.kinds.split(","), KINDS)):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+    return options
+
+
+def main() -> int:
+    options = arguments()
     gc.disable()
     names = options.names or list(SCENARIOS)
     rng = random.Random(options.seed)

@@ -7,15 +7,18 @@ if one of them is missing. Blocks with ``>>>`` are compared with the output that
 from __future__ import annotations
 
 import doctest
+import importlib
 import importlib.util
 import re
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import guiderail as gr
+from test_errors import CORE_CODES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING"))])
@@ -100,6 +103,43 @@ def test_every_error_code_is_documented() -> None:
         used |= set(re.findall(r'(?:CoreError|fail|Error)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
     assert len(used) > 40, "the search for codes finds none: has the way they are written changed?"
     assert sorted(used - known) == []
+
+
+def test_every_limit_is_listed() -> None:
+    """Who meets a limit finds its code on the page of limits, or on the page of the program that sets it."""
+    code = re.compile(r'LimitError\((?:[^()]|\([^()]*\))*?code="([a-z-]+)"')
+    used = {one for file in ROOT.glob("src/guiderail/**/*.py") for one in code.findall(file.read_text("utf-8"))}
+    used |= {name for name, kind in CORE_CODES.items() if kind is gr.LimitError}
+    assert len(used) > 25, "the search for codes finds few: has the way they are written changed?"
+    pages = "".join((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("limits", "server"))
+    assert sorted(used - set(re.findall(r"`([a-z0-9-]+)`", pages))) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "default"),
+    [
+        ("`max_work`", "guiderail.support.work:MAX_WORK"),
+        ("`max_branches`", "guiderail.frontends.json_schema.options:DEFAULTS.max_branches"),
+        ("`max_rules`", "guiderail.frontends.grammar.prepare:MAX_RULES"),
+        ("`max_prefixes`", "guiderail.generation.probabilities:MAX_PREFIXES"),
+        ("texts of a constraint, listed", "guiderail.constraints.enumeration:MOST_TEXTS"),
+        ("captures of rules", "guiderail.frontends.grammar.captures:_MOST_STEPS"),
+        ("rules that each begin with the next", "guiderail.frontends.grammar.lower:_LEFT"),
+        ("texts between two others", "guiderail.frontends.infill:_MOST_STATES"),
+        ("a terminal of Lark's", "guiderail.frontends.grammar.lark.first_match_texts:_MOST_STATES"),
+        ("different values of `multipleOf`", "guiderail.frontends.json_schema.numbers:_MAX_TERMS"),
+        ("digits of a bound next to", "guiderail.frontends.json_schema.number_lazy:MAX_DIGITS"),
+        ("`n`, `particles`, `samples`", "guiderail.generation.options:MOST_TEXTS"),
+    ],
+)
+def test_limits_are_as_listed(row: str, default: str) -> None:
+    lines = (ROOT / "docs/limits.md").read_text(encoding="utf-8").splitlines()
+    (line,) = (line for line in lines if line.startswith(f"| {row}"))
+    module, _, name = default.partition(":")
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert f"{value:,}" in line.split("|")[3]
 
 
 def test_paths_in_guides_exist() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -277,3 +278,23 @@ def test_what_a_constraint_is_not_made_of(use: Callable[[], object], says: str) 
     with pytest.raises(gr.GuiderailError) as caught:
         use()
     assert says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "key"),
+    [
+        ({"name": "person", "schema": {"type": "object"}, "strict": True}, "schema"),
+        ('{"name": "weather", "input_schema": {"type": "object"}}', "input_schema"),
+        ({"name": "person", "schema": {"type": "object"}, "type": "object"}, None),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "schema": {}}, None),
+        ({"name": "person", "schema": "#"}, None),
+    ],
+)
+def test_a_wrapper_of_a_schema_is_noticed(schema: Any, key: str | None) -> None:
+    """By the specification it allows anything, which nobody means."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert key is None or gr.json_schema(schema).matches("1")
+        assert key is not None or gr.json_schema(schema)
+    assert [str(one.message)[-len(str(key)) - 3 :] for one in caught] == ([] if key is None else [f" '{key}'"])
+    assert all(one.filename == __file__ for one in caught)

@@ -266,7 +266,7 @@ def test_constructs(body: str, yes: list[str], no: list[str]) -> None:
     check(constraint, yes + walks(constraint, 10))
 
 
-def test_turns_that_run_into_each_other() -> None:
+def test_iterations_that_run_into_each_other() -> None:
     """Four would be twice two; xmlschema reads three and one. All read eight as three, three and two."""
     constraint = element(
         '<xs:sequence minOccurs="2" maxOccurs="3"><xs:element name="b" type="xs:int" minOccurs="2" maxOccurs="3"/>'

@@ -20,6 +20,10 @@ sys.exit(fault_injection.main())
 
 
 def main() -> int:
+    sys.path.insert(0, str(ROOT / "tests"))
+    from fault_injection import arguments
+
+    arguments()  # before the build, which takes minutes
     package = build("faults", ["-DGUIDERAIL_FAULTS=ON", "-DCMAKE_CXX_FLAGS=-Wno-error"])
     return subprocess.run([sys.executable, "-c", START + PLAY, str(package), *sys.argv[1:]], cwd=ROOT).returncode
 

@@ -10,7 +10,7 @@
 // are free; token_end says that the next byte belongs to another token. So a token counts if any of its bytes is read
 // here, wherever it begins and ends. Once the count is spent, the text may only continue to the next place where it may
 // end, so that a character in progress can be finished. Hence a text that can be finished at all can be finished within
-// any count, and a count affects the next token only when it is spent (canonical).
+// any count, and a count affects the next token only when it is spent (near_form).
 #include <algorithm>
 #include <unordered_set>
 

@@ -30,7 +30,7 @@ enum Flag : u32 {
   kHasBehind = 8,    // contains a look-behind that must see every byte read
   kSearch = 16,      // emptiness is not structural: And, Not or Scope inside
   kHasToken = 32,    // contains a Token or a Counted
-  kBigRepeat = 64,   // contains a finite bound worth canonicalising
+  kBigRepeat = 64,   // contains a finite bound worth cutting
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
   kCharactersKnown = 2048,  // memo of Characters::read
@@ -40,13 +40,13 @@ enum Flag : u32 {
   kHasItem = 4096,         // contains an Item outside any inner Distinct or Twice
   kFiniteItem = 16384,     // contains an Item, outside any inner Distinct, that may have only finitely many values
   kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not stored by class
-  kUnknownText = 32768,    // what follows depends on a forgotten text (canonical)
+  kUnknownText = 32768,    // what follows depends on a forgotten text (see near_form)
   kBarren = 262144,        // over terminals: leads only to what never comes
-  kHasScan = 131072,       // contains a Scan: its canonical form cuts short the rest of its grammar
+  kHasScan = 131072,       // contains a Scan: its near form cuts short the rest of its grammar
   kLexemeMayEnd = 524288,  // an open lexeme (see lexing.cpp) that may end here
   kCounting = 1048576,     // contains a Counted that has read a part of a token
   kListed = 4194304,       // contains alternatives that begin alike and are only listed (see readings.cpp)
-  kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
+  kExactKey = 8192,        // begins with a key or item that remembers its text (see near_form)
 };
 
 constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
@@ -69,7 +69,7 @@ struct Node {
   std::atomic<Id*> row{nullptr};  // transitions by byte class; kEmpty: dead, kUnknown: not computed
   std::atomic<u64> step{0};       // one memoised transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
-  Id canonical = kUnknown;  // under the mutex
+  Id near_form = kUnknown;  // under the mutex
   u32 first = kNone;        // under the mutex: index of the set of first bytes
 
   // Operands of the algebra's own operators; families define what their numbers mean.

@@ -126,7 +126,7 @@ void Escaped::productive(Id e, const std::vector<char>& known, bool& nullable, b
 
 void Escaped::split_spellings(ByteSet& starts) {
   for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(starts, static_cast<u8>(c));
-  for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // ends of words: see lookahead.cpp
+  for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // ends of words: see elision.cpp
   for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
   starts.add(0x20);
   starts.add(0x80);

@@ -256,7 +256,7 @@ Id Json::close_key(const KeyState& key) {
   if (!others_allowed_at(key.members)) return kEmpty;
   for (std::size_t r = 0; r < key.others.size(); ++r) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
-    // Whether this key was already written is unknown: see canonical().
+    // Whether this key was already written is unknown: see near_form().
     if (state.some) return unknown();
     follow(table.others[r].value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
   }
@@ -298,7 +298,7 @@ std::string Json::spelled_rest(const KeyState& key, std::string_view name) {
   std::string rest;
   rest.reserve(name.size() - key.depth + 2);
   if (!key.quoted) rest += '"';
-  rest += canonical_spelling(name.substr(key.depth));
+  rest += json_spelling(name.substr(key.depth));
   rest += '"';
   return rest;
 }

@@ -12,7 +12,7 @@
 
 namespace guiderail {
 
-// A key or item text that is forgotten: masks need only know that there is some text (see Abstraction::canonical).
+// A key or item text that is forgotten: masks need only know that there is some text (see Abstraction::near_form).
 constexpr u32 kSomeText = 0xFFFFFFFF;
 
 // Byte strings that grow by single bytes, by id (0: the empty one): a trie in which each links to its prefix.

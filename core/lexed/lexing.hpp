@@ -253,7 +253,7 @@ class Lexed final : public Family {
   void count(Tally& to) const override;
 
  private:
-  static constexpr u8 kCut = 255;  // the symbol for everything that was cut off (canonical)
+  static constexpr u8 kCut = 255;  // the symbol for everything that was cut off (near_form)
   struct Facts {                   // of a LexState
     bool lines = false;            // a line break is being read: columns count
     bool tokens = false;           // it has special tokens

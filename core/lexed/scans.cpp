@@ -50,7 +50,7 @@ bool Lexed::parse_ends(u32 lexer_id, Id parse, u32 layout) {
   const auto& lines = lexers_[lexer_id].indentation;
   if (!lines) return nullable(parse);
   const auto& columns = layouts_.values[layout].columns;
-  if (!columns.empty() && columns[0] == kAnyColumn) return false;  // never asked for a canonical form
+  if (!columns.empty() && columns[0] == kAnyColumn) return false;  // never asked for a near form
   const std::size_t levels = columns.size();
   auto closes = [&](Id rest) {
     for (std::size_t i = 0; i < levels && rest != kEmpty; ++i) rest = advance(lexer_id, rest, lines->dedent);

@@ -16,8 +16,8 @@ class Abstraction final : public Family {
       : Family(arena), json_(Json::of(arena)), escaped_(Escaped::of(arena)), lexed_(Lexed::of(arena)) {}
   static Abstraction& of(Arena& arena) { return arena.family<Abstraction>(); }
 
-  // -- counters and texts (canonical.cpp) --
-  Id canonical(Id e, u32 horizon);  // matches the same texts up to `horizon` bytes; its bounds are capped
+  // -- counters and texts (near_form.cpp) --
+  Id near_form(Id e, u32 horizon);  // matches the same texts up to `horizon` bytes; its bounds are capped
   // e with the texts of keys and items in progress forgotten. Then it is unknown whether one is a repetition: what
   // depends on that has the flag kUnknownText.
   Id without_texts(Id e);
@@ -28,7 +28,7 @@ class Abstraction final : public Family {
   // cap_hit() and yields kEmpty; then no result is valid.
   Id cap_groups(Id e, u32 most);
 
-  // -- what a token does not reach (lookahead.cpp) --
+  // -- what a token hardly reaches (elision.cpp) --
   static constexpr u32 kWholeStack = 7, kAfterObject = 6;  // numbers of parts kept
   // Leaves out what follows the first object of a stack, as far as tokens seldom reach it. What depends on it has the
   // flag kUnknownText.

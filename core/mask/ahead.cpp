@@ -229,7 +229,7 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
     }
     const auto answer = [&](u32 place) {
       if (place == Spelling::kDead) return Answer::No;
-      fuel_ = kSpelledFuel;
+      fuel_ = kCanonicalFuel;
       const Judged judged = judge({at, place, inside, token}, 0);
       const bool far = judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest();
       const bool name = judged.answer == Answer::No && inside && view.forgets == Forgets::Names;  // one may follow

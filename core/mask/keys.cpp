@@ -1,5 +1,5 @@
 // Masks of keys: by their names, where a token can complete one, and otherwise as strings. Also the forms of states
-// that share masks (see lookahead.cpp).
+// that share masks (see elision.cpp).
 #include <algorithm>
 #include <utility>
 
@@ -55,9 +55,9 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
 bool MaskBuilder::reaches(std::string_view text, bool whole) const {
   std::string out(text);
   for (u32 around = around_; around != 0 && !out.empty(); around >>= 3) {
-    const std::string last = canonical_spelling(std::string_view(out).substr(out.size() - 1));
+    const std::string last = json_spelling(std::string_view(out).substr(out.size() - 1));
     out.pop_back();
-    out = canonical_spelling(out) + (whole ? last : last.substr(0, 1));
+    out = json_spelling(out) + (whole ? last : last.substr(0, 1));
     if (const u32 read = (around & 7) - 1; read > 0) {
       if (out[0] != '\\') return false;
       out.erase(0, read);
@@ -85,10 +85,10 @@ bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string
   };
   std::size_t read;
   const KeyAlong along = Json::of(arena_).others_along(key, rest, read);
-  bool hit = reached(canonical_spelling(rest) + '"', key.any);
+  bool hit = reached(json_spelling(rest) + '"', key.any);
   if (along == KeyAlong::Unclear && !hit) {  // from the first byte of the character that leads there
-    std::string begin = read > 0 ? canonical_spelling(rest.substr(0, read - 1)) : "";
-    if (read > 0) begin += canonical_spelling(rest.substr(read - 1, 1))[0];
+    std::string begin = read > 0 ? json_spelling(rest.substr(0, read - 1)) : "";
+    if (read > 0) begin += json_spelling(rest.substr(read - 1, 1))[0];
     hit = reached(begin, false);
   }
   const bool dies = along == KeyAlong::Dies;
@@ -138,7 +138,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
 // A state with the same mask, except for tokens that stay open, that other positions reach as well.
 Id MaskBuilder::shared_form(Id state, bool nested) {
   auto cut = [&](Id e) {
-    attempt(Strategy::Counters, [&] { return std::exchange(e, canonical(e)) != e; });
+    attempt(Strategy::Counters, [&] { return std::exchange(e, near_form(e)) != e; });
     return e;
   };
   if (!Json::of(arena_).used() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
@@ -208,7 +208,7 @@ Id MaskBuilder::nested_form(Id e) {
   const EscapeAt at = escaped_place(n);
   const InString inside(around_, at);
   const Id form = shared_form(text);
-  const Id after = Abstraction::of(arena_).canonical(tail, vocabulary_.longest());
+  const Id after = Abstraction::of(arena_).near_form(tail, vocabulary_.longest());
   return arena_.concat(Escaped::of(arena_).escaped_at(form, at, Escapes::Canonical),
                        Abstraction::of(arena_).elide_stack(after, Abstraction::kAfterObject));
 }
@@ -248,7 +248,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const u64 memo = u64{index_of(form)} << 32 | index_of(parts.tail);
   if (const Id* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
-  const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
+  const Id tail = Abstraction::of(arena_).near_form(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before,
                        arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
@@ -258,7 +258,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   if (named == kEmpty) return form;
   if (arena_.has(named, kUnknownText)) return kEmpty;
   return arena_.unite(form, Json::of(arena_).quoted(Abstraction::of(arena_).elide_stack(
-                                Abstraction::of(arena_).canonical(named, vocabulary_.longest()))));
+                                Abstraction::of(arena_).near_form(named, vocabulary_.longest()))));
 }
 
 // Nothing must be drawn yet.

@@ -32,11 +32,11 @@ class MaskBuilder {
   static bool allows_all(const u32* mask, u32 size);  // all ids below `size`
 
   // requires, here and below: mutex of the arena held
-  // The mask of a canonical form. Tokens that depend on what the form forgets stay open.
+  // The mask of a shared form. Tokens that depend on what the form forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state);
   // The mask of a lexed text in progress, as it is; null: it is none. `fresh`: no earlier state had this mask.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
-  // The mask of a state, from that of its canonical form: decides the open tokens. Null: none of them is allowed.
+  // The mask of a state, from that of its shared form: decides the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
   // A state with the same mask, except for open tokens, that many positions reach. `nested`: texts inside strings have
   // forms, too.
@@ -244,9 +244,9 @@ class MaskBuilder {
     for (std::size_t i = 0; i < bytes.size() && e != kEmpty; ++i) e = step(e, static_cast<u8>(bytes[i]));
     return e;
   }
-  Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? canonical(e) : e; }
-  Id canonical(Id e) {
-    return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest()) : e;
+  Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? near_form(e) : e; }
+  Id near_form(Id e) {
+    return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).near_form(e, vocabulary_.longest()) : e;
   }
   // Does it depend on a forgotten text which tokens below `node` are allowed, if e leads there? Then the node stays
   // open.
@@ -365,7 +365,7 @@ class MaskBuilder {
     std::unique_ptr<MaskScratch> scratch{};
   };
   std::vector<Id> drawing_;     // states whose masks are being drawn
-  bool exact_ = false;          // states are not canonicalised
+  bool exact_ = false;          // states keep their exact form
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie

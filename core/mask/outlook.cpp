@@ -27,7 +27,7 @@ Id Outlooks::step(Id state, u8 byte) {
   const Id next = arena_.known_step(state, arena_.byte_class(byte));
   Id to = next != kUnknown ? next : arena_.step_slow(state, byte);
   if (arena_.has(to, kExactKey) && !arena_.has(to, kHasScan))
-    to = Abstraction::of(arena_).canonical(to, vocabulary_.longest());  // without the texts of keys
+    to = Abstraction::of(arena_).near_form(to, vocabulary_.longest());  // without the texts of keys
   return arena_.cap_hit() ? to : known = to;
 }
 
@@ -330,7 +330,7 @@ void Outlooks::make_room() {
     judged_.clear();
     endless_.clear();
   }
-  if (rows_.size() < kMostSpelledSteps) return;
+  if (rows_.size() < kMostCanonicalSteps) return;
   rows_.clear();
   row_ = nullptr;
 }

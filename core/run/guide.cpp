@@ -192,20 +192,19 @@ std::vector<int> Guide::specials(Program& program, Id state) const {
 }
 
 // The mask of a form, which may leave tokens open.
-const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id canonical) const {
+const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const {
   Arena& arena = *program.arena_;
   for (;;) {
-    if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
+    if (const MaskEntry* known = arena.node(form).mask.load(std::memory_order_relaxed)) return known;
     std::optional<Hash> key;  // of masks that other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
-      key = arena.identities().of(canonical);
+    if (!arena.has(form, kHasToken | kExactKey | kHasScan) && !builder.own_key(form)) key = arena.identities().of(form);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
-    Program::Maker maker(program, Program::Making::Form, canonical);
+    Program::Maker maker(program, Program::Making::Form, form);
     if (!made) {
       if (!maker.begin(lock)) continue;
       made = maker.make([&] {
-        auto entry = build(program, builder, canonical);
-        auto found = specials(program, canonical);
+        auto entry = build(program, builder, form);
+        auto found = specials(program, form);
         if (found.empty()) return entry;
         auto with = std::make_shared<MaskEntry>(*entry);
         with->specials = std::move(found);
@@ -215,7 +214,7 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
     }
     program.keep(made);
     const MaskEntry* entry = made.get();
-    arena.node(canonical).mask.store(entry, std::memory_order_release);
+    arena.node(form).mask.store(entry, std::memory_order_release);
     return entry;
   }
 }

@@ -24,7 +24,7 @@
 
 namespace guiderail {
 
-class SpelledTexts;
+class CanonicalTexts;
 class Outlooks;
 
 // What the errors of step_work call a search for an end.
@@ -106,7 +106,7 @@ class Program : public std::enable_shared_from_this<Program> {
     return DeepStack::run(f);
   }
   friend class Guide;
-  friend class SpelledTexts;
+  friend class CanonicalTexts;
   // Holds the arena's mutex. Before releasing it, updates the size of the program.
   class Lock {
    public:
@@ -182,7 +182,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::condition_variable_any made_, builder_free_;  // wait with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unique_ptr<CompletionDistance> distance_;        // made when first needed for a budget
-  std::shared_ptr<SpelledTexts> spelled_;               // made when first needed for a canonical spelling
+  std::shared_ptr<CanonicalTexts> canonical_texts_;     // made when first needed for a canonical spelling
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
   std::unordered_set<u64> refused_;                     // what took too much work: see Maker
   FlatMap<Id> key_tokens_;                              // (state within a key, token) -> next state; bounded
@@ -262,7 +262,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
   // These take no mutex of a program:
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
-  SpelledTexts& spelled(Program& program) const;  // takes mutex_
+  CanonicalTexts& canonical_texts(Program& program) const;  // takes mutex_
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::shared_ptr<Spelling> spelling_;

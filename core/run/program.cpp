@@ -5,8 +5,8 @@
 
 #include "base/host.hpp"
 #include "mask/abstraction.hpp"
+#include "run/canonical.hpp"
 #include "run/mask_making.hpp"
-#include "run/spelled.hpp"
 #include "search/best_first.hpp"
 #include "search/likely_text.hpp"
 
@@ -32,7 +32,7 @@ Program::Program(const Program& compiled, std::shared_ptr<Arena> arena)
 // no other object can get its address meanwhile.
 Program::~Program() {
   const auto free = [&] {
-    spelled_.reset();
+    canonical_texts_.reset();
     distance_.reset();
     masks_.clear();
     builder_.reset();
@@ -69,7 +69,7 @@ void Program::count(Tally& to) const {
   for (const MaskBuilder* spare : spares_) spare->count(to);
   to.add("masks", mask_bytes_ + bytes_of(masks_));
   to.add("searches", distance_ ? distance_->memory() : 0);
-  to.add("spelled", spelled_ ? spelled_->memory() : 0);
+  to.add("canonical texts", canonical_texts_ ? canonical_texts_->memory() : 0);
   to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
 }
 

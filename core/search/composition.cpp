@@ -118,7 +118,7 @@ KnownParts::Texts Composition::member_texts(u32 table_id) {
     made = std::make_shared<std::vector<KnownParts::Text>>();
     for (u32 i = 0; i < table.names.size(); ++i) {
       made->emplace_back();
-      std::string member = '"' + canonical_spelling(table.names[i]) + '"' + *colon;
+      std::string member = '"' + json_spelling(table.names[i]) + '"' + *colon;
       Id cheapest = kEmpty;
       for (const Alternative& a : table.values[i])
         if (cheapest == kEmpty || tokens(a.value) < tokens(cheapest)) cheapest = a.value;

@@ -70,7 +70,7 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
     case Kind::Escaped: {
       Likely inner{to.limit - to.text.size(), to.work};
       const bool whole = likely_text(arena, escaped_text(n), inner, depth + 1);
-      to.text += canonical_spelling(inner.text);
+      to.text += json_spelling(inner.text);
       to.work = inner.work;
       return whole;
     }
@@ -82,7 +82,7 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
       for (u32 i = 0; i < table.names.size(); ++i) {
         if (!json.name_allowed(state, i)) continue;
         if (std::exchange(more, true) && !likely_text(arena, table.comma, to, depth)) return false;
-        to.text += '"' + canonical_spelling(table.names[i]) + '"';
+        to.text += '"' + json_spelling(table.names[i]) + '"';
         if (!likely_text(arena, table.colon, to, depth) ||
             !likely_text(arena, table.values[i].front().value, to, depth + 1))
           return false;

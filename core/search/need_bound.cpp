@@ -269,7 +269,7 @@ std::shared_ptr<const KnownNeeds::Members> NeedBound::begun_members(u32 table_id
   };
   auto made = std::make_shared<KnownNeeds::Members>();
   for (u32 i = 0; i < table.names.size(); ++i) {
-    const auto name = static_cast<u32>(canonical_spelling(table.names[i]).size()) + kLongestEscape;
+    const auto name = static_cast<u32>(json_spelling(table.names[i]).size()) + kLongestEscape;
     made->names.push_back(0);
     for (const Alternative& a : table.values[i]) made->names[i] = std::max(made->names[i], member(name, a.value));
   }

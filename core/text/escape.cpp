@@ -39,7 +39,7 @@ int hex_digit(u8 b, Escapes mode) {
   return -1;
 }
 
-// Controls that the canonical spelling writes as \u00xx.
+// Controls that Escapes::Canonical writes as \u00xx.
 const CharSet::Ptr& odd_controls() {
   static const CharSet::Ptr set = CharSet::make({{0, 7}, {0xB, 0xB}, {0xE, 0x1F}});
   return set;
@@ -197,7 +197,7 @@ std::string utf8(u32 c) {
   return out;
 }
 
-std::string canonical_spelling(std::string_view text) {
+std::string json_spelling(std::string_view text) {
   static const char* hex = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());

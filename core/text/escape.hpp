@@ -40,6 +40,6 @@ const CharSet::Ptr& raw_characters();
 ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode);
 
 std::string utf8(u32 code_point);
-std::string canonical_spelling(std::string_view text);
+std::string json_spelling(std::string_view text);
 
 }  // namespace guiderail

@@ -181,7 +181,7 @@ struct MaskEntry {
   std::vector<std::pair<u32, u32>> diff;  // word, value
   std::vector<int> specials;  // tokens that the state can read as units; ~s: all those of the guide's symbol s
   bool full = false;          // all tokens are allowed: nothing to apply
-  // Tokens that the canonical form of a state leaves undecided: trie nodes with all below them, and single tokens.
+  // Tokens that the shared form of a state leaves undecided: trie nodes with all below them, and single tokens.
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
   bool is_open() const { return !open_nodes.empty() || !open_tokens.empty(); }

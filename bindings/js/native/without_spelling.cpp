@@ -1,4 +1,4 @@
-// Replaces run/spelled.cpp and run/spelled_guide.cpp. Vocabularies loaded by this module have no merges, so no guide
+// Replaces run/canonical.cpp and run/canonical_guide.cpp. Vocabularies loaded by this module have no merges, so no guide
 // has canonical spelling, and a place in a text is its state. Saves a tenth of the module's size.
 #include "run/matcher.hpp"
 

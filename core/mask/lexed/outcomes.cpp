@@ -491,7 +491,7 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
   return base;
 }
 
-// Completes the mask of a canonical form for a state: decides the tokens that the form left open.
+// Completes the mask of a shared form for a state: decides the tokens that the form left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
   const Drawing drawing(*this);
   copy(shared);

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from guiderail.batch import tables
 from guiderail.errors import ModelError
 from guiderail.support.files import reason
+from guiderail.support.json_objects import loads
 from guiderail.support.suggestions import resembling
 
 __all__ = ["LINES", "Input", "Shard", "as_lines", "check_names", "input_files", "read_shard"]
@@ -172,8 +172,8 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 def _row(line: bytes) -> dict[str, Any] | ModelError:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row = loads(line)
+    except ValueError as error:
         return ModelError(f"the row is not JSON: {error}", code="bad-row")
     if not isinstance(row, dict):
         return ModelError(f"a row must be a JSON object, not {line[:60]!r}", code="bad-row")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import typer
 
 from guiderail.cli._options import Given, ModelOptions, SamplingOptions, takes_options
 from guiderail.errors import ModelError
+from guiderail.support.json_objects import loads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +159,7 @@ def _arguments(given: list[str] | None) -> dict[str, Any]:
     for one in given or ():
         name, sign, value = one.partition("=")
         try:
-            found[name] = json.loads(value)
+            found[name] = loads(value)
         except ValueError:
             found[name] = value
         if not sign or not name.isidentifier():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -19,6 +18,7 @@ import typer
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 from guiderail.support.files import text_of
+from guiderail.support.json_objects import document
 from guiderail.support.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -388,10 +388,7 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
     inline = given.lstrip()[:1] in ("[", "{")
     what = f"--tools: {given} cannot be read"
     text = given if inline else text_of(Path(given), what, CompileError, "bad-option")
-    try:
-        tools = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CompileError(f"--tools is not JSON: {error}", code="bad-option") from None
+    tools = document(text, "--tools", CompileError, "bad-option")
     if isinstance(tools, dict):
         tools = tools.get("tools", [tools])
     decided = {"layout": layout, "property_order": order}

@@ -29,8 +29,6 @@ _WRAPPED = {
     "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
 }
 """Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead."""
-_HOLDERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
-"""Keys under which others keep a schema."""
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
@@ -106,8 +104,8 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
+    from guiderail.frontends.json_schema.dialects import held_schema, keywords_of
     from guiderail.frontends.json_schema.options import DIALECTS
-    from guiderail.frontends.json_schema.vocabulary import keywords_of
 
     if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
         if not schema:
@@ -115,7 +113,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
             problem = f"a dict is read as a JSON Schema, but none of its keys ({shown}) is a keyword of JSON Schema"
-            within = next((key for key in _HOLDERS if isinstance(schema.get(key), Mapping)), None)
+            within = held_schema(schema)
             problem += (
                 '; did you mean {"type": "object", "properties": {…}}?'
                 if within is None

@@ -7,7 +7,6 @@ used guides, has equal concurrent requests wait for one compilation, and gives u
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import threading
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError, LimitError
 from guiderail.matching.bitmask import allocate_token_bitmask
 from guiderail.matching.guide import Guide, compile
+from guiderail.support.json_objects import loads
 from guiderail.support.work import MAX_WORK, max_work
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def grammar_of(text: str) -> Constraint:
 
 def _texts(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        found = loads(text)
     except ValueError as error:
         raise CompileError(f"the choices are not a JSON list: {error}", code="not-a-constraint") from None
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):

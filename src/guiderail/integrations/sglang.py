@@ -34,6 +34,7 @@ from guiderail.integrations._text import EngineText
 from guiderail.matching.bitmask import apply_token_bitmask_inplace
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.support.json_objects import loads
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -445,7 +446,7 @@ def _with_calls(text: str) -> str:
     if '"parameters"' not in text:
         return text
     try:
-        schema = json.loads(text)
+        schema = loads(text)
     except ValueError:
         return text  # rejected when it is compiled, with the location
     items = schema.get("items") if isinstance(schema, dict) and schema.get("type") == "array" else None

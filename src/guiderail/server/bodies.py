@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 
 from guiderail.server.errors import ApiError
-from guiderail.support.json_objects import RepeatedName, unique_names
+from guiderail.support.json_objects import RepeatedName, loads, unique_names
 
 __all__ = [
     "Gone",
@@ -160,10 +159,10 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8: byte {error.start}", code="invalid-json") from None
     try:
-        data = json.loads(text, parse_constant=_no_number, object_pairs_hook=unique_names)
+        data = loads(text, parse_constant=_no_number, object_pairs_hook=unique_names)
     except RepeatedName as error:
         raise ApiError(400, str(error), code="invalid-json") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ApiError(400, f"the body is not JSON: {error}", code="invalid-json") from None
     if not isinstance(data, dict):
         raise ApiError(400, "the body is not a JSON object", code="invalid-json")

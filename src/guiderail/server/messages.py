@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.server.bodies import refuse_surrogates
 from guiderail.server.errors import ApiError
 from guiderail.server.schemas import Message
+from guiderail.support.json_objects import loads
 
 if TYPE_CHECKING:
     from guiderail.generation.rendering import Renderer
@@ -187,8 +188,8 @@ def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
 
 def _parsed(text: str, place: str, param: str) -> Any:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = loads(text)
+    except ValueError as error:
         raise ApiError(400, f"{place}: this is not JSON: {error}", code="invalid-request", param=param) from None
     refuse_surrogates(value, text, place)
     return value

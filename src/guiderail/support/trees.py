@@ -12,6 +12,7 @@ from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from guiderail.errors import ReadError
+from guiderail.support.json_objects import TooDeep, loads
 from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
 
@@ -109,14 +110,13 @@ def parse_json(text: str | bytes) -> Tree:
         ReadError: the text is not JSON, names a member twice or is nested too deeply for the interpreter.
     """
     try:
-        return json.loads(
-            text, parse_int=Number, parse_float=Number, parse_constant=_constant, object_pairs_hook=members_of
-        )
+        return loads(text, parse_int=Number, parse_float=Number, parse_constant=_constant, object_pairs_hook=members_of)
     except Mismatch as error:
         raise error.error() from None
-    except RecursionError:
+    except TooDeep as error:
         raise ReadError(
-            "the text is nested too deeply for this interpreter; cap the nesting of the type (max_depth)",
+            f"the text is nested too deeply for this interpreter (line {error.lineno} column {error.colno}); cap the "
+            "nesting of the type (max_depth)",
             code="read-depth",
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

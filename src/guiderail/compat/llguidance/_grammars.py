@@ -11,6 +11,7 @@ from typing import Any
 from guiderail.compat._errors import CompatError, CompatValueError, json_of
 from guiderail.compat._schema import spelled_schema
 from guiderail.constraints.constraint import Constraint, sequence
+from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
@@ -47,8 +48,8 @@ def grammar_from_json_schema(
         if not defaults and not overrides:
             return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
         try:
-            schema = json.loads(schema, parse_int=read_integer)
-        except (ValueError, RecursionError) as error:
+            schema = loads(schema, parse_int=read_integer)
+        except ValueError as error:
             raise CompatValueError(f"the schema is not JSON: {error}", code="compat-json") from None
     if defaults or overrides:
         if not isinstance(schema, Mapping | bool):
@@ -96,8 +97,8 @@ def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
         return _lark(grammar, {}), []
     if isinstance(grammar, str):
         try:
-            grammar = json.loads(grammar, parse_int=read_integer)
-        except (ValueError, RecursionError) as error:
+            grammar = loads(grammar, parse_int=read_integer)
+        except ValueError as error:
             raise CompatError(f"the grammar is not JSON: {error}", code="compat-json") from None
     if not isinstance(grammar, Mapping) or not isinstance(grammar.get("grammars"), list) or not grammar["grammars"]:
         raise CompatError('the grammar must have a list "grammars" with at least one grammar', code="compat-grammar")

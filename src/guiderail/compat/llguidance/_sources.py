@@ -13,6 +13,7 @@ from guiderail.compat.llguidance._grammars import grammar_from_json_schema, gram
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
 from guiderail.support.arguments import checked
+from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
 
@@ -47,8 +48,8 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         return grammar_from_json_schema(text)
     if format == "choice":
         try:
-            options = json.loads(text, parse_int=read_integer) if isinstance(text, str) else text
-        except (ValueError, RecursionError) as error:
+            options = loads(text, parse_int=read_integer) if isinstance(text, str) else text
+        except ValueError as error:
             raise CompatValueError(f"the choices are not JSON: {error}", code="compat-json") from None
         if not isinstance(options, list | tuple) or not all(isinstance(one, str) for one in options):
             raise CompatValueError(f"choices must be a list of strings, not {shown(options)}")

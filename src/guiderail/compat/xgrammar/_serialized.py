@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, DeserializeVersionError, InvalidJSONError
+from guiderail.support.json_objects import loads
 
 __all__ = ["VERSION", "read_serialized", "write_serialized"]
 
@@ -26,8 +27,8 @@ def read_serialized(kind: str, text: str) -> dict[str, Any]:
         DeserializeFormatError: it is of another kind.
     """
     try:
-        data = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
+        data = loads(text)
+    except (TypeError, ValueError) as error:
         raise InvalidJSONError(f"the serialized text is not JSON: {error}") from None
     version = data.get("__VERSION__") if isinstance(data, dict) else None
     if version != VERSION:

@@ -12,6 +12,7 @@ from guiderail.compat.xgrammar._serialized import read_serialized, write_seriali
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
 from guiderail.support.arguments import checked_methods
+from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
 
 if TYPE_CHECKING:
@@ -222,8 +223,8 @@ def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
         raise CompatTypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
     if isinstance(given, str):
         try:
-            json.loads(given, parse_int=read_integer)
-        except (ValueError, RecursionError) as error:
+            loads(given, parse_int=read_integer)
+        except ValueError as error:
             raise InvalidJSONError(f"the structural tag is not JSON: {error}") from None
         return Recipe("structural_tag", given)
     if hasattr(given, "model_dump"):

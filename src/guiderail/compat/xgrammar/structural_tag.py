@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from guiderail.compat._errors import CompatValueError
+from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
 
 __all__ = [
@@ -265,8 +266,8 @@ class StructuralTag(BaseModel):
             raise CompatValueError("Invalid JSON string or dictionary", code="compat-json")
         if isinstance(json_str, str):
             try:
-                json_str = json.loads(json_str, parse_int=read_integer)
-            except (ValueError, RecursionError) as error:
+                json_str = loads(json_str, parse_int=read_integer)
+            except ValueError as error:
                 raise CompatValueError(f"the structural tag is not JSON: {error}", code="compat-json") from None
         made: StructuralTag = StructuralTag.model_validate(json_str)
         return made

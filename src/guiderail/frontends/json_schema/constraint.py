@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
+from guiderail.frontends.json_schema.dialects import held_schema
 from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
@@ -25,10 +27,9 @@ from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.files import text_of
-from guiderail.support.json_objects import RepeatedName, unique_names
+from guiderail.support.json_objects import document
 from guiderail.support.locks import free_after_fork
 from guiderail.support.nesting import is_plain_json, too_large
-from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
 from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend
@@ -257,6 +258,11 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = read_schema(schema)
+    if isinstance(schema, Mapping) and (held := held_schema(schema)) is not None:
+        warnings.warn(
+            f"the schema has no keyword of JSON Schema, so it allows any value; pass the value of {held!r}",
+            stacklevel=3,
+        )
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
         raise SchemaError(
@@ -384,15 +390,7 @@ def read_schema(schema: Any) -> Any:
         what, hint = f"the schema {schema}", ""
         schema = text_of(schema, f"{what} cannot be read", SchemaError, "schema-file")
     if isinstance(schema, str | bytes):
-        try:
-            schema = json.loads(schema, parse_int=read_integer, object_pairs_hook=unique_names)
-        except RepeatedName as error:
-            raise SchemaError(str(error), code="invalid-schema") from None
-        except ValueError as error:
-            hint = "" if schema[:1] in ("{", b"{") else hint
-            raise SchemaError(f"{what} is not JSON: {error}{hint}", code="invalid-schema") from None
-        except RecursionError:
-            raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
+        schema = document(schema, what, SchemaError, "invalid-schema", "" if schema[:1] in ("{", b"{") else hint)
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
         try:
             schema = schema.model_json_schema()

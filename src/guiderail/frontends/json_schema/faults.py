@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from guiderail.frontends.json_schema.vocabulary import (
+from guiderail.frontends.json_schema.dialects import (
     ANNOTATIONS,
     companions_of,
     inner_schemas,

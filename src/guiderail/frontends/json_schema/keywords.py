@@ -8,6 +8,20 @@ from typing import Any
 from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.json_schema.array_cells import array_cell
 from guiderail.frontends.json_schema.branches import apply_branches, terms_of
+from guiderail.frontends.json_schema.dialects import (
+    ARRAY,
+    BRANCH,
+    DYNAMIC,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    STRING,
+    TYPE,
+    UNEVALUATED,
+    VALUE,
+    groups_of,
+    nearest_type,
+)
 from guiderail.frontends.json_schema.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -27,20 +41,6 @@ from guiderail.frontends.json_schema.shape import (
 )
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.unevaluated import apply_unevaluated
-from guiderail.frontends.json_schema.vocabulary import (
-    ARRAY,
-    BRANCH,
-    DYNAMIC,
-    NUMBER,
-    OBJECT,
-    REFERENCE,
-    STRING,
-    TYPE,
-    UNEVALUATED,
-    VALUE,
-    groups_of,
-    nearest_type,
-)
 from guiderail.support.texts import has_surrogate, shown
 from guiderail.support.work import out_of_work, spend
 

@@ -16,11 +16,11 @@ from typing import Any
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
+from guiderail.frontends.json_schema.dialects import HOLDERS, REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference, at_pointer
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.resources import Resources, is_uri
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
-from guiderail.frontends.json_schema.vocabulary import HOLDERS, REFERENCE, TYPE, groups_of, inner_schemas
 from guiderail.support.pointers import Places, extended, followed
 from guiderail.support.texts import shown
 from guiderail.support.work import spend

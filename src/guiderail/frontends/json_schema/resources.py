@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from guiderail import _core
-from guiderail.frontends.json_schema.vocabulary import HOLDERS, inner_schemas
+from guiderail.frontends.json_schema.dialects import HOLDERS, inner_schemas
 from guiderail.support.pointers import inside, steps
 from guiderail.support.texts import shown
 

@@ -17,7 +17,8 @@ from guiderail.errors import GuiderailError
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameter_style import ParameterStyle
-from guiderail.support.files import file_errors, text_of
+from guiderail.support.files import text_of
+from guiderail.support.json_objects import document
 from guiderail.support.suggestions import suggestion
 from guiderail.support.texts import has_surrogate
 
@@ -159,10 +160,8 @@ def read_format(given: str | Path | Mapping[str, Any] | Format) -> Format:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    cannot = f"the format {path} cannot be read"
-    text = text_of(path, cannot, ToolError, "tool-format")
-    with file_errors(cannot, ToolError, "tool-format"):
-        data = json.loads(text)
+    text = text_of(path, f"the format {path} cannot be read", ToolError, "tool-format")
+    data = document(text, f"the format {path}", ToolError, "tool-format")
     if not isinstance(data, dict):
         raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return data

@@ -6,7 +6,6 @@ meaning is narrower here, and why. Every part becomes a constraint; errors carry
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,8 @@ from guiderail.frontends.tools.parameter_style import builtin_styles
 from guiderail.frontends.tools.parameters import Parameters
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
-from guiderail.support.json_objects import RepeatedName, unique_names
+from guiderail.support.json_objects import document
 from guiderail.support.nesting import nested, too_large
-from guiderail.support.numerals import read_integer
 from guiderail.support.pointers import extended
 from guiderail.support.texts import has_surrogate, shown
 
@@ -86,14 +84,7 @@ def structural_tag(
 
 def _read(spec: Any) -> dict[str, Any]:
     if isinstance(spec, str | bytes):
-        try:
-            spec = json.loads(spec, parse_int=read_integer, object_pairs_hook=unique_names)
-        except RepeatedName as error:
-            raise ToolError(str(error), code="structural-tag") from None
-        except ValueError as error:
-            raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
-        except RecursionError:
-            raise ToolError("the structural tag is nested too deeply; flatten it", code="depth") from None
+        spec = document(spec, "the structural tag", ToolError, "structural-tag")
     elif hasattr(spec, "model_dump"):
         spec = spec.model_dump(by_alias=True)
     if not isinstance(spec, Mapping):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,12 @@ from guiderail.frontends.tools.parameters import Parameters
 from guiderail.support.caches import cached
 from guiderail.support.texts import shown
 
-__all__ = ["Tool", "check", "name_of", "read_tool"]
+__all__ = ["Tool", "check", "flat", "name_of", "read_tool"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
-_ABOUT = {"name", "description", "strict", "title", "annotations", "outputSchema", "cache_control", "meta", "_meta"}
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "parameters_json_schema", "parametersJsonSchema")
+_ABOUT = {"name", "description", "strict", "title", "annotations", "outputSchema", "cache_control", "meta", "_meta",
+          "response", "response_json_schema", "responseJsonSchema", "behavior"}  # fmt: skip
 _AROUND = {"$schema", "$id", "id", "type", "$defs", "definitions"}
 _OPEN = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref",
          "$dynamicRef", "if", "not", "dependentSchemas", "dependencies", "minProperties"}  # fmt: skip
@@ -48,12 +49,29 @@ class Tool:
     python: PythonType[Any] | None = None
 
 
+_GEMINI = ("function_declarations", "functionDeclarations")
+
+
+def flat(tools: Iterable[Any]) -> Iterator[Any]:
+    """The tools one by one: a tool of Gemini's is a list of functions."""
+    for given in tools:
+        key = next((key for key in _GEMINI if isinstance(given, Mapping) and key in given), None)
+        if key is None:
+            yield given
+        elif len(given) > 1 or not isinstance(given[key], list | tuple):
+            other = next((one for one in given if one != key), None)
+            message = f"{key!r} must be a list" if other is None else f"there is no key {other!r} beside {key!r}"
+            raise ToolError(message, code="tool")
+        else:
+            yield from given[key]
+
+
 def name_of(given: Any, position: int) -> str:
     """A name for a tool, valid or not."""
     if isinstance(given, Tool):
         return given.name
     if isinstance(given, Mapping):
-        inner = given.get("function", given.get("custom", given))
+        inner = next((given[key] for key in ("function", "custom", "toolSpec") if key in given), given)
         name = inner.get("name") if isinstance(inner, Mapping) else None
     else:
         name = getattr(given, "__name__", None)
@@ -68,7 +86,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
     """
     if isinstance(given, Tool):
         return given
-    if isinstance(given, Mapping) and given.get("type") == "custom":
+    if isinstance(given, Mapping) and given.get("type") == "custom" and "input_schema" not in given:
         return _custom(given, style, options)
     if isinstance(given, Mapping):
         name, description, schema = _declared(given)
@@ -88,8 +106,8 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
             arguments = Parameters(python.constraint, style)
         return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
     raise ToolError(
-        "a tool must be a dict in OpenAI's form, a function, a pydantic model or a dataclass, not "
-        f"{type(given).__name__}",
+        "a tool must be a dict in the form of OpenAI, Anthropic, Gemini or Bedrock, a function, a pydantic model or a "
+        f"dataclass, not {type(given).__name__}",
         code="tool",
     )
 
@@ -146,15 +164,22 @@ def _good_name(name: Any) -> str:
 def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     """The name, description and schema in one of the common forms."""
     kind = given.get("type", "function")
-    if kind != "function":
-        raise ToolError(f"a tool of the type {shown(kind)} has no arguments that a schema describes", code="tool-type")
+    if kind != "function" and not (kind == "custom" and "input_schema" in given):  # a custom tool of Anthropic's
+        raise ToolError(
+            f"a tool of the type {shown(kind)} has no arguments that a schema describes; leave it out, or pass "
+            "a tool of the type 'function'",
+            code="tool-type",
+        )
     inner: Any = given
-    if "function" in given:
-        unknown = sorted(set(given) - {"type", "function", "cache_control"}, key=str)
-        inner = given["function"]
+    for key in ("function", "toolSpec"):
+        if key not in given:
+            continue
+        unknown = sorted(set(given) - {"type", key, "cache_control"}, key=str)
+        inner = given[key]
         if unknown or not isinstance(inner, Mapping):
-            message = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' must be an object"
+            message = f"there is no key {unknown[0]!r} beside {key!r}" if unknown else f"{key!r} must be an object"
             raise ToolError(message, code="tool")
+        break
     schemas = [key for key in _SCHEMA_KEYS if inner.get(key) is not None]
     unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS), key=str)
     if unknown:
@@ -166,7 +191,10 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     description = inner.get("description") or ""
     if not isinstance(description, str):
         raise ToolError("the description must be a string", code="tool")
-    return _good_name(inner.get("name")), description, inner[schemas[0]] if schemas else {"type": "object"}
+    schema = inner[schemas[0]] if schemas else {"type": "object"}
+    if "toolSpec" in given and isinstance(schema, Mapping) and set(schema) == {"json"}:
+        schema = schema["json"]
+    return _good_name(inner.get("name")), description, schema
 
 
 def _arguments(schema: Any, extra: bool) -> Any:
@@ -177,7 +205,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
         return schema if isinstance(schema, bool | str) else _no_object(type(schema).__name__)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list | tuple) and "object" in kind):
-        from guiderail.frontends.json_schema.vocabulary import nearest_type
+        from guiderail.frontends.json_schema.dialects import nearest_type
 
         _no_object(f"of the type {shown(kind)}" + "; did you mean 'object'?" * (nearest_type(kind) == "object"))
     closed = {**schema, "type": "object"}

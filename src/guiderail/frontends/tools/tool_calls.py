@@ -15,11 +15,12 @@ from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_o
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
+from guiderail.frontends.tools.choice import read_choice
 from guiderail.frontends.tools.errors import ToolError, ToolWarning, named, of_tool
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.reading import CallsReading
-from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
+from guiderail.frontends.tools.tool import Tool, check, flat, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.options import check_choice, check_flag, check_integer
 from guiderail.support.suggestions import suggestion
@@ -232,13 +233,14 @@ def tool_calls(
 
     Args:
         tools: the tools. Each is a dict as in OpenAI's API (``{"type": "function", "function": {…}}``, or just the
-            inner dict, also with ``input_schema`` or ``inputSchema``), one of OpenAI's custom tools (its only argument
+            inner dict, also with ``input_schema`` or ``inputSchema``), as in Bedrock's or Gemini's
+            (``{"toolSpec": {…}}``, ``{"function_declarations": […]}``), one of OpenAI's custom tools (its only argument
             is the text ``input``), a Python function, or a class whose fields are the arguments.
         format: the format of the model family: a name from :func:`tool_formats`, a ``pathlib.Path`` of a format file,
             or the contents of such a file as a dict.
         choice: ``"auto"``: text, then calls if the model wants; ``"required"``: calls only; ``"none"``: text without
-            calls; or the name of a tool: exactly one call of it. ``{"type": "function", "function": {"name": …}}``
-            works too.
+            calls; or the name of a tool: exactly one call of it. Objects of OpenAI's API (``allowed_tools``, too),
+            Anthropic's, Gemini's and Bedrock's mean what their documentation says.
         parallel: whether the model may make several calls.
         reasoning: ``"none"`` (or False): no reasoning between markers; ``"optional"``; ``"required"`` (or True): the
             text begins with it; ``"open"``: the prompt already ends with the marker that opens it.
@@ -274,12 +276,13 @@ def tool_calls(
         check_flag(flag, given, error=ToolError, code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools must be a list, even for a single tool: [tool]", code="tool")
-    chosen = _chosen(choice)
+    chosen = read_choice(choice)
+    needed = {chosen.mode} if chosen.allowed is None else {*chosen.allowed}
     SchemaOptions.of(settings := {"property_order": "declared", **options}, tool_calls)
     known: dict[str, Tool] = {}
     dropped: dict[str, GuiderailError] = {}
     before = spent()
-    for position, given in enumerate(tools):
+    for position, given in enumerate(flat(tools)):
         name = name_of(given, position)
         if spent() - before > allowed():
             raise LimitError(
@@ -290,41 +293,35 @@ def tool_calls(
         try:
             tool = read_tool(given, form.parameters, settings, extra_arguments)
             if tool.name in known or tool.name in dropped:
-                raise ToolError(f"another tool has the name {tool.name!r}", code="tool-name")
+                raise ToolError(f"another tool has the name {tool.name!r}; rename one of them", code="tool-name")
             check(tool.arguments)
         except GuiderailError as error:
-            if on_bad_tool == "error" or name == chosen:
+            if on_bad_tool == "error" or name in needed:
                 raise named(error, name) from error
             dropped[name if name not in dropped else f"{name} (tool {position})"] = error
             warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
             continue
         known[tool.name] = tool
+    for name in chosen.allowed or ():
+        if name not in known:
+            raise ToolError(f"there is no tool {name!r}; {suggestion(name, known)}", code="tool-choice")
     made = ToolCalls(
         form,
-        tuple(known.values()),
-        chosen,
-        parallel and form.parallel and chosen in ("auto", "required"),
+        tuple(tool for tool in known.values() if chosen.allowed is None or tool.name in chosen.allowed),
+        chosen.mode,
+        parallel and chosen.parallel and form.parallel and chosen.mode in ("auto", "required"),
         mode,
         content,
         None if vocabulary is None else SpecialTokens.of(vocabulary),
         dropped,
         max_reasoning_tokens,
     )
-    if chosen not in ("auto", "none") and not made.callable_tools():
-        if chosen == "required":
+    if chosen.mode not in ("auto", "none") and not made.callable_tools():
+        if chosen.mode == "required":
             raise ToolError("a call is required, but there is no tool to call", code="tool-choice")
         raise ToolError(
-            f"there is no tool {chosen!r}; {suggestion(chosen, known)}. The other choices are 'auto', 'required' and "
-            "'none'",
+            f"there is no tool {chosen.mode!r}; {suggestion(chosen.mode, known)}. The other choices are 'auto', "
+            "'required' and 'none'",
             code="tool-choice",
         )
     return made
-
-
-def _chosen(choice: Any) -> str:
-    if isinstance(choice, Mapping):
-        inner = choice.get("function", choice.get("custom", choice))
-        choice = inner.get("name") if isinstance(inner, Mapping) else None
-    if not isinstance(choice, str) or not choice:
-        raise ToolError("choice must be 'auto', 'required', 'none', or the name of a tool", code="tool-choice")
-    return choice

@@ -8,6 +8,7 @@ from typing import Any
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError, XmlSchemaLimitError, at_path
+from guiderail.frontends.xml_schema.iterations import read_alike
 from guiderail.frontends.xml_schema.model import (
     NOTHING,
     All,
@@ -38,7 +39,6 @@ from guiderail.frontends.xml_schema.simple_types import (
     unsupported,
 )
 from guiderail.frontends.xml_schema.source import place_of
-from guiderail.frontends.xml_schema.turns import in_turns
 from guiderail.support.work import spend
 
 __all__ = ["read_schema"]
@@ -256,11 +256,11 @@ class _Reader:
             items = tuple(self._particle(item, path) for item in particle if item.max_occurs != 0)
             found = Choice(items) if particle.model == "choice" else items[0] if len(items) == 1 else Seq(items)
         least, most = self._occurs(particle, path)
-        turns = in_turns(found, least, most)
-        if turns is not None:
+        alike = read_alike(found, least, most)
+        if alike is not None:
             detail = "repetitions that run into each other are written out in full"
             self.note(path, f"xs:{particle.model}", "approximated", detail)
-            return turns
+            return alike
         return found if (least, most) == (1, 1) else Repeat(found, least, most)
 
     def _occurs(self, particle: Any, path: str) -> tuple[int, int | None]:

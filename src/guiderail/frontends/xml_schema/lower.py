@@ -111,7 +111,7 @@ class Lowering:
         return e == self.b.EMPTY or self.b.is_empty(e)
 
     def _can(self, particle: Particle, known: dict[int, bool]) -> bool:
-        """``known``: by the identities of particles. Repetitions in turns share parts, on every level of nesting."""
+        """``known``: by the identities of particles. Repetitions written out share parts, on every level of nesting."""
         if isinstance(particle, Element):
             return particle.key in self.productive
         can = known.get(id(particle))

@@ -11,6 +11,7 @@ from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token, tokens
 from guiderail.frontends.grammar.nesting import Nesting
+from guiderail.support.json_objects import too_deep
 from guiderail.support.numerals import clamped, read_integer
 from guiderail.support.places import relocated
 
@@ -37,7 +38,8 @@ def json_at(source: str, token: Token, begin: int) -> tuple[Any, int]:
         )
     try:
         return json.JSONDecoder(parse_int=read_integer).raw_decode(source, begin)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as why:
+        error = why if isinstance(why, json.JSONDecodeError) else too_deep(source, begin)
         raise PatternError(
             f"this is not JSON: {error.msg.lower()}",
             code="lark-syntax",

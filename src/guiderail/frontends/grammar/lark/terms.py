@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from guiderail.errors import GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.tokens import Token, times
 from guiderail.frontends.regex import regex
+from guiderail.support.json_objects import loads
 from guiderail.support.places import relocated
 from guiderail.support.texts import has_surrogate
 
@@ -231,7 +231,7 @@ def structured(source: str, token: Token, start: int, end: int) -> Constraint:
         raise PatternError(message, code=code, source=source, span=(token.start, end))
 
     try:
-        value: Any = json.loads(source[start:end])
+        value: Any = loads(source[start:end])
     except ValueError as error:
         fail(f"%regex takes a JSON object, and this is not one: {error}")
     made: SubstringOf | SubstringOfChunks | None = None

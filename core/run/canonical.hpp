@@ -23,9 +23,9 @@ namespace guiderail {
 
 class StandIns;
 
-class SpelledTexts {
+class CanonicalTexts {
  public:
-  SpelledTexts(Program& program, std::shared_ptr<Spelling> spelling)
+  CanonicalTexts(Program& program, std::shared_ptr<Spelling> spelling)
       : program_(program), held_(std::move(spelling)), spelling_(*held_) {}
 
   // Was a completion found?

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
+
+from guiderail.frontends.json_schema.options import DIALECTS
 
 __all__ = [
     "ANNOTATIONS",
@@ -21,6 +23,7 @@ __all__ = [
     "VALUE",
     "companions_of",
     "groups_of",
+    "held_schema",
     "inner_schemas",
     "keywords_of",
     "nearest_type",
@@ -184,3 +187,16 @@ def nearest_type(name: object) -> str:
         return ""
     close = get_close_matches(name.lower(), _MEANT, 1, 0.8)
     return _MEANT[close[0]] if close else ""
+
+
+_WRAPPERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
+"""Keys under which others keep a schema."""
+
+
+def held_schema(contents: Mapping[str, Any]) -> str | None:
+    """The key under which a dict holds a schema, if it has no keyword of JSON Schema itself and so allows anything."""
+    held = next((key for key in _WRAPPERS if isinstance(contents.get(key), Mapping)), None)
+    if held is None or "$schema" in contents:
+        return None
+    known = any(key in keywords_of(dialect) for dialect in DIALECTS for key in contents)
+    return None if known else held

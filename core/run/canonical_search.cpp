@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "run/spelled.hpp"
+#include "run/canonical.hpp"
 
 namespace guiderail {
 
-u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
+u32 CanonicalTexts::by_search(Id state, const Spelling::State& spelled) {
   Seen seen;
-  u32 fuel = kSpelledFuel;
+  u32 fuel = kCanonicalFuel;
   if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled)).tokens;
   if (fuel > 0)  // everything within reach was visited
     for (const Key& key : seen) note(key, {kInf});
@@ -18,7 +18,7 @@ u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
 }
 
 // May many different bytes come? Then a walk along the trie makes a state of nearly each node.
-bool SpelledTexts::is_wide(Id state) {
+bool CanonicalTexts::is_wide(Id state) {
   u32 count = 0;
   for (unsigned b = 0x20; b < 0x7F && count <= kLeadCharacters; ++b) {
     const char byte = static_cast<char>(b);
@@ -30,7 +30,7 @@ bool SpelledTexts::is_wide(Id state) {
 // Calls f(token, state after it) for tokens that the constraint allows, until f returns true. All tokens that the
 // spelling allows, too, are among them.
 template <class F>
-bool SpelledTexts::each_token(Id state, const Spelling::State& spelled, F f) {
+bool CanonicalTexts::each_token(Id state, const Spelling::State& spelled, F f) {
   const Vocabulary& vocabulary = spelling_.vocabulary();
   if (is_wide(state)) {
     Words may(vocabulary.words(), ~u32{0});
@@ -79,9 +79,9 @@ bool SpelledTexts::each_token(Id state, const Spelling::State& spelled, F f) {
   return false;
 }
 
-bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
+bool CanonicalTexts::search(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
   const Key key = key_of(state, spelled);
-  if (seen.size() >= kSpelledDepth) fuel = 0;
+  if (seen.size() >= kCanonicalDepth) fuel = 0;
   if (fuel == 0 || !seen.insert(key).second) return false;
   struct Open {
     Id state;
@@ -121,7 +121,7 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, S
 }
 
 // -- is there a completion at all? --
-bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
+bool CanonicalTexts::lives(Id state, const Spelling::State& spelled) {
   if (!plain_) return need(state, spelled) != kInf;
   if (begins(state, spelled.place)) return true;
   if (spelled.last < 0) return need(state, spelled) != kInf;
@@ -134,28 +134,28 @@ bool SpelledTexts::lives(Id state, const Spelling::State& spelled) {
 
 // One completion suffices. Tries a known text, a short search, a new text, a long search, and texts after some of the
 // states reached. If a search visits everything within reach and finds no completion, there is none.
-SpelledTexts::Life SpelledTexts::look_for_life(Id state, const Spelling::State& spelled) {
+CanonicalTexts::Life CanonicalTexts::look_for_life(Id state, const Spelling::State& spelled) {
   const bool known = shortest_.contains(alike(state));
   if (known && by_text(state, spelled) != kInf) return Life::Some;
-  Search search{kFewSpelled};
+  Search search{kFewCanonical};
   if (go_on(state, spelled, search)) return Life::Some;
   if (search.fuel == 0) {
     if (!known && by_text(state, spelled) != kInf) return Life::Some;
-    search = {kSpelledFuel};
+    search = {kCanonicalFuel};
     if (go_on(state, spelled, search)) return Life::Some;
   }
   if (search.fuel > 0) {
     for (const Key& dead : search.seen) lives_.emplace(dead, Life::None);
     return Life::None;
   }
-  const std::size_t step = search.reached.size() / kSpelledTexts + 1;
+  const std::size_t step = search.reached.size() / kCanonicalTexts + 1;
   for (std::size_t i = 0; i < search.reached.size(); i += step)
     if (by_text(search.reached[i].first, search.reached[i].second) != kInf) return Life::Some;
   return Life::Unknown;
 }
 
 // May two characters come that begin a piece, whatever follows them? After spaces, a space and a letter do.
-bool SpelledTexts::begins_by_two(Id state, u32 place) {
+bool CanonicalTexts::begins_by_two(Id state, u32 place) {
   const Spelling::Follow firsts = spelling_.cuts_with_next(place);
   bool found = false;
   const auto after = [&](Id at, unsigned byte) {
@@ -176,7 +176,7 @@ bool SpelledTexts::begins_by_two(Id state, u32 place) {
 }
 
 // May a character that begins a piece come here, or may the text end?
-bool SpelledTexts::begins(Id state, u32 place) {
+bool CanonicalTexts::begins(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = {alike(state), place, -2};
   if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
@@ -207,13 +207,13 @@ bool SpelledTexts::begins(Id state, u32 place) {
 }
 
 // Searches through the tokens that may come next, whether they begin a piece or not.
-bool SpelledTexts::go_on(Id state, const Spelling::State& spelled, Search& search) {
+bool CanonicalTexts::go_on(Id state, const Spelling::State& spelled, Search& search) {
   const Key key = key_of(state, spelled);
   if (auto it = lives_.find(key); it != lives_.end()) {
     if (it->second == Life::Unknown) search.fuel = 0;
     return it->second == Life::Some;
   }
-  if (search.seen.size() >= kSpelledDepth) search.fuel = 0;
+  if (search.seen.size() >= kCanonicalDepth) search.fuel = 0;
   if (search.fuel == 0 || !search.seen.insert(key).second) return false;
   const std::size_t from = search.reached.size();
   bool spent = false;

@@ -1,8 +1,8 @@
 // Guides of texts in canonical spelling.
 #include <cstring>
 
+#include "run/canonical.hpp"
 #include "run/mask_making.hpp"
-#include "run/spelled.hpp"
 
 namespace guiderail {
 
@@ -11,17 +11,17 @@ void Guide::require(std::shared_ptr<Spelling> spelling) {
     throw Error("program-bound", "this spelling was made for another vocabulary");
   spelling_ = std::move(spelling);
   const std::shared_ptr<Program> program = this->program();
-  if (const Position start{root_}; !spelled(*program).completes(*this, start.state, start.spelled))
+  if (const Position start{root_}; !canonical_texts(*program).completes(*this, start.state, start.spelled))
     throw Error(
         "unsatisfiable",
         "no text of the constraint has a canonical spelling, as far as the search found; leave canonical out, or "
         "loosen the constraint");
 }
 
-SpelledTexts& Guide::spelled(Program& program) const {
+CanonicalTexts& Guide::canonical_texts(Program& program) const {
   std::lock_guard lock(mutex_);
-  if (!program.spelled_) program.spelled_ = std::make_shared<SpelledTexts>(program, spelling_);
-  return *program.spelled_;
+  if (!program.canonical_texts_) program.canonical_texts_ = std::make_shared<CanonicalTexts>(program, spelling_);
+  return *program.canonical_texts_;
 }
 
 bool Guide::may_end(Program& program, const Position& at) const {
@@ -35,7 +35,7 @@ Position Guide::advance(Program& program, const Position& at, u32 token) const {
   const Spelling::State spelled = spelling_->next(at.spelled, token);
   if (spelled.dead()) return {};
   const Position next{advance(program, at.state, token), spelled};
-  return next.state != kEmpty && this->spelled(program).allows(*this, at, token, next) ? next : Position{};
+  return next.state != kEmpty && this->canonical_texts(program).allows(*this, at, token, next) ? next : Position{};
 }
 
 bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const {
@@ -46,7 +46,7 @@ bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& s
 bool Guide::fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget,
                         u32* out) const {
   if (!spelling_) return fill_within(program, at.state, stops, budget, out);
-  SpelledTexts& texts = spelled(program);
+  CanonicalTexts& texts = canonical_texts(program);
   const bool known = budget == kInf &&
                      (texts.recall(at.state, at.spelled, out) || texts.fill_at_once(*this, at.state, at.spelled, out));
   if (!known) fill(program, at.state, {}, out);
@@ -63,7 +63,7 @@ bool Guide::fill_within(Program& program, const Position& at, const std::vector<
 
 u32 Guide::needed(Program& program, const Position& at, bool thorough) const {
   if (!spelling_) return needed(program, at.state, thorough);
-  return may_end(program, at) ? 0 : spelled(program).needed(*this, at.state, at.spelled);
+  return may_end(program, at) ? 0 : canonical_texts(program).needed(*this, at.state, at.spelled);
 }
 
 }  // namespace guiderail

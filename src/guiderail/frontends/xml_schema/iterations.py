@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from guiderail.frontends.xml_schema.model import All, Choice, Element, Key, Particle, Repeat, Seq
 
-__all__ = ["in_turns"]
+__all__ = ["read_alike"]
 
 
-def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
+def read_alike(item: Particle, least: int, most: int | None) -> Particle | None:
     """A form of ``Repeat(item, least, most)`` that all validators read alike; None if the plain form is one."""
     if (most is not None and most < 2) or _of_elements(item):
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
         return None
     ended = _ended(item)
-    turns: Particle = item
+    found: Particle = item
     if ended is not None:
         more = None if most is None else most - 1
-        turns = Seq((Repeat(ended, max(least - 1, 0), more), item))
+        found = Seq((Repeat(ended, max(least - 1, 0), more), item))
     elif least > 1:
         return None
-    return turns if least else Repeat(turns, 0, 1)
+    return found if least else Repeat(found, 0, 1)
 
 
 def _of_elements(p: Particle) -> bool:

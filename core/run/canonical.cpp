@@ -1,5 +1,5 @@
 // Completions in canonical spelling: found along texts, shared between tokens, and searched only as a last resort.
-#include "run/spelled.hpp"
+#include "run/canonical.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -14,14 +14,14 @@ namespace {
 constexpr const char* kSpelling = "finding how a text ends in canonical spelling";
 }  // namespace
 
-bool SpelledTexts::completes(const Guide& guide, Id state, const Spelling::State& spelled) {
+bool CanonicalTexts::completes(const Guide& guide, Id state, const Spelling::State& spelled) {
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   return lives(state, spelled);
 }
 
-u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& spelled) {
+u32 CanonicalTexts::needed(const Guide& guide, Id state, const Spelling::State& spelled) {
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
@@ -29,11 +29,11 @@ u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& sp
 }
 
 // Must precede any reference to the caches, which it may clear.
-void SpelledTexts::begin(const Guide& guide) {
+void CanonicalTexts::begin(const Guide& guide) {
   guide_ = &guide;
   if (!manner_known_) find_manner();
   manner_known_ = true;
-  if (needs_.size() + lives_.size() + outlook_of_.size() >= kMostSpelled) {
+  if (needs_.size() + lives_.size() + outlook_of_.size() >= kMostCanonical) {
     lives_.clear();
     needs_.clear();
     shortest_.clear();
@@ -47,14 +47,14 @@ void SpelledTexts::begin(const Guide& guide) {
                std::memory_order_relaxed);
 }
 
-void SpelledTexts::note(const Key& key, const Need& need) {
+void CanonicalTexts::note(const Key& key, const Need& need) {
   const auto [it, fresh] = needs_.try_emplace(key, need);
   if (!fresh && need.tokens < it->second.tokens) it->second = need;
 }
 
 // Can each text that contains this one be replaced by one without it, as far as the constraint can tell? `strict`: by
 // changing a byte before the last.
-bool SpelledTexts::avoidable(const std::string& text, StandIns& stand_ins, bool& strict) const {
+bool CanonicalTexts::avoidable(const std::string& text, StandIns& stand_ins, bool& strict) const {
   const auto& texts = spelling_.separate_texts();
   const auto taken = [&](char byte, std::size_t i) {  // may one of them contain this byte after the first i bytes?
     return std::any_of(texts.begin(), texts.end(), [&](const std::string& other) {
@@ -81,7 +81,7 @@ bool SpelledTexts::avoidable(const std::string& text, StandIns& stand_ins, bool&
 }
 
 // Can another byte that is a token replace this one, as far as the constraint can tell?
-bool SpelledTexts::replaceable(u8 byte) const {
+bool CanonicalTexts::replaceable(u8 byte) const {
   if (spelling_.spells(byte) || byte == 0xC0 || byte == 0xC1 || byte > 0xF4) return true;  // no text has the last
   const auto& classes = program_.arena().byte_classes();
   for (unsigned b = 0; b < 256; ++b)
@@ -91,7 +91,7 @@ bool SpelledTexts::replaceable(u8 byte) const {
 
 // Can every continuation that the constraint allows be spelled? It suffices that each set of characters that the
 // constraint reads has a readable one, and that no text must contain a separate text.
-void SpelledTexts::find_manner() {
+void CanonicalTexts::find_manner() {
   Arena& arena = program_.arena();
   const u64 readable = spelling_.readable();
   const auto can = [&](u32 c) { return (readable >> spelling_.atom(c) & 1) != 0; };
@@ -116,7 +116,7 @@ void SpelledTexts::find_manner() {
 
 // Represents states with the same completions by one: states that differ only in the text of the key in progress, if
 // the key may end in both or in neither.
-Id SpelledTexts::alike(Id state) {
+Id CanonicalTexts::alike(Id state) {
   const Id without = program_.without_text(state);
   if (without == state) return state;
   if (auto it = alike_.find(state); it != alike_.end()) return it->second;
@@ -131,7 +131,7 @@ Id SpelledTexts::alike(Id state) {
   return alike_.emplace(state, found).first->second;
 }
 
-u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
+u32 CanonicalTexts::need(Id state, const Spelling::State& spelled) {
   const Key key = key_of(state, spelled);
   if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
   if (spelled.last >= 0)
@@ -147,7 +147,7 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
 
 // The same, with a promise: the completion may have been found for a place like this one. The places along it are
 // noted, so that none needs more than the one before it has left.
-u32 SpelledTexts::promise(Id state, Spelling::State spelled) {
+u32 CanonicalTexts::promise(Id state, Spelling::State spelled) {
   const u32 found = need(state, spelled);
   for (Need left = needs_.at(key_of(state, spelled)); left.tokens != kInf && left.token != kNoToken;) {
     spelled = spelling_.next(spelled, left.token);
@@ -163,7 +163,7 @@ u32 SpelledTexts::promise(Id state, Spelling::State spelled) {
 }
 
 // The same for any last token: the next token begins a piece.
-u32 SpelledTexts::need_any(Id state, u32 place) {
+u32 CanonicalTexts::need_any(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = key_of(state, {place, -1});
   if (auto it = needs_.find(key); it != needs_.end()) return it->second.tokens;
@@ -174,15 +174,15 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
 
 // A shortest text that completes a state; empty if none is found. The states along it are stored with their rest of the
 // text.
-std::string_view SpelledTexts::shortest(Id state) {
+std::string_view CanonicalTexts::shortest(Id state) {
   const Id own = alike(state);
   auto it = shortest_.find(own);
   if (it == shortest_.end()) {
     std::string found;
-    program_.shortest(state, kSpelledBytes, found);
+    program_.shortest(state, kCanonicalBytes, found);
     const auto text = std::make_shared<const std::string>(std::move(found));
     Id at = state;
-    for (std::size_t i = 0; i < text->size() && i < kSpelledPlaces; ++i) {
+    for (std::size_t i = 0; i < text->size() && i < kCanonicalPlaces; ++i) {
       at = program_.advance(at, std::string_view(*text).substr(i, 1));
       if (at == kEmpty) break;  // a place that was seen without its texts
       if (const Id place = alike(at); place != own) shortest_.try_emplace(place, Rest{text, i + 1});
@@ -194,7 +194,7 @@ std::string_view SpelledTexts::shortest(Id state) {
 
 // Tries texts that complete the state: a known one after a character, a shortest one, or a shortest one after a
 // character that may begin a piece.
-u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
+u32 CanonicalTexts::by_text(Id state, const Spelling::State& spelled) {
   if (ends(state, spelled)) return 0;
   const bool known = shortest_.contains(alike(state));
   std::string tried;
@@ -217,7 +217,7 @@ u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
 }
 
 // The tokens that are prefixes of a text, with their lengths, shortest first.
-std::vector<std::pair<u32, u32>> SpelledTexts::beginnings(std::string_view text) const {
+std::vector<std::pair<u32, u32>> CanonicalTexts::beginnings(std::string_view text) const {
   const Vocabulary& vocabulary = spelling_.vocabulary();
   std::vector<std::pair<u32, u32>> found;
   u32 node = 0;
@@ -231,7 +231,7 @@ std::vector<std::pair<u32, u32>> SpelledTexts::beginnings(std::string_view text)
 }
 
 // The number of tokens that spell a text from here on; longer tokens are tried first.
-u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_view text) {
+u32 CanonicalTexts::spell(Id state, const Spelling::State& spelled, std::string_view text) {
   struct Frame {
     Id state;
     Spelling::State spelled;
@@ -280,7 +280,7 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
 }
 
 // Most tokens asked about are in the last mask, or are proved in the same way.
-bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
+bool CanonicalTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
   std::lock_guard lock(mutex_);
   begin(guide);
   if (masked_ == Key{at.state, at.spelled.place, at.spelled.last}) return mask_[token >> 5] >> (token & 31) & 1;
@@ -293,7 +293,7 @@ bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, con
   return lives(next.state, next.spelled);
 }
 
-const Outlooks::View& SpelledTexts::view(Id state) {
+const Outlooks::View& CanonicalTexts::view(Id state) {
   if (const auto known = outlook_of_.find(state); known != outlook_of_.end()) return known->second;
   auto made = program_.deep(state, [&] {
     Program::Lock lock(program_);
@@ -307,7 +307,7 @@ const Outlooks::View& SpelledTexts::view(Id state) {
 }
 
 // Keeps the tokens that sets prove for all states with the same form; the others go to open_.
-void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+void CanonicalTexts::prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   const Outlooks::View& view = this->view(state);
   const auto proof = spelling_.proof(spelled, *view.outlook, view.reach());
   std::vector<u32> apart;
@@ -335,7 +335,7 @@ void SpelledTexts::prove(const Guide& guide, Id state, const Spelling::State& sp
 }
 
 // Lists the tokens of a mask in open_ if they are so few that each is decided by itself.
-bool SpelledTexts::lists_few(const u32* words) {
+bool CanonicalTexts::lists_few(const u32* words) {
   const u32 count = spelling_.vocabulary().words();
   const std::size_t most = spelling_.vocabulary().token_count() / kTokensOfFew;
   open_.clear();
@@ -348,7 +348,7 @@ bool SpelledTexts::lists_few(const u32* words) {
 }
 
 // Decides the tokens in open_ if after each that may come, a piece may begin. False: nothing was decided.
-bool SpelledTexts::begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+bool CanonicalTexts::begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   std::vector<u32> dead;
   for (u32 token : open_) {
     Work::spend();
@@ -363,7 +363,7 @@ bool SpelledTexts::begin_all(const Guide& guide, Id state, const Spelling::State
   return true;
 }
 
-void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
+void CanonicalTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
   std::lock_guard lock(mutex_);
   begin(guide);
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
@@ -400,7 +400,7 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   masks_.forget(kKeptMaskBytes);
 }
 
-bool SpelledTexts::fill_at_once(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
+bool CanonicalTexts::fill_at_once(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
   std::lock_guard lock(mutex_);
   begin(guide);
   if (!plain_) return false;
@@ -416,7 +416,7 @@ bool SpelledTexts::fill_at_once(const Guide& guide, Id state, const Spelling::St
   return true;
 }
 
-bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) {
+bool CanonicalTexts::recall(Id state, const Spelling::State& spelled, u32* words) {
   std::lock_guard lock(mutex_);
   const Key key{state, spelled.place, spelled.last};
   const auto* known = masks_.find(identity(key));
@@ -428,7 +428,7 @@ bool SpelledTexts::recall(Id state, const Spelling::State& spelled, u32* words) 
 }
 
 // The first token of the known completion of a state; kNoToken: none is known.
-u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
+u32 CanonicalTexts::witness(Id state, const Spelling::State& spelled) {
   for (const Key& key : {key_of(state, spelled), key_of(state, {spelling_.settled(spelled.place), -1})})
     if (auto it = needs_.find(key); it != needs_.end() && it->second.token != kNoToken) return it->second.token;
   return kNoToken;
@@ -437,7 +437,7 @@ u32 SpelledTexts::witness(Id state, const Spelling::State& spelled) {
 // A completion that begins a piece serves all tokens that lead to the same state and place. If many tokens remain, no
 // further completions are searched. So a token may be removed although it has a completion, but never the first token
 // of the known completion of this state.
-void SpelledTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
+void CanonicalTexts::restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words) {
   const u32 first = promise(state, spelled) <= left + 1 ? witness(state, spelled) : kNoToken;
   const u32 count = spelling_.vocabulary().words();
   Words others(words, words + count);

@@ -1,5 +1,5 @@
-// Forms shared by expressions that a token cannot tell apart: counters far from their bounds are cut, so that
-// `.{0,4000}` has a handful of masks instead of 4,000.
+// The near form of an expression: what the bytes of one token can tell of it. Counters far from their bounds are cut,
+// so that `.{0,4000}` has a handful of masks instead of 4,000. The texts of keys and items in progress are forgotten.
 #include <algorithm>
 
 #include "mask/abstraction.hpp"
@@ -156,20 +156,20 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
   return out;
 }
 
-Id Abstraction::canonical(Id e, u32 horizon) {
+Id Abstraction::near_form(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
-  if (has(e, kExactKey) && n.canonical == kUnknown) {
+  if (has(e, kExactKey) && n.near_form == kUnknown) {
     // Texts stay under a complement and in the text of a string: then the expression stays as it is.
     const Id forgetful = without_texts(e);
     if (forgetful != e) {
-      const Id plain = canonical(forgetful, horizon);
-      n.canonical = plain;
+      const Id plain = near_form(forgetful, horizon);
+      n.near_form = plain;
     } else if (!has(e, kBigRepeat | kHasScan)) {
-      n.canonical = e;
+      n.near_form = e;
     }
   }
-  if (n.canonical != kUnknown) return n.canonical;
+  if (n.near_form != kUnknown) return n.near_form;
   Id out = e;
   switch (n.kind) {
     case Kind::Repeat: {
@@ -177,37 +177,37 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       const u32 least = std::max(node(n.body()).shortest, 1u), most = std::max(horizon / least, 1u);
       const u32 min = std::min(n.min, most + 1);
       const u32 max = n.max > most ? kInf : n.max;
-      if (!has(e, kSearch)) out = repeat(canonical(n.body(), horizon), min, max);
+      if (!has(e, kSearch)) out = repeat(near_form(n.body(), horizon), min, max);
       break;
     }
     case Kind::Concat: {  // down the stack to the first part with a known form or nothing to cut
       Ids parts;
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).near_form == kUnknown;
            cur = node(cur).tail())
         parts.push_back(cur);
-      out = canonical(cur, horizon);
+      out = near_form(cur, horizon);
       for (std::size_t i = parts.size(); i-- > 0;) {
-        out = concat(canonical(node(parts[i]).head(), horizon), out);
-        node(parts[i]).canonical = out;
+        out = concat(near_form(node(parts[i]).head(), horizon), out);
+        node(parts[i]).near_form = out;
       }
       break;
     }
     case Kind::Union:
       if (!has(e, kHasScan))  // outcomes.cpp handles each place separately
-        out = unite(mapped(e, [&](Id m) { return canonical(m, horizon); }));
+        out = unite(mapped(e, [&](Id m) { return near_form(m, horizon); }));
       break;
     case Kind::Scan: out = lexed_.cut_scan(e); break;
-    case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
+    case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), near_form(guarded(n), horizon)); break;
     case Kind::Counted:  // one token cannot reach the bound
-      if (n.b || n.min > 0) out = canonical(n.body(), horizon);
+      if (n.b || n.min > 0) out = near_form(n.body(), horizon);
       break;
     case Kind::Escaped:
-      out = escaped_.escaped_at(canonical(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
+      out = escaped_.escaped_at(near_form(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
       break;
-    case Kind::Distinct: out = json_.distinct_node(canonical(distinct_body(n), horizon), distinct_seen(n)); break;
+    case Kind::Distinct: out = json_.distinct_node(near_form(distinct_body(n), horizon), distinct_seen(n)); break;
     case Kind::Twice:
-      out = json_.twice_node(canonical(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
+      out = json_.twice_node(near_form(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
       break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be reached if every state of e within the horizon can finish in time. Raw bytes
@@ -220,7 +220,7 @@ Id Abstraction::canonical(Id e, u32 horizon) {
             charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kHasLook) || !only_characters(other))
           continue;
         if (add_sat(slack(other), horizon) <= bound.max) {
-          out = canonical(other, horizon);
+          out = near_form(other, horizon);
           break;
         }
       }
@@ -228,7 +228,7 @@ Id Abstraction::canonical(Id e, u32 horizon) {
     }
     default: break;  // other kinds, such as Not and Scope, can depend on distant bounds
   }
-  n.canonical = out;
+  n.near_form = out;
   return out;
 }
 
