@@ -18,6 +18,7 @@ from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.items import lower_items
 from guiderail.frontends.json_schema.layout import Notation, PlainKeys, holds
 from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.outcomes import Outcomes
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
     FALSE,
@@ -217,8 +218,7 @@ class Lowering:
             required.append(must)
         others: list[tuple[int, int, bool, int]] = []
         if cell.rest is not FALSE or cell.rules:
-            regions = self.algebra.regions(cell) if cell.rules else [(Strings.ALL, cell.rest)]
-            others = list(self._others(regions, cell, inner))
+            others = list(self._others(cell, inner))
         pending = (1 << len(obligations)) - 1
 
         def inside(least: int) -> int:
@@ -263,11 +263,14 @@ class Lowering:
                 found.append((handle, mask | met))
         return found
 
-    def _others(
-        self, regions: list[tuple[Strings, Term]], cell: ObjectCell, level: int
-    ) -> Iterator[tuple[int, int, bool, int]]:
+    def _others(self, cell: ObjectCell, level: int) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
         b = self.builder
+        found = self.algebra.unnamed(cell) if cell.rules else [(Strings.ALL, cell.rest)]
+        if isinstance(found, Outcomes) and not cell.obligations:
+            yield self._patterned(found, level)
+            return
+        regions = found.regions() if isinstance(found, Outcomes) else found
         if not cell.obligations:
             for region, term in regions:
                 value = self.term(term, level)
@@ -303,6 +306,14 @@ class Lowering:
                     handle = self.term(self.algebra.and_terms([term, *chosen]), level)
                     if handle != b.EMPTY:
                         yield *self._keys(some, handle), met | mask
+
+    def _patterned(self, outcomes: Outcomes, level: int) -> tuple[int, int, bool, int]:
+        """Members whose values are chosen at the end of their keys."""
+        b = self.builder
+        values = [self.term(term, level) for term in outcomes.terms]
+        patterns = [keys.lower(b, self.notation.texts) for keys in outcomes.patterns]
+        key = b.patterned(self.keys(Strings.ALL), patterns, outcomes.next, values)
+        return key, b.union([value for value in values if value != b.EMPTY]), b.EMPTY not in values, 0
 
     def _keys(self, keys: Strings, value: int) -> tuple[int, int, bool]:
         """Names that the schema does not know, and their value; whether they are dense."""
