@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+import re
 from typing import Any
 
 import jsonschema
@@ -205,6 +207,54 @@ def test_outcomes_are_fewer_than_sets_of_patterns() -> None:
         build_program(gr.json_schema({"type": "object", "patternProperties": bounds}))
     assert found[0] < 100
     assert found[1] == 1 + len(bounds)
+
+
+def test_values_that_differ_for_each_set_of_patterns_meet_a_limit() -> None:
+    letters = {letter: {"type": "string", "pattern": letter} for letter in LETTERS[:8]}
+    schema = {"properties": {"x": {"type": "object", "patternProperties": letters}}}
+    build_program(gr.json_schema(schema, max_branches=256))
+    with pytest.raises(gr.LimitError) as caught:
+        build_program(gr.json_schema(schema, max_branches=255))
+    assert caught.value.code == "schema-branches"
+    assert caught.value.pointer == "#/properties/x"  # type: ignore[attr-defined]
+    assert "patternProperties" in caught.value.message
+
+
+# -- the core ---------------------------------------------------------------------------------------------------------
+def test_a_text_beside_patterns_matches_if_its_outcome_has_a_value() -> None:
+    """All texts of a few letters, against `re`: an outcome is the set of patterns that matched."""
+    patterns = ["a", "ab", "b$", "^.b"]
+    sets = range(1 << len(patterns))
+    following = [[at | 1 << i for i in range(len(patterns))] for at in sets]
+    for forbidden in (0b0000, 0b0101, 0b0111, 0b1111):
+        b = _core.Builder()
+        values = [b.EMPTY if at in (forbidden, 0b0011) else b.literal(b"1") for at in sets]
+        searches = [gr.regex(pattern, mode="search")._lower(b) for pattern in patterns]
+        made = b.finish(b.patterned(gr.regex("[abc]*")._lower(b), searches, following, values))
+        for letters in itertools.chain.from_iterable(itertools.product("abc", repeat=n) for n in range(6)):
+            text = "".join(letters)
+            outcome = sum(1 << i for i, pattern in enumerate(patterns) if re.search(pattern, text))
+            assert takes(made, text) == (outcome not in (forbidden, 0b0011)), text
+
+
+@pytest.mark.parametrize(("following", "values"), [([], 0), ([[0]], 2), ([[1]], 1), ([[0, 0]], 1), ([[]], 1)])
+def test_outcomes_of_a_wrong_shape_are_refused(following: list[list[int]], values: int) -> None:
+    b = _core.Builder()
+    with pytest.raises(gr.CompileError) as caught:
+        b.patterned(b.EPSILON, [b.literal(b"a")], following, [b.literal(b"1")] * values)
+    assert caught.value.code == "bad-shape"
+
+
+def test_a_guide_that_starts_anew_has_the_same_masks() -> None:
+    schema = {**matching(8), "additionalProperties": False}
+    small = gr.compile(gr.json_schema(schema), VOCABULARY, cache=False, max_memory=1 << 20)
+    rng = random.Random(3)
+    for _ in range(60):
+        whole = gr.compile(gr.json_schema(schema), VOCABULARY).matcher()
+        matcher = small.matcher()
+        for text in ('{"', *rng.sample("axxbhyd", 4)):
+            assert matcher.accept_string(text) == whole.accept_string(text)
+            assert (mask_of(matcher) == mask_of(whole)).all()
 
 
 # -- members that conditions ask for ----------------------------------------------------------------------------------

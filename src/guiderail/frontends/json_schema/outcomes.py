@@ -14,6 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
+from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.satisfiable import is_empty_shape
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
@@ -152,7 +153,7 @@ class Outcomes:
                 if state not in seen:
                     seen.add(state)
                     states.append(state)
-                    self._algebra._limit(len(states))
+                    self._limit(len(states))
         for term, rules in self._states:
             left = [of.default for group, of in enumerate(cell.rules) if not rules >> group & 1]
             self.terms.append(self._one(self._algebra.and_terms([term, *left])))
@@ -162,6 +163,16 @@ class Outcomes:
         self._states.append(state)
         self._ways.append(way)
         self.next.append([numbers[state]] * len(self.patterns))
+
+    def _limit(self, size: int) -> None:
+        most = self._algebra.max_branches
+        if size > most:
+            raise SchemaLimitError(
+                f"the keys of this object can match its patterns in more than max_branches={most:,} ways that each ask "
+                "for another value; make the patterns of its patternProperties exclude each other, give them fewer "
+                "different values, or raise max_branches",
+                pointer=self._algebra.where(),
+            )
 
     def _change(self, term: Term, rules: int) -> int:
         """The patterns that change an outcome; as bits."""
