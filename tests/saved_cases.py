@@ -79,6 +79,7 @@ CASES: dict[str, gr.Constraint] = {
         {"type": "array", "contains": {"const": 1}, "minContains": 2, "items": {"type": "integer"}}
     ),
     "schema-vote": _schema(_VOTE),
+    "schema-patterns": _schema({"type": "object", "patternProperties": {c: {"minimum": ord(c)} for c in "abcdef"}}),
     "schema-tree": _schema(_TREE),
     "schema-tally": _schema({"type": "array", "allOf": [{"contains": {"const": i}} for i in range(12)]}),
     "schema-decimals": _schema({"type": "number", "multipleOf": 1234.5678}),
@@ -116,6 +117,7 @@ INSTANCES: dict[str, list[str]] = {
     "schema-vote": ["{" + ", ".join(f'"{"ab"[i % 2]}{i}": {i}' for i in range(n)) + "}" for n in (12, 11)],
     "schema-tally": ["[0,1,2,3,4,5,6,7,8,9,10,11]", "[0,1,2,3,4,5,6,7,8,9,10]"],
     "schema-decimals": ["2469.1356", "0", "1", "1234.56781"],
+    "schema-patterns": ['{"xc": 99, "ab": 98, "ea": 120}', '{"xc": 98}', '{"ab": 97}', '{"fa": 101}'],
     "schema-tree": ['{"children": [{"name": "x"}], "name": "\\u0041"}', '{"name": "x"}', '{"children": [1]}'],
     "schema-twice": ["[1, 2, 1]", "[1, 2]"],
     "type": ['{"amount": 1.5, "currency": "EUR"}', '{"amount": "1"}'],

@@ -26,15 +26,16 @@ enum class Kind : u8 {
   Behind,
   Scope,  // confines look-arounds: the text they can see begins and ends with the Scope
   // json/
-  Escaped,   // the spellings of texts inside a JSON string
-  Members,   // the rest of a JSON object between its braces
-  Key,       // the same, while a key is being read
-  Distinct,  // items of a list no two of which are equal JSON values
-  Twice,     // the same where at least two are equal
-  Tally,     // the rest of a list whose items are counted, or tell alternatives apart
-  Item,      // one item of such a list
-  Among,     // one of many texts: a union that grows by one alternative at a time
-  Decimal,   // the rest of a number
+  Escaped,    // the spellings of texts inside a JSON string
+  Members,    // the rest of a JSON object between its braces
+  Key,        // the same, while a key is being read
+  Patterned,  // a text read beside patterns, which decide what follows it
+  Distinct,   // items of a list no two of which are equal JSON values
+  Twice,      // the same where at least two are equal
+  Tally,      // the rest of a list whose items are counted, or tell alternatives apart
+  Item,       // one item of such a list
+  Among,      // one of many texts: a union that grows by one alternative at a time
+  Decimal,    // the rest of a number
   // lexed/
   Terminal,    // a terminal out of a set: a symbol of a grammar over terminals, not of bytes
   Binding,     // a grammar over terminals with variables, and the values that each may still have

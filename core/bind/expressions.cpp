@@ -325,6 +325,7 @@ void bind_expressions(nb::module_& m) {
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
            nb::arg("counters"))
       .def("twice", added<ops::Twice>())
+      .def("patterned", added<ops::Patterned>())
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),

@@ -5,6 +5,7 @@
 #include "base/work.hpp"
 #include "json/decimals.hpp"
 #include "json/json.hpp"
+#include "json/patterned.hpp"
 #include "json/tallies.hpp"
 #include "lexed/lexing.hpp"
 
@@ -306,6 +307,15 @@ Id Binding::make(Arena& arena) {
   std::vector<Bits> sets;
   for (const Numbers& values : domains) sets.push_back(value_bits(values));
   return guiderail::Lexed::of(arena).binding(static_cast<u32>(lexer), std::move(sets), body);
+}
+
+Id Patterned::make(Arena& arena) {
+  if (values.empty() || next.size() != values.size())
+    throw Error("bad-shape", "patterned: each outcome has a value, and a list of the outcomes that follow");
+  for (const Numbers& row : next)
+    if (row.size() != patterns.size() || std::any_of(row.begin(), row.end(), [&](u32 to) { return to >= next.size(); }))
+      throw Error("bad-shape", "patterned: each pattern leads to an outcome");
+  return guiderail::Patterned::of(arena).patterned(text, patterns, next, values);
 }
 
 Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(static_cast<u32>(lexer), index); }

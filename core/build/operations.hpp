@@ -430,6 +430,19 @@ struct Binding {
   Id make(Arena& arena);
 };
 
+// Patterns that a text is read beside, the outcomes that they lead to, and what may follow each: see
+// json/patterned.cpp.
+struct Patterned {
+  static constexpr u8 kCode = 34;
+  static constexpr const char* kName = "patterned";
+  Id text;
+  std::vector<Id> patterns;
+  std::vector<Numbers> next;  // by outcome, by pattern
+  std::vector<Id> values;     // by outcome
+  auto fields() { return std::tie(text, patterns, next, values); }
+  Id make(Arena& arena);
+};
+
 }  // namespace operations
 
 using Operation =
@@ -440,7 +453,7 @@ using Operation =
                  operations::Counted, operations::Rule, operations::Define, operations::Escaped, operations::Members,
                  operations::Vote, operations::Item, operations::Distinct, operations::Tally, operations::Twice,
                  operations::Decimals, operations::Lexer, operations::Terminal, operations::Never, operations::Lexed,
-                 operations::IdentifierLexer, operations::Binding>;
+                 operations::IdentifierLexer, operations::Binding, operations::Patterned>;
 
 // The result of an operation: an Id, a LexerId or Nothing.
 template <class Op>

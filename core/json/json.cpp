@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "json/formula.hpp"
+#include "json/patterned.hpp"
 
 namespace guiderail {
 
@@ -102,6 +103,8 @@ void Json::describe_shared(u32 id, Description& to) const {
     to.part(o.key);
     to.part(o.value);
     to.word(u64{o.discharges} << 1 | o.dense);
+    if (node(o.key).kind == Kind::Patterned)
+      for (Id value : Patterned::of(arena_).values(o.key)) to.part(value);
   }
   if (table.vote) guiderail::describe(*table.vote, to);
 }

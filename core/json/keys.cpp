@@ -3,6 +3,7 @@
 
 #include "base/thresholds.hpp"
 #include "json/json.hpp"
+#include "json/patterned.hpp"
 
 namespace guiderail {
 namespace {
@@ -56,7 +57,7 @@ Id Json::key_node(KeyState key) {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (!others_allowed_at(key.members)) std::fill(key.others.begin(), key.others.end(), kEmpty);
-  if (table.vote)
+  if (table.vote || state.pending != 0)
     for (u32 r = 0; r < key.others.size(); ++r)
       if (key.others[r] != kEmpty && !other_allowed_at(key.members, r)) key.others[r] = kEmpty;
   bool live_now = false;
@@ -258,7 +259,9 @@ Id Json::close_key(const KeyState& key) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
     // Whether this key was already written is unknown: see near_form().
     if (state.some) return unknown();
-    follow(table.others[r].value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
+    const bool patterned = node(key.others[r]).kind == Kind::Patterned;
+    const Id value = patterned ? Patterned::of(arena_).value(key.others[r]) : table.others[r].value;
+    follow(value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
   }
   return finish();
 }

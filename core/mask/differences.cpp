@@ -144,8 +144,10 @@ bool MaskBuilder::key_of(Id e, Strings& out) {
       apart.key->remembers())
     return false;
   out.key = true;
-  for (Id text : apart.key->others)
+  for (Id text : apart.key->others) {
+    if (arena_.node(text).kind == Kind::Patterned) return false;  // what follows depends on it
     if (text != kEmpty) out.texts.push_back(text);
+  }
   return out.texts.size() <= kMostStrings && Json::of(arena_).named_rests(*apart.key, false, out.names);
 }
 

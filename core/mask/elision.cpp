@@ -309,7 +309,8 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
   for (Id o : k.others)
-    if (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)) return kEmpty;
+    if (node(o).kind == Kind::Patterned || (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)))
+      return kEmpty;
   const u32 id = k.members;
   const bool keep = k.others.size() == 1 && id < 1u << 30;
   const u64 memo =

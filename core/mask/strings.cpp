@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/outside.hpp"
+#include "json/patterned.hpp"
 #include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
@@ -17,6 +18,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
       return set != kNone && arena_.charset_ptr(set) == CharSet::any();
     }
     case Kind::Concat: return takes_any(n.head(), depth + 1) && arena_.live(text);
+    case Kind::Patterned: return Patterned::of(arena_).never_fails(text);
     case Kind::Union: {
       Ids members(arena_.operands(text));
       return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });

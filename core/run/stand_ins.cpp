@@ -31,6 +31,7 @@ bool only_adds(Kind kind) {  // does it match no less if its parts match more?
     case Kind::Escaped:
     case Kind::Members:
     case Kind::Key:
+    case Kind::Patterned:
     case Kind::Decimal:
     case Kind::Elided: return true;
     default: return false;

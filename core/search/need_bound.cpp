@@ -4,6 +4,7 @@
 
 #include "base/work.hpp"
 #include "expr/mapped.hpp"
+#include "json/patterned.hpp"
 #include "search/completion_distance.hpp"
 #include "search/reachable.hpp"
 
@@ -275,7 +276,9 @@ std::shared_ptr<const KnownNeeds::Members> NeedBound::begun_members(u32 table_id
   }
   for (const OtherKeys& other : table.others) {
     const u32 key_bytes = apart(other.key);
-    made->other = std::max(made->other, member(key_bytes, other.value));
+    const bool patterned = arena_.node(other.key).kind == Kind::Patterned;
+    for (Id value : patterned ? Patterned::of(arena_).values(other.key) : std::vector{other.value})
+      if (value != kEmpty) made->other = std::max(made->other, member(key_bytes, value));
   }
   known_.listed += made->names.size();
   if (!cut()) known_.members[key] = made;

@@ -46,7 +46,7 @@ OPERATIONS = (
     "literal", "char_class", "byte_class", "concat", "union", "intersection", "complement", "repeat", "choice",
     "substring_of", "substring_of_chunks", "look_ahead", "look_behind", "scope", "token", "token_set", "counted",
     "rule", "define", "escaped", "members", "vote", "item", "distinct", "tally", "twice", "decimals", "lexer",
-    "terminal", "never", "lexed", "identifier_lexer", "binding",
+    "terminal", "never", "lexed", "identifier_lexer", "binding", "patterned",
 )  # fmt: skip
 """What ``add`` makes, by code from 1 on, as in program files (``core/build/operations.hpp``)."""
 
@@ -451,6 +451,11 @@ class Builder:
 
     def twice(self, body: int, /) -> int:
         return self._make("twice", _u(body))
+
+    def patterned(
+        self, text: int, patterns: Sequence[int], next: Sequence[Sequence[int]], values: Sequence[int], /
+    ) -> int:
+        return self._make("patterned", _u(text) + _us(patterns) + _list(next, _us) + _us(values))
 
     def decimals(
         self,

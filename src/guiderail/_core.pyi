@@ -132,6 +132,14 @@ class Builder:
         counters: Sequence[tuple[int, int, int]],  # (its cell, minimum, maximum or -1)
     ) -> int: ...
     def twice(self, body: int, /) -> int: ...  # at least two of its items are equal JSON values
+    def patterned(  # a text beside patterns, which decide on the value after it; see core/json/patterned.cpp
+        self,
+        text: int,
+        patterns: Sequence[int],
+        next: Sequence[Sequence[int]],  # by outcome, by pattern: the outcome of what also matches the pattern
+        values: Sequence[int],  # by outcome; EMPTY: no text may have it
+        /,
+    ) -> int: ...
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[

@@ -17,6 +17,7 @@ from guiderail.frontends.json_schema.disjoint import discriminator, plainly_with
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.obligations import settled, unmet
+from guiderail.frontends.json_schema.outcomes import Outcomes
 from guiderail.frontends.json_schema.satisfiable import Emptiness, is_empty_object, prune
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
@@ -46,6 +47,7 @@ MOST_CELLS = 64
 _MOST_ALONE = 16  # times as many, if a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are searched for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
+_PARTS = 16  # regions of keys that may overlap, in addition to two for each pattern
 _FEW = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
@@ -84,6 +86,7 @@ class Algebra:
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
         self.within: dict[tuple[Term, Term], bool] = {}  # whether one lies within the other, if known
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
+        self._keys: dict[object, list[tuple[Strings, Term]] | Outcomes] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
 
@@ -469,18 +472,38 @@ class Algebra:
     # -- keys ----------------------------------------------------------------------------------------------------
     def regions(self, cell: ObjectCell) -> list[tuple[Strings, Term]]:
         """The keys that are not named, split by what their values must satisfy. Forbidden keys are left out."""
+        found = self.unnamed(cell)
+        return found.regions() if isinstance(found, Outcomes) else found
+
+    def unnamed(self, cell: ObjectCell) -> list[tuple[Strings, Term]] | Outcomes:
+        """The keys that are not named: their regions, or the outcomes of many patterns that overlap."""
+        key = cell.rest, frozenset(rules.key() for rules in cell.rules)
+        known = self._keys.get(key)
+        if known is None:
+            entries = [keys for rules in cell.rules for keys, _ in rules.entries]
+            late = all(keys.is_exact() for keys in entries)
+            try:
+                known = self._regions(cell, _PARTS + 2 * len(entries) if late else self.max_branches + 1)
+            except TooMany:
+                known = Outcomes(self, cell)
+            self._keys[key] = known
+        return known
+
+    def _regions(self, cell: ObjectCell, most: int) -> list[tuple[Strings, Term]]:
         parts = [(Strings.ALL, cell.rest)] if cell.rest is not FALSE else []
         for rules in cell.rules:
             parts = [
                 (keys, self.both(term, more))
                 for outer, term in parts
-                for keys, more in self._split(rules, outer)
+                for keys, more in self._split(rules, outer, most)
                 if self.both(term, more) is not FALSE
             ]
+            if len(parts) > most:
+                raise TooMany
             self._limit(len(parts))
         return parts
 
-    def _split(self, rules: KeyRules, outer: Strings) -> list[tuple[Strings, Term]]:
+    def _split(self, rules: KeyRules, outer: Strings, most: int) -> list[tuple[Strings, Term]]:
         # (keys, term, whether some entry applies)
         parts: list[tuple[Strings, Term | None]] = [(outer, None)]
         for language, term in rules.entries:
@@ -497,6 +520,8 @@ class Algebra:
                 ):
                     split.append((outside, known))
             parts = split
+            if len(parts) > most:
+                raise TooMany
             self._limit(len(parts))
         found = ((keys, rules.default if term is None else term) for keys, term in parts)
         return [(keys, term) for keys, term in found if term is not FALSE]

@@ -18,6 +18,7 @@ from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.items import lower_items
 from guiderail.frontends.json_schema.layout import Notation, PlainKeys, holds
 from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.outcomes import Outcomes
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
     FALSE,
@@ -217,8 +218,7 @@ class Lowering:
             required.append(must)
         others: list[tuple[int, int, bool, int]] = []
         if cell.rest is not FALSE or cell.rules:
-            regions = self.algebra.regions(cell) if cell.rules else [(Strings.ALL, cell.rest)]
-            others = list(self._others(regions, cell, inner))
+            others = list(self._others(cell, inner))
         pending = (1 << len(obligations)) - 1
 
         def inside(least: int) -> int:
@@ -263,25 +263,15 @@ class Lowering:
                 found.append((handle, mask | met))
         return found
 
-    def _others(
-        self, regions: list[tuple[Strings, Term]], cell: ObjectCell, level: int
-    ) -> Iterator[tuple[int, int, bool, int]]:
+    def _others(self, cell: ObjectCell, level: int) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
-        b = self.builder
-        if not cell.obligations:
-            for region, term in regions:
-                value = self.term(term, level)
-                if value != b.EMPTY:
-                    yield *self._keys(region, value), 0
-            return
+        found = self.algebra.unnamed(cell) if cell.rules else [(Strings.ALL, cell.rest)]
         by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
         choices = [
             (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE
         ]
-        for region, term in regions:
-            value = self.term(term, level)
-            if value == b.EMPTY:
-                continue
+        regions = [(Strings.ALL, found)] if isinstance(found, Outcomes) else found
+        for region, asked in regions:
             # keys that meet an obligation with any value are separate; the others depend on the value
             parts: list[tuple[Strings, int]] = [(region, 0)]
             for bit, wanted in by_key:
@@ -293,16 +283,40 @@ class Lowering:
                     split += [(keys & ~wanted, mask) for keys, mask in parts]
                     parts = [(keys, mask) for keys, mask in split if not keys.is_empty()]
             for keys, met in parts:
-                yield *self._keys(keys, value), met
+                plain = self._member(keys, asked, (), level)
+                if plain is None:
+                    continue
+                yield *plain, met
                 able = [
                     (bit, wanted, t)
                     for bit, wanted, t in choices
                     if (names := wanted.finite_texts()) is None or not names <= cell.named.keys()
                 ]
                 for mask, some, chosen in self._subsets(able, keys):
-                    handle = self.term(self.algebra.and_terms([term, *chosen]), level)
-                    if handle != b.EMPTY:
-                        yield *self._keys(some, handle), met | mask
+                    member = self._member(some, asked, chosen, level)
+                    if member is not None:
+                        yield *member, met | mask
+
+    def _member(
+        self, keys: Strings, asked: Term | Outcomes, more: tuple[Term, ...], level: int
+    ) -> tuple[int, int, bool] | None:
+        """Members that the schema does not name, and whether their keys are dense; None if there are none.
+
+        Args:
+            keys: those that they may have.
+            asked: what their values must satisfy; if that depends on the key, it is chosen at its end.
+            more: what they must satisfy, too.
+            level: the nesting depth of the values.
+        """
+        b = self.builder
+        if isinstance(asked, Term):
+            value = self.term(self.algebra.and_terms([asked, *more]), level)
+            return None if value == b.EMPTY else self._keys(keys, value)
+        values = [self.term(self.algebra.and_terms([term, *more]), level) for term in asked.terms]
+        patterns = [pattern.lower(b, self.notation.texts) for pattern in asked.patterns]
+        text, value, dense = self._keys(keys, b.union([value for value in values if value != b.EMPTY]))
+        key = b.patterned(text, patterns, asked.next, values)
+        return None if b.is_empty(key) else (key, value, dense and b.EMPTY not in values)
 
     def _keys(self, keys: Strings, value: int) -> tuple[int, int, bool]:
         """Names that the schema does not know, and their value; whether they are dense."""
