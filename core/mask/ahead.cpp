@@ -49,35 +49,24 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
 // The tokens that may come in a state, and the states after them; kUnknown: that state was dropped. False: too many.
 bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out) {
   const Trie& trie = vocabulary_.trie();
-  const u32 end = static_cast<u32>(trie.nodes.size());
-  std::vector<Id> states{state};
   u32 walked = 0;
-  for (u32 n = 1; n < end;) {
-    if (++walked > kAheadNodes || out.size() > kAheadTokens) return false;
+  return walk(state, 0, [&](Id from, u32 n, u8 byte) {
+    if (++walked > kAheadNodes || out.size() > kAheadTokens) return kUnknown;
     if (walked % kNodesBetweenBreaks == 0) {
       arena_.make_room();
       Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
-    states.resize(trie.depths[n]);
-    const Id from = states.back();
-    const u8 byte = trie.nodes[n].byte;
     const Id next = inside && (ends_string(from, byte) || closes(from, byte)) ? kUnknown : step(from, byte);
-    if (next == kEmpty) {
-      n = trie.nodes[n].end;
-      continue;
-    }
+    if (next == kEmpty) return kEmpty;
     if (next == kUnknown || !known(next)) {
       const auto below = trie.below(n);
-      if (out.size() + below.size() > kAheadTokens) return false;
+      if (out.size() + below.size() > kAheadTokens) return kUnknown;
       for (u32 token : below) out.push_back({token, kUnknown});
-      n = trie.nodes[n].end;
-      continue;
+      return kEmpty;
     }
     if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), next});
-    states.push_back(next);
-    n = next == kEpsilon ? trie.nodes[n].end : n + 1;
-  }
-  return true;
+    return next == kEpsilon ? kEmpty : next;
+  });
 }
 
 // Null: there are too many.
