@@ -183,6 +183,7 @@ inline constexpr std::size_t kMostWays = 1u << 16;       // cached next places o
 inline constexpr std::size_t kKnownPairs = 1u << 16;     // cached pairs of tokens, 20 bytes each
 inline constexpr std::size_t kOutlookBytes = 16u << 20;  // bytes of what may follow the tokens of forms
 inline constexpr std::size_t kProofBytes = 64u << 20;    // bytes of sets of proved tokens, 80 KB each
+inline constexpr std::size_t kJudgedBytes = 1u << 19;    // bytes of answers that constraints share, 8 of some 90 each
 inline constexpr std::size_t kExtentBytes = 8u << 20;    // bytes of the same for whole vocabularies, 32 KB each
 inline constexpr std::size_t kMostSpelledSteps = 2048;   // states with cached steps, 1 KB each
 inline constexpr std::size_t kMostFollows = 1u << 17;    // states for which it is known what may follow

@@ -60,10 +60,7 @@ class Outlooks {
     Row(const ByteSet& bytes) : first(bytes) { to.fill(kUnknown); }
   };
   using Answer = Spelling::Answer;
-  struct Judged {
-    Answer answer = Answer::Unclear;
-    u32 bytes = 0;  // of the completion, until the next piece begins
-  };
+  using Judged = Spelling::Judged;
   using Outcomes = std::shared_ptr<const std::vector<std::pair<u32, Id>>>;  // tokens and the states after them
   struct Ahead {          // what may follow a token that leads to this state and place
     bool always = false;  // a completion follows, whatever the token
@@ -93,6 +90,8 @@ class Outlooks {
     }
   };
   Judged judge(const Ask& ask, u32 depth);
+  Judged judge_once(const Ask& ask);
+  Id string_alone(Id state);
   Ahead& ahead(const Ask& ask);
   bool begins_by_two(const Ask& ask);
   void look_ahead(const Ask& ask, Ahead& out);
@@ -100,6 +99,7 @@ class Outlooks {
   std::shared_ptr<const Spelling::Outlook> endless(Id state);
   bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
   const Outcomes& outcomes_of(Id state, bool inside);
+  Id step_inside(Id state, u8 byte);
   bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
   // Does it close an object instead of beginning a key? True also within keys of few characters.
   bool closes(Id state, u8 byte) { return byte == '}' && lead(state).to == kEmpty && arena_.first(state).has('"'); }
@@ -128,10 +128,14 @@ class Outlooks {
     const Trie& trie = vocabulary_.trie();
     if (trie.nodes[node].fan != kNoFan) {
       const ByteSet first = row(state).first;
-      return trie.each_child(node, [&](u32 n, u8 byte) {
+      const auto take = [&](u32 n, u8 byte) {
         const Id next = first.has(byte) ? f(state, n, byte) : kEmpty;
         return next == kEmpty || (next != kUnknown && walk<F&>(next, n, f));
-      });
+      };
+      if (first.count() != 1) return trie.each_child(node, take);
+      const u8 byte = first.least();
+      const u32 n = vocabulary_.child(node, byte);
+      return n == kNoFan || take(n, byte);
     }
     std::vector<Id> states{state};
     const u32 base = trie.depths[node];
