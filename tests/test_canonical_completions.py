@@ -241,6 +241,50 @@ def test_masks_within_strings_are_those_of_all_spellings(kind: str, spaced: Voca
                 break
 
 
+def _escaping() -> Vocabulary:
+    """Escapes, ends of strings, and what may follow them share tokens."""
+    merges = [
+        ("\\", "n"),
+        ("\\", '"'),
+        ("\\", "\\"),
+        ("\\n", "a"),
+        ('"', ","),
+        ('"', "}"),
+        (",", '"'),
+        ("a", '"'),
+        ("(", '"'),
+    ]
+    merges += [("Ġ", "Ġ"), ("Ġ", "a"), ('",', '"'), ("}", ","), ('"', "]")]
+    return vocabulary(tokenizer(bytes(range(0x20, 0x7F)), merges, levels(WORDS)))
+
+
+ENDS_OF_STRINGS: list[dict[str, Any]] = [
+    {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
+    {"properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False},
+    {"properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": {"type": "string"}},
+    {"properties": {"a": {"type": "string", "maxLength": 300}, "b": {"enum": ["a(", "\\a"]}}, "type": "object"},
+    {"properties": {"a": {"type": "array", "items": {"type": "string"}}}, "required": ["a"], "type": "object"},
+]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_constraints_share_does_not_change_their_masks(backwards: bool) -> None:
+    """Strings with the same text and other ends, on one vocabulary, and each on its own."""
+    shared = _escaping()
+    values = ['"(\\na  "', '["((", "\\\\("]', '{"a": "(\\"  a", "b": "a("}', '{"a": ["~(", "a\\n"]}', '{"a": ""}']
+    for schema in ENDS_OF_STRINGS[:: -1 if backwards else 1]:
+        alone = _escaping()
+        guides = [gr.compile(gr.json_schema(schema), v, canonical=True, cache=False) for v in (alone, shared)]
+        for text in values:
+            matchers = [guide.matcher() for guide in guides]
+            for token in alone.encode(text):
+                one, other = (mask_of(matcher) for matcher in matchers)
+                assert one == other, text
+                if not all(matcher.accept_token(token) for matcher in matchers):
+                    break
+
+
 # -- texts that are always tokens of their own -------------------------------------------------------------------------
 OPERATORS = "</s>=a"
 

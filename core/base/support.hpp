@@ -71,6 +71,11 @@ struct ByteSet {
   int count() const {
     return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
   }
+  u8 least() const {  // requires: there is one
+    std::size_t w = 0;
+    while (words[w] == 0) ++w;
+    return static_cast<u8>(64 * w + static_cast<std::size_t>(std::countr_zero(words[w])));
+  }
   ByteSet& operator|=(const ByteSet& o) {
     for (int i = 0; i < 4; ++i) words[i] |= o.words[i];
     return *this;

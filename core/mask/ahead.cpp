@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "base/work.hpp"
+#include "expr/identities.hpp"
 #include "mask/outlook.hpp"
 
 namespace guiderail {
@@ -20,6 +21,7 @@ constexpr u32 kCharacter = 4;  // bytes of the longest one
 
 // The tokens inside a string that need not end and always allows the same characters. Null: not such a string.
 std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
+  if (row(state).first.count() < static_cast<int>(kLeadCharacters)) return nullptr;
   if (auto it = endless_.find(state); it != endless_.end()) return it->second;
   std::shared_ptr<const Spelling::Outlook> found;
   if (lead(state).to == state) {
@@ -46,38 +48,33 @@ std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
   return endless_.emplace(state, found).first->second;
 }
 
+// The state after a byte inside a string; kUnknown: the string ends.
+Id Outlooks::step_inside(Id state, u8 byte) {
+  const Id next = step(state, byte);
+  return next != kEmpty && (next == kEpsilon || ends_string(state, byte) || closes(state, byte)) ? kUnknown : next;
+}
+
 // The tokens that may come in a state, and the states after them; kUnknown: that state was dropped. False: too many.
 bool Outlooks::each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out) {
   const Trie& trie = vocabulary_.trie();
-  const u32 end = static_cast<u32>(trie.nodes.size());
-  std::vector<Id> states{state};
   u32 walked = 0;
-  for (u32 n = 1; n < end;) {
-    if (++walked > kAheadNodes || out.size() > kAheadTokens) return false;
+  return walk(state, 0, [&](Id from, u32 n, u8 byte) {
+    if (++walked > kAheadNodes || out.size() > kAheadTokens) return kUnknown;
     if (walked % kNodesBetweenBreaks == 0) {
       arena_.make_room();
       Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
-    states.resize(trie.depths[n]);
-    const Id from = states.back();
-    const u8 byte = trie.nodes[n].byte;
-    const Id next = inside && (ends_string(from, byte) || closes(from, byte)) ? kUnknown : step(from, byte);
-    if (next == kEmpty) {
-      n = trie.nodes[n].end;
-      continue;
-    }
+    const Id next = inside ? step_inside(from, byte) : step(from, byte);
+    if (next == kEmpty) return kEmpty;
     if (next == kUnknown || !known(next)) {
       const auto below = trie.below(n);
-      if (out.size() + below.size() > kAheadTokens) return false;
+      if (out.size() + below.size() > kAheadTokens) return kUnknown;
       for (u32 token : below) out.push_back({token, kUnknown});
-      n = trie.nodes[n].end;
-      continue;
+      return kEmpty;
     }
     if (trie.nodes[n].token >= 0) out.push_back({static_cast<u32>(trie.nodes[n].token), next});
-    states.push_back(next);
-    n = next == kEpsilon ? trie.nodes[n].end : n + 1;
-  }
-  return true;
+    return next == kEpsilon ? kEmpty : next;
+  });
 }
 
 // Null: there are too many.
@@ -119,12 +116,10 @@ void Outlooks::take_ahead(const Ask& ask, u32 token, Id to, Ahead& out) {
 // May two characters come that begin a piece, whatever follows them? After spaces, a space and a letter do.
 bool Outlooks::begins_by_two(const Ask& ask) {
   const Follow firsts = spelling_.cuts_with_next(ask.place);
-  const auto after = [&](Id state, u8 byte) {
-    const bool out = ask.inside && (ends_string(state, byte) || closes(state, byte));
-    return out ? kUnknown : step(state, byte);
-  };
+  const ByteSet may = row(ask.state).first;
+  const auto after = [&](Id state, u8 byte) { return ask.inside ? step_inside(state, byte) : step(state, byte); };
   for (u8 b = 0x20; b < 0x7F && firsts != 0; ++b) {
-    const Follow first = firsts & spelling_.apart(b);
+    const Follow first = may.has(b) ? firsts & spelling_.apart(b) : 0;
     const Id next = first != 0 ? after(ask.state, b) : kEmpty;
     if (next == kUnknown || !known(next)) continue;
     Follow seconds = 0;
@@ -205,10 +200,39 @@ Outlooks::Judged Outlooks::judge(const Ask& ask, u32 depth) {
   return judged_[ask] = {unclear ? Answer::Unclear : Answer::No, 0};
 }
 
+// The string in progress without what follows it, if only its first quote ends it; kEmpty: there is none.
+Id Outlooks::string_alone(Id state) {
+  const Node& n = arena_.node(state);
+  if (n.kind != Kind::Concat || arena_.node(n.head()).kind != Kind::Escaped) return kEmpty;
+  ByteSet quote;
+  quote.add('"');
+  const Id head = n.head();
+  return arena_.first(n.tail()) == quote ? arena_.concat(head, arena_.literal("\"")) : kEmpty;
+}
+
+// The same answer as judge(), kept for all constraints that have such a state.
+Outlooks::Judged Outlooks::judge_once(const Ask& ask) {
+  fuel_ = kCanonicalFuel;
+  const std::optional<Hash> of =
+      arena_.has(ask.state, kHasToken | kExactKey | kHasScan) ? std::nullopt : arena_.identities().of(ask.state);
+  if (!of) return judge(ask, 0);
+  const Hash key{mix64(of->lo ^ (u64{ask.place} << 32 | ask.last)), of->hi ^ ask.inside};
+  if (const auto known = spelling_.known_judgement(key)) {
+    Work::spend(known->steps);
+    return *known;
+  }
+  const u64 before = Work::spent();
+  Judged found = judge(ask, 0);
+  found.steps = static_cast<u32>(Work::spent() - before);
+  if (!arena_.cap_hit()) spelling_.keep_judgement(key, found);
+  return found;
+}
+
 void Outlooks::settle(const View& view, const Spelling::State& spelled, const std::vector<u32>& tokens,
                       Spelling::Proof& proof) {
   using Forgets = MaskBuilder::Forgets;
   make_room();
+  const bool endless = lead(view.form).to == view.form;
   for (u32 token : spelling_.unnoted(proof, tokens)) {
     Work::spend();
     const std::string_view text = vocabulary_.bytes(token);
@@ -217,7 +241,7 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
     for (std::size_t i = 0; i < text.size() && known(at) && !closed; ++i) {
       const u8 byte = static_cast<u8>(text[i]);
       closed = !ended && view.forgets != Forgets::Nothing && closes(at, byte);
-      ended = ended || (view.forgets != Forgets::Nothing && ends_string(at, byte));
+      ended = ended || ((endless || view.forgets != Forgets::Nothing) && ends_string(at, byte));
       at = step(at, byte);
     }
     const bool inside = view.forgets != Forgets::Nothing && !ended;
@@ -227,10 +251,15 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
       spelling_.note(proof, token, Answer::Unclear, Answer::Unclear);
       continue;
     }
+    const Id alone = endless && !ended ? string_alone(at) : kEmpty;
     const auto answer = [&](u32 place) {
       if (place == Spelling::kDead) return Answer::No;
-      fuel_ = kCanonicalFuel;
-      const Judged judged = judge({at, place, inside, token}, 0);
+      Judged judged;
+      if (alone != kEmpty) judged = judge_once({alone, place, true, token});
+      if (judged.answer == Answer::Unclear) {
+        fuel_ = kCanonicalFuel;
+        judged = endless ? judge_once({at, place, inside, token}) : judge({at, place, inside, token}, 0);
+      }
       const bool far = judged.answer == Answer::Yes && text.size() + judged.bytes > vocabulary_.longest();
       const bool name = judged.answer == Answer::No && inside && view.forgets == Forgets::Names;  // one may follow
       return name || (view.brief && far) ? Answer::Unclear : judged.answer;

@@ -12,17 +12,20 @@
 
 namespace guiderail {
 
-Id Outlooks::step(Id state, u8 byte) {
+Outlooks::Row& Outlooks::row(Id state) {
   if (state != at_ || !row_) {
-    const auto [it, fresh] = rows_.try_emplace(state);
-    if (fresh) {
-      const ByteSet first = arena_.first(state);
-      for (unsigned b = 0; b < 256; ++b) it->second[b] = first.has(static_cast<u8>(b)) ? kUnknown : kEmpty;
-    }
+    auto it = rows_.find(state);
+    if (it == rows_.end()) it = rows_.try_emplace(state, arena_.first(state)).first;
     row_ = &it->second;
     at_ = state;
   }
-  Id& known = (*row_)[byte];
+  return *row_;
+}
+
+Id Outlooks::step(Id state, u8 byte) {
+  Row& row = this->row(state);
+  if (!row.first.has(byte)) return kEmpty;
+  Id& known = row.to[byte];
   if (known != kUnknown) return known;
   const Id next = arena_.known_step(state, arena_.byte_class(byte));
   Id to = next != kUnknown ? next : arena_.step_slow(state, byte);
@@ -76,27 +79,19 @@ void Outlooks::take(Id state, u32 node) {
 
 void Outlooks::take_below(Id state, u32 node) {
   const Trie& trie = vocabulary_.trie();
-  const u32 base = trie.depths[node], end = trie.nodes[node].end;
-  if (end == node + 1 || state == kEpsilon) return;
-  std::vector<Id> states{state};
+  if (trie.nodes[node].end == node + 1 || state == kEpsilon) return;
   u32 walked = 0;
-  for (u32 n = node + 1; n < end; ++walked) {
-    if (walked % kNodesBetweenBreaks == 0) {
+  walk(state, node, [&](Id from, u32 n, u8 byte) {
+    if (walked++ % kNodesBetweenBreaks == 0) {
       arena_.make_room();
       Work::spend(kNodesBetweenBreaks / kNodesPerStep);
-      if (arena_.cap_hit()) return;
+      if (arena_.cap_hit()) return kUnknown;
     }
-    const u32 depth = trie.depths[n] - base;
-    states.resize(depth);
-    const Id next = step(states[depth - 1], trie.nodes[n].byte);
-    if (!known(next)) {
-      n = trie.nodes[n].end;
-      continue;
-    }
+    const Id next = step(from, byte);
+    if (!known(next)) return kEmpty;
     emit(trie.nodes[n].token, next);
-    states.push_back(next);
-    n = next == kEpsilon ? trie.nodes[n].end : n + 1;
-  }
+    return next == kEpsilon ? kEmpty : next;
+  });
 }
 
 void Outlooks::take_trie(const ExitTrie& trie, Id state) {

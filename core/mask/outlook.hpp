@@ -27,7 +27,7 @@ class Outlooks {
   // The tokens of a mask and the states after them, without the texts of keys. Tokens that are units are left out.
   std::vector<std::pair<u32, Id>> outcomes(Id state, const u32* words);
   std::size_t memory() const {
-    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1056 + ahead_bytes_ +
+    return leads_.size() * (sizeof(Lead) + 32) + follows_.size() * 48 + rows_.size() * 1088 + ahead_bytes_ +
            judged_.size() * (sizeof(Ask) + sizeof(Judged) + 32) + (own_.size() + endless_.size()) * 48;
   }
 
@@ -54,11 +54,13 @@ class Outlooks {
     }
   };
 
-  using Answer = Spelling::Answer;
-  struct Judged {
-    Answer answer = Answer::Unclear;
-    u32 bytes = 0;  // of the completion, until the next piece begins
+  struct Row {  // steps, by byte
+    ByteSet first;
+    std::array<Id, 256> to;
+    Row(const ByteSet& bytes) : first(bytes) { to.fill(kUnknown); }
   };
+  using Answer = Spelling::Answer;
+  using Judged = Spelling::Judged;
   using Outcomes = std::shared_ptr<const std::vector<std::pair<u32, Id>>>;  // tokens and the states after them
   struct Ahead {          // what may follow a token that leads to this state and place
     bool always = false;  // a completion follows, whatever the token
@@ -88,6 +90,8 @@ class Outlooks {
     }
   };
   Judged judge(const Ask& ask, u32 depth);
+  Judged judge_once(const Ask& ask);
+  Id string_alone(Id state);
   Ahead& ahead(const Ask& ask);
   bool begins_by_two(const Ask& ask);
   void look_ahead(const Ask& ask, Ahead& out);
@@ -95,6 +99,7 @@ class Outlooks {
   std::shared_ptr<const Spelling::Outlook> endless(Id state);
   bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
   const Outcomes& outcomes_of(Id state, bool inside);
+  Id step_inside(Id state, u8 byte);
   bool ends_string(Id state, u8 byte) { return byte == '"' && lead(state).to != kEmpty; }
   // Does it close an object instead of beginning a key? True also within keys of few characters.
   bool closes(Id state, u8 byte) { return byte == '}' && lead(state).to == kEmpty && arena_.first(state).has('"'); }
@@ -114,19 +119,49 @@ class Outlooks {
   void emit(int token, Id state);
   void gather();
   Follow follow(Id state);
+  Row& row(Id state);
   Id step(Id state, u8 byte);
+  // Walks the trie below a node. f(from, node, byte) returns the state after that node, kEmpty to pass over what is
+  // below it, or kUnknown to end the walk; then walk() returns false.
+  template <class F>
+  bool walk(Id state, u32 node, F f) {
+    const Trie& trie = vocabulary_.trie();
+    if (trie.nodes[node].fan != kNoFan) {
+      const ByteSet first = row(state).first;
+      const auto take = [&](u32 n, u8 byte) {
+        const Id next = first.has(byte) ? f(state, n, byte) : kEmpty;
+        return next == kEmpty || (next != kUnknown && walk<F&>(next, n, f));
+      };
+      if (first.count() != 1) return trie.each_child(node, take);
+      const u8 byte = first.least();
+      const u32 n = vocabulary_.child(node, byte);
+      return n == kNoFan || take(n, byte);
+    }
+    std::vector<Id> states{state};
+    const u32 base = trie.depths[node];
+    for (u32 n = node + 1; n < trie.nodes[node].end;) {
+      states.resize(trie.depths[n] - base);
+      const Id next = f(states.back(), n, trie.nodes[n].byte);
+      if (next == kUnknown) return false;
+      const bool wide = next != kEmpty && trie.nodes[n].fan != kNoFan;
+      if (wide && !walk<F&>(next, n, f)) return false;
+      if (next != kEmpty) states.push_back(next);
+      n = next == kEmpty || wide ? trie.nodes[n].end : n + 1;
+    }
+    return true;
+  }
   bool known(Id state) const { return state != kEmpty && !arena_.has(state, kUnknownText); }
 
   Arena& arena_;
   Spelling& spelling_;
   Vocabulary& vocabulary_;
   void make_room();
-  std::unordered_map<Id, std::array<Id, 256>> rows_;  // steps, by byte
-  std::array<Id, 256>* row_ = nullptr;                // the last row used,
-  Id at_ = kUnknown;                                  // which belongs to this state
-  Id followed_ = kUnknown;                            // the last state that follow() was called with,
-  Follow follow_ = 0;                                 // and its result
-  Spelling::Outlook* out_ = nullptr;                  // the one under construction
+  std::unordered_map<Id, Row> rows_;
+  Row* row_ = nullptr;                // the last row used,
+  Id at_ = kUnknown;                  // which belongs to this state
+  Id followed_ = kUnknown;            // the last state that follow() was called with,
+  Follow follow_ = 0;                 // and its result
+  Spelling::Outlook* out_ = nullptr;  // the one under construction
   struct Ends {
     const u32* of;  // the words of a mask
     std::vector<std::pair<u32, Id>> tokens;

@@ -562,7 +562,8 @@ std::size_t Spelling::memory() {
   bytes += ways_.memory() + pairs_.memory() + made_of_.memory() + bytes_of(cuts_after_);
   for (const auto& [token, steps] : steps_of_) bytes += 64 + bytes_of(steps);
   for (const auto& [node, ends] : ends_below_) bytes += 64 + bytes_of(ends);
-  return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory();
+  return bytes + kept_rows_.size() * bytes_of(own_) + outlooks_.memory() + proofs_.memory() + extents_.memory() +
+         judgements_.memory();
 }
 
 }  // namespace guiderail

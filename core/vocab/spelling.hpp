@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_set>
 
@@ -147,6 +148,14 @@ class Spelling : public std::enable_shared_from_this<Spelling> {
   bool meets(int last, Proof& proof, u32& bytes);  // does a proved token follow? `bytes`: the length of a short one
   std::shared_ptr<const Outlook> known_outlook(const Hash& of);
   void keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlook);
+  // Does a completion follow a token, in a state of a constraint and at a place?
+  struct Judged {
+    Answer answer = Answer::Unclear;
+    u32 bytes = 0;  // of the completion, until the next piece begins
+    u32 steps = 0;  // of work that it took
+  };
+  std::optional<Judged> known_judgement(const Hash& of);
+  void keep_judgement(const Hash& of, const Judged& judged);
   u64 new_number() { return ++numbers_; }
   // Keeps the proved tokens of a mask. `left`: tokens that may come and are not proved. `strict`: tokens that leave a
   // separate text unfinished are not proved either.
@@ -318,6 +327,7 @@ class Spelling : public std::enable_shared_from_this<Spelling> {
   std::unordered_map<u32, std::vector<Step>> steps_of_;   // of disorderly tokens
   bool finishes_known_ = false;
   LruCache<std::shared_ptr<const Outlook>> outlooks_;
+  LruCache<Judged> judgements_;
   std::atomic<u64> numbers_{0};
   LruCache<std::shared_ptr<Proof>> proofs_, extents_;
 };

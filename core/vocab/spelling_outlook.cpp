@@ -159,6 +159,19 @@ void Spelling::keep_outlook(const Hash& of, std::shared_ptr<const Outlook> outlo
   outlooks_.forget(kOutlookBytes);
 }
 
+std::optional<Spelling::Judged> Spelling::known_judgement(const Hash& of) {
+  std::lock_guard lock(mutex_);
+  const auto* known = judgements_.find(of);
+  return known ? std::optional(*known) : std::nullopt;
+}
+
+void Spelling::keep_judgement(const Hash& of, const Judged& judged) {
+  std::lock_guard lock(mutex_);
+  if (judgements_.has(of)) return;
+  judgements_.add(of, judged, sizeof(Judged));
+  judgements_.forget(kJudgedBytes);
+}
+
 // Can each text of such characters begin the next piece, whatever the last token?
 bool Spelling::lasts(Pretokens::State state, Follow then_two) {
   if (then_two == 0 || state == Pretokens::kDead) return false;
