@@ -265,12 +265,17 @@ class Lowering:
 
     def _others(self, cell: ObjectCell, level: int) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
+        if not cell.rules and not cell.obligations:  # most objects
+            member = self._member(Strings.ALL, cell.rest, (), level)
+            if member is not None:
+                yield *member, 0
+            return
         found = self.algebra.unnamed(cell) if cell.rules else [(Strings.ALL, cell.rest)]
+        regions = [(Strings.ALL, found)] if isinstance(found, Outcomes) else found
         by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
         choices = [
             (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE
         ]
-        regions = [(Strings.ALL, found)] if isinstance(found, Outcomes) else found
         for region, asked in regions:
             # keys that meet an obligation with any value are separate; the others depend on the value
             parts: list[tuple[Strings, int]] = [(region, 0)]
@@ -310,7 +315,7 @@ class Lowering:
         """
         b = self.builder
         if isinstance(asked, Term):
-            value = self.term(self.algebra.and_terms([asked, *more]), level)
+            value = self.term(self.algebra.and_terms([asked, *more]) if more else asked, level)
             return None if value == b.EMPTY else self._keys(keys, value)
         values = [self.term(self.algebra.and_terms([term, *more]), level) for term in asked.terms]
         patterns = [pattern.lower(b, self.notation.texts) for pattern in asked.patterns]
