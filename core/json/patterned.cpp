@@ -33,18 +33,13 @@ Id Patterned::patterned(Id text, std::vector<Id> patterns, std::vector<std::vect
   return node_of(std::move(state));
 }
 
-// Does it match every text, as far as that is quick to see?
-bool Patterned::is_any(Id e) const {
-  const u32 set = endless_class(e);
-  return set != kNone && node(e).min == 0 && charset_ptr(set) == CharSet::any();
-}
-
 Id Patterned::node_of(PatternState state) {
   const PatternTable& table = tables_[state.table];
   if (state.text == kEmpty || !live(state.text)) return kEmpty;
   Work::spend(1 + state.patterns.size() / 4);
   for (std::size_t i = 0; i < state.patterns.size(); ++i)
-    if (state.patterns[i] == state.text || is_any(state.patterns[i])) state.outcome = table.next[state.outcome][i];
+    if (state.patterns[i] == state.text || state.patterns[i] == any_text())
+      state.outcome = table.next[state.outcome][i];
   bool open = false;
   for (std::size_t i = 0; i < state.patterns.size(); ++i) {
     Id& p = state.patterns[i];
@@ -83,7 +78,7 @@ const std::vector<Id>& Patterned::values(Id e) const {
 bool Patterned::never_fails(Id e) const {
   const PatternState& state = states_.values[pattern_state(node(e))];
   const PatternTable& table = tables_[state.table];
-  if (!is_any(state.text)) return false;
+  if (state.text != any_text()) return false;
   std::vector<u32> open{state.outcome};
   std::vector<u8> met(table.values.size());
   while (!open.empty()) {

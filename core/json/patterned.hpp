@@ -57,7 +57,6 @@ class Patterned final : public Family {
 
  private:
   Id node_of(PatternState state);
-  bool is_any(Id e) const;
   u32 outcome(const PatternState& state) const;
 
   std::deque<PatternTable> tables_;
