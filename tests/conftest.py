@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import skips
+from compiled import outdated
 from guiderail import Vocabulary
 
 LLAMA3_PATTERN = (
@@ -37,6 +38,13 @@ LLAMA3_SPECIAL = (
     *_LLAMA3_NAMED,
     *(f"<|reserved_special_token_{i + 2}|>" for i in range(256 - len(_LLAMA3_NAMED))),
 )
+
+
+def pytest_configure() -> None:
+    if changed := outdated():
+        raise pytest.UsageError(
+            f"changed after they were compiled: {', '.join(changed)}; run make test, or make interpreted to use sources"
+        )
 
 
 @pytest.hookimpl(wrapper=True)

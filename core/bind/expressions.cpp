@@ -1,5 +1,6 @@
 #include <atomic>
 
+#include "base/stack.hpp"
 #include "base/work.hpp"
 #include "bind/bindings.hpp"
 #include "build/builder.hpp"
@@ -225,6 +226,21 @@ auto without_gil(F f) {
   return f();
 }
 
+// What the interpreter does between its instructions and at its calls, for front ends that are compiled: it ends
+// endless recursion, runs handlers of signals, and lets other threads in.
+void as_the_interpreter(u64 steps) {
+  if (stack_is_low()) {
+    PyErr_SetString(PyExc_RecursionError, "the stack is nearly used up");
+    throw nb::python_error();
+  }
+  constexpr u64 kTurn = 20'000;  // steps, some 2 ms
+  static thread_local u64 since = 0;
+  if ((since += steps) < kTurn) return;
+  since = 0;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  nb::gil_scoped_release others;
+}
+
 }  // namespace
 
 void bind_expressions(nb::module_& m) {
@@ -236,7 +252,10 @@ void bind_expressions(nb::module_& m) {
     return std::pair{hash->lo, hash->hi};
   });
 
-  m.def("spend_work", [](u64 steps) { Work::spend(steps); });
+  m.def("spend_work", [](u64 steps) {
+    Work::spend(steps);
+    as_the_interpreter(steps);
+  });
   m.def("spent_work", &Work::spent);
   m.def("limit_work", [](u64 steps) {
     const Work::Allowed before = Work::limit(steps);

@@ -1,8 +1,7 @@
 """Wheels, built as the workflow builds them, in clean environments without a compiler; with the embedded model.
 
 Building takes minutes, so it runs only if ``GUIDERAIL_WHEEL_TESTS=1`` is set: for this Python, or for those in
-``GUIDERAIL_WHEEL_PYTHONS`` (paths, separated as in PATH). Python 3.12 and newer share one wheel. Each free-threaded
-Python has its own, and no runtime of the embedded model.
+``GUIDERAIL_WHEEL_PYTHONS`` (paths, separated as in PATH). A free-threaded Python has no runtime of the embedded model.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import re
 import subprocess
 import sys
 import zipfile
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from compiled import compiled_modules
 
 ROOT = Path(__file__).parent.parent.parent
 MODEL = re.search(r"^MODEL := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
@@ -47,18 +47,14 @@ def free_threaded(python: str) -> bool:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Builds the wheel for each Python."""
 
-    @cache
-    def build(python: str, stable: bool) -> Path:
+    def build(python: str) -> Path:
         folder = tmp_path_factory.mktemp("wheel")
-        settings = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
-        options = [f"--config-settings={one}" for one in settings]
-        run(python, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", folder, *options, ROOT)
+        built = f"--config-settings=build-dir={folder}/build"
+        run(python, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", folder, built, ROOT)
         (made,) = folder.glob("*.whl")
         return made
 
-    shared = (python for python in PYTHONS if version(python) >= (3, 12) and not free_threaded(python))
-    modern = sorted(shared, key=version)
-    return {python: build(modern[0], True) if python in modern else build(python, False) for python in PYTHONS}
+    return {python: build(python) for python in PYTHONS}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -79,16 +75,18 @@ def test_installs_without_a_compiler(python: str, wheels: dict[str, Path], tmp_p
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_holds_the_package_and_nothing_else(python: str, wheels: dict[str, Path]) -> None:
-    """Every file of ``src/guiderail`` except caches, one library, and the installer's metadata."""
+    """Every file of ``src/guiderail`` except caches, the core, compiled front ends, and the installer's metadata."""
     wheel = wheels[python]
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    libraries = {name for name in names if "/_core." in name and name.endswith((".so", ".pyd"))}
+    libraries = {name for name in names if name.endswith((".so", ".pyd"))}
     source = {
         file.relative_to(ROOT / "src").as_posix()
         for file in (ROOT / "src" / "guiderail").rglob("*")
         if file.is_file() and file.suffix not in (".pyc", ".so", ".pyd")
     }
-    assert len(libraries) == 1
+    modules = {name.split(".")[0] for name in libraries} - {"guiderail/_core", "guiderail/frontends/json_schema__mypyc"}
+    assert modules == (
+        set() if free_threaded(python) else {module.removesuffix(".py") for module in compiled_modules()}
+    )
     assert names - libraries == source
-    tag = "abi3" if version(python) >= (3, 12) else "cp{}{}".format(*version(python))
-    assert tag in wheel.name
+    assert "cp{}{}".format(*version(python)) in wheel.name

@@ -14,6 +14,7 @@ from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.regex import Regex
 from guiderail.frontends.regex.counting import INFINITE, count_strings, count_texts, unanchored
 from guiderail.frontends.regex.syntax import Alt, Cat, Rep
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
@@ -54,6 +55,7 @@ class Abundance:
         """Whether there are certainly plenty of values."""
         known = self.known.get(term)
         if known is None:
+            spend(1)
             self.known[term] = False  # recursive: the answer is not known yet
             shape = term.shape()
             count = shape.numbers.count()

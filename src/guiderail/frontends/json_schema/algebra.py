@@ -8,8 +8,7 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from guiderail.frontends.json_schema.array_cells import and_array, not_array
 from guiderail.frontends.json_schema.array_votes import ArrayVote, comparing, every, multiplied, negation
@@ -77,6 +76,8 @@ class Algebra:
         same: one term for all terms of equal schemas.
     """
 
+    __deletable__: ClassVar[list[str]] = ["where", "same", "_emptiness"]  # for mypyc
+
     def __init__(self, max_branches: int, where: Callable[[], str | None], same: Callable[[Term], Term]) -> None:
         self.max_branches = max_branches
         self.where = where
@@ -87,13 +88,23 @@ class Algebra:
         self.within: dict[tuple[Term, Term], bool] = {}  # whether one lies within the other, if known
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self._keys: dict[object, list[tuple[Strings, Term]] | Outcomes] = {}
+        self._emptiness: Emptiness | None = None
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
 
-    @cached_property
+    @property
     def emptiness(self) -> Emptiness:
         """Which terms are known to have a value, or none."""
-        return Emptiness(self)
+        emptiness = self._emptiness
+        if emptiness is None:
+            emptiness = self._emptiness = Emptiness(self)
+        return emptiness
+
+    def close(self) -> None:
+        """Lets go of every term. Nobody may use the algebra any more."""
+        for made in (self._ands, self._ors, self._nots, self.within, self.regions_made, self._keys):
+            made.clear()
+        del self.where, self.same, self._emptiness
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""
@@ -444,7 +455,7 @@ class Algebra:
             cells += [ObjectCell({name: term}, TRUE, frozenset((name,))) for name, term in optional]
         else:  # one of them is present and invalid: one cell for all of them
             ways = tuple((Strings.texts((name,)), term) for name, term in optional)
-            named = dict.fromkeys((name for name, _ in optional), TRUE)
+            named = dict.fromkeys([name for name, _ in optional], TRUE)
             cells.append(ObjectCell(named, TRUE, obligations=(Obligation(ways),)))
         names = [name for name in cell.named if not has_surrogate(name)]
         others = ~Strings.texts(names) if names else Strings.ALL
@@ -523,7 +534,7 @@ class Algebra:
             if len(parts) > most:
                 raise TooMany
             self._limit(len(parts))
-        found = ((keys, rules.default if term is None else term) for keys, term in parts)
+        found = [(keys, rules.default if term is None else term) for keys, term in parts]
         return [(keys, term) for keys, term in found if term is not FALSE]
 
     def named_term(self, cell: ObjectCell, key: str) -> Term:

@@ -49,7 +49,7 @@ def many_states(cell: ArrayCell) -> bool:
     """Whether a cell has too many counts to write out in advance."""
     if cell.unique or cell.repeated or not cell.contains:
         return False
-    states = max(1, len(cell.prefix), cell.min, cell.max or 0, *(c.start for c in cell.contains))
+    states = max(1, len(cell.prefix), cell.min, cell.max or 0, *[c.start for c in cell.contains])
     for c in cell.contains:
         states *= c.min + 1 if c.max is None else c.max + 2
     return states > MOST_STATES
@@ -84,7 +84,7 @@ class Tally(Numbered[ArrayCell]):
         self._add(formula)
         self.counters: list[tuple[int, Contains]] = [(i, c) for i, cell in enumerate(self.cells) for c in cell.contains]
         self.places = 1 + max((len(cell.prefix) for cell in self.cells), default=0)
-        self.places = max([self.places, *(1 + c.start for _, c in self.counters)])
+        self.places = max([self.places, *[1 + c.start for _, c in self.counters]])
         self._together: list[int] | None = None
         # Cells whose counters may leave no room for each other, and all cells if all must hold; as bits.
         self._tight = [1 << i for i, cell in enumerate(self.cells) if cell.contains]
@@ -190,7 +190,7 @@ class Tally(Numbered[ArrayCell]):
                 if missing > 0 and not taken >> n & 1:
                     taken, apart = taken | self._counted_with(n), apart + missing
             need = max(need, apart)
-        need = max([need, *(missing for missing, _ in due)])
+        need = max([need, *[missing for missing, _ in due]])
         if need <= 0 or (room is not None and need > room) or place < self.places - 1 or need <= bounded:
             return need > 0 and room is not None and need > room
         return all(fails & cells or any(full >> n & 1 for n in ups) for _, fails, ups in self.at(place))
@@ -208,8 +208,8 @@ class Tally(Numbered[ArrayCell]):
     def _holds(self, state: _State) -> bool:
         _, items, failed, counts = state
         everything = (1 << len(self.cells)) - 1
-        holding = everything & ~failed & ~bits(i for i, cell in enumerate(self.cells) if items < cell.min)
-        holding &= ~bits(i for (i, c), n in zip(self.counters, counts, strict=True) if n < c.min)
+        holding = everything & ~failed & ~bits([i for i, cell in enumerate(self.cells) if items < cell.min])
+        holding &= ~bits([i for (i, c), n in zip(self.counters, counts, strict=True) if n < c.min])
         return self.whole(holding, everything & ~holding) is True
 
     def _due(self, state: _State) -> int:

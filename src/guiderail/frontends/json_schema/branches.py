@@ -107,7 +107,7 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
             objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
     except TooMany:  # alternatives are distinguished while reading
         formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
-        objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
+        objects = vote(algebra, any_of([one_of([formulas[i] for i in group]) for group in _groups(overlaps)]))
     return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
 
 

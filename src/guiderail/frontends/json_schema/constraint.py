@@ -16,7 +16,7 @@ from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
 from guiderail.frontends.json_schema.dialects import held_schema
-from guiderail.frontends.json_schema.errors import SchemaError, at_pointer
+from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
@@ -333,7 +333,7 @@ _FAR = 50
 """Most steps to the place that the error about a schema too deep to be copied names."""
 
 
-def _too_deep(schema: Any) -> SchemaError:
+def _too_deep(schema: Any) -> SchemaLimitError:
     """The error for a schema that is too deep to be copied. Its place is found level by level."""
     level: list[tuple[Any, Any]] = [(schema, None)]  # with the way to each part: the way before and a step
     for _ in range(_FAR):
@@ -351,7 +351,7 @@ def _too_deep(schema: Any) -> SchemaError:
         way, step = way
         steps.append(str(step))
     place = extended("#", *reversed(steps))
-    return SchemaError("the schema is nested too deeply; flatten it", code="depth", pointer=place)
+    return SchemaLimitError("the schema is nested too deeply; flatten it", code="depth", pointer=place)
 
 
 def _copied(value: Any, pointer: str) -> Any:

@@ -33,7 +33,7 @@ def plainly_within(x: Term, y: Term) -> bool | None:
         return None
     spend(20)
     strings = y.shape().strings
-    found = [text in strings for text in texts]
+    found = [strings.contains(text) for text in texts]
     return True if all(found) else None if any(found) else False
 
 

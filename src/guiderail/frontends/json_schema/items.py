@@ -68,10 +68,10 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
     """Items of which two must be equal: split into labelled sets of values that may occur at the same positions."""
     b, algebra = lowering.builder, lowering.algebra
     items = list(dict.fromkeys((*cell.prefix, cell.rest)))
-    terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))
+    terms = list(dict.fromkeys((*items, *[c.term for c in cell.contains])))
     atoms = [algebra.or_terms(items)]
     for term in terms if len(terms) > 1 else ():
-        parts = (algebra.both(atom, some) for atom in atoms for some in (term, algebra.not_term(term)))
+        parts = [algebra.both(atom, some) for atom in atoms for some in (term, algebra.not_term(term))]
         atoms = [part for part in parts if not algebra.emptiness.term(part)]
         if len(atoms) > _MOST_LABELS:
             raise SchemaLimitError(
@@ -156,7 +156,7 @@ def _counted(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low
                 choices.append([(count, algebra.not_term(c.term))])
         for choice in product(*choices):
             spend(30 + 5 * len(counters))
-            term = algebra.and_terms([cell.item(at), *(t for _, t in choice if t is not None)])
+            term = algebra.and_terms([cell.item(at), *[t for _, t in choice if t is not None]])
             handle = item(term)
             if handle != b.EMPTY:
                 found.setdefault((min(at + 1, last), tuple(n for n, _ in choice)), []).append(handle)

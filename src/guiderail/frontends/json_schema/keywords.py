@@ -46,7 +46,7 @@ from guiderail.support.work import out_of_work, spend
 
 __all__ = ["evaluate", "shape_of_values"]
 
-_NULL, _BOOLEAN, _INTEGER, _NUMBER, _STRING, _ARRAY, _OBJECT = (1 << i for i in range(7))
+_NULL, _BOOLEAN, _INTEGER, _NUMBER, _STRING, _ARRAY, _OBJECT = [1 << i for i in range(7)]
 _BITS = {
     "null": _NULL,
     "boolean": _BOOLEAN,
@@ -84,6 +84,7 @@ def restrict(node: Node, outer: Shape, term: Term) -> Shape:
         return algebra.and_shapes(outer, term.shape())
     if term.narrowing:
         raise SelfReference(term.schema)
+    spend(1)
     term.narrowing = True
     try:
         return _narrowed(document, outer, term)
@@ -133,6 +134,7 @@ def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tu
         return True
     if node in nodes:
         return False
+    spend(1)
     nodes[node] = None
     groups, schema, scope = node.groups, node.schema, node.scope
     if not groups & (REFERENCE | DYNAMIC | BRANCH):
@@ -242,7 +244,7 @@ def _types(node: Node) -> int:
 
 def _unknown_type(node: Node, declared: Any) -> SchemaError:
     error = _invalid(node, "type", f"one of {', '.join(_BITS)}, or a list of them")
-    unknown = [one for one in (declared if type(declared) is list else [declared]) if one not in (*_BITS,)]
+    unknown = [one for one in (declared if type(declared) is list else [declared]) if one not in tuple(_BITS)]
     meant = nearest_type(unknown[0]) if unknown else ""
     if not meant and unknown != ["any"]:
         return error
@@ -354,9 +356,9 @@ def _values(node: Node, types: int) -> Shape | None:
     schema = node.schema
     values: list[Any] | None = None
     if "enum" in schema:
-        values = schema["enum"]
-        if type(values) is not list:
+        if type(schema["enum"]) is not list:
             raise _invalid(node, "enum", "a list of values")
+        values = schema["enum"]
     shape = None
     if "const" in schema and node.scope.dialect not in ("draft-04", "openapi-3.0"):
         shape = _stated(node, "const", [schema["const"]])
@@ -524,7 +526,7 @@ def _patterns(
     if not entries:
         return (), rest
     if all(language.is_all() for language, _ in entries):
-        both = node.scope.document.algebra.and_terms(term for _, term in entries)
+        both = node.scope.document.algebra.and_terms([term for _, term in entries])
         for name, own in named.items():
             named[name] = node.scope.document.algebra.both(own, both)
         return (), both
@@ -532,13 +534,13 @@ def _patterns(
         return (), rest
     algebra = node.scope.document.algebra
     for name, own in named.items():
-        more = [term for language, term in entries if name in language]
+        more = [term for language, term in entries if language.contains(name)]
         if more:
             named[name] = algebra.and_terms([own, *more])
     # a pattern of a few words names members, and named members are cheap
     for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
-        for name in sorted(words - named.keys()):
-            named[name] = algebra.and_terms([term for language, term in entries if name in language])
+        for name in sorted(words.difference(named)):
+            named[name] = algebra.and_terms([term for language, term in entries if language.contains(name)])
     together: dict[Term, Strings] = {}  # by what they say of the value
     for language, term in entries:
         if language.finite_texts() is None:
@@ -558,7 +560,7 @@ def _names(
     if names.is_all():
         return rules, rest
     for name in named:
-        if name not in names:
+        if not names.contains(name):
             named[name] = FALSE
     texts = names.finite_texts()
     if texts is not None:

@@ -129,7 +129,7 @@ class Listing:
                 if names is None:
                     yield "", None
                     return
-                for name in sorted(names - cell.named.keys()):
+                for name in sorted(names.difference(cell.named)):
                     yield name, values
 
     def bound(self, term: Term, depth: int = _DEPTH) -> int | None:

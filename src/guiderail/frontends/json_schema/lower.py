@@ -7,8 +7,8 @@ can be written is decided first, since a rule that can never finish must not exi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import combinations
+from typing import ClassVar
 
 from guiderail import _core
 from guiderail.errors import LimitError
@@ -51,6 +51,8 @@ class Lowering:
         notation: how values are written.
     """
 
+    __deletable__: ClassVar[list[str]] = ["_emptiness", "_abundance"]  # for mypyc
+
     def __init__(self, builder: _core.Builder, document: Document, notation: Notation) -> None:
         self.builder = builder
         self.document = document
@@ -71,14 +73,22 @@ class Lowering:
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
         self._numbers: dict[Numbers, int] = {}
+        self._abundance: Abundance | None = None
+        self._emptiness: Unwritable | None = None
 
-    @cached_property
+    @property
     def abundance(self) -> Abundance:
-        return Abundance(self.algebra)
+        abundance = self._abundance
+        if abundance is None:
+            abundance = self._abundance = Abundance(self.algebra)
+        return abundance
 
-    @cached_property
+    @property
     def emptiness(self) -> Unwritable:
-        return Unwritable(self)
+        emptiness = self._emptiness
+        if emptiness is None:
+            emptiness = self._emptiness = Unwritable(self)
+        return emptiness
 
     def close(self) -> None:
         """Frees what was made here, and the document, at once.
@@ -86,7 +96,7 @@ class Lowering:
         They refer to each other in circles, which would wait for the garbage collector.
         """
         self.document.close()
-        vars(self).clear()
+        del self._emptiness, self._abundance
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.
@@ -107,6 +117,7 @@ class Lowering:
                     return b.EMPTY
                 handle = self._rules[key] = b.rule(self._name(term))
             return handle
+        spend(1)
         self._open.add(key)
         document = self.document
         before = document.current

@@ -172,7 +172,7 @@ def _within(a: Difference, b: Difference) -> bool:
 
 def _grid(parts: Iterable[Difference | None]) -> Grid:
     """A union in a small form: no part inside another; a part that fills another's gap closes it."""
-    todo = list(dict.fromkeys(p for p in parts if p is not None))
+    todo = list(dict.fromkeys([p for p in parts if p is not None]))
     changed = len(todo) > 1
     while changed:
         changed = False
@@ -203,7 +203,7 @@ def _grid_and(a: Grid, b: Grid) -> Grid:
         return a
     if a == EVERYTHING:
         return b
-    return _grid(_difference(_lcm(m, k), ns | ls) for m, ns in a for k, ls in b)
+    return _grid([_difference(_lcm(m, k), ns | ls) for m, ns in a for k, ls in b])
 
 
 def _grid_or(a: Grid, b: Grid) -> Grid:
@@ -216,7 +216,7 @@ def _grid_not(a: Grid) -> Grid:
     result = EVERYTHING
     for m, ns in a:  # not (m and no n) = not m, or some n (and m, in which every n lies)
         gaps: list[Difference | None] = [] if m is None else [(None, frozenset({m}))]
-        result = _grid_and(result, _grid([*gaps, *((n, frozenset()) for n in ns)]))
+        result = _grid_and(result, _grid([*gaps, *[(n, frozenset()) for n in ns]]))
     return result
 
 
@@ -286,13 +286,13 @@ def _without_needless(
     keep = [i for i, c in enumerate(cuts) if grids[i] != grids[i + 1] or at[i] != in_grid(c, grids[i])]
     if len(keep) == len(cuts):
         return cuts, grids, at
-    return [cuts[i] for i in keep], [grids[0], *(grids[i + 1] for i in keep)], [at[i] for i in keep]
+    return [cuts[i] for i in keep], [grids[0], *[grids[i + 1] for i in keep]], [at[i] for i in keep]
 
 
 class Numbers:
     """An immutable, hashable set of decimals.
 
-    Make one with `between`, `value`, `values`; combine them with ``&``, ``|``, ``~``; test ``value in numbers``.
+    Make one with `between`, `value`, `values`; combine them with ``&``, ``|``, ``~``; test ``numbers.contains(value)``.
     Equality compares representations: the integers above 5.5 and those from 6 on have the same members and are not
     equal. `is_empty` is exact.
 
@@ -314,12 +314,22 @@ class Numbers:
     _decimal: bool
     _hash: int
 
-    def __init__(self) -> None:
-        raise TypeError("use Numbers.between, Numbers.value, Numbers.values, or Numbers.ALL, NONE, INTEGERS")
+    def __init__(
+        self,
+        cuts: list[Fraction],
+        grids: list[Grid],
+        at: list[bool],
+        floats: frozenset[Fraction],
+        decimal: bool,
+    ) -> None:
+        """For this module only: the constructors below normalise."""
+        self._cuts, self._open, self._at = tuple(cuts), tuple(grids), tuple(at)
+        self._floats = self._alone(floats) if floats else floats
+        self._decimal = decimal
+        self._hash = hash((self._cuts, self._open, self._at, self._floats, decimal))
 
-    @classmethod
+    @staticmethod
     def _make(
-        cls,
         cuts: list[Fraction],
         grids: list[Grid],
         at: list[bool],
@@ -353,12 +363,7 @@ class Numbers:
         decimal = decimal and any(grid and integral(grid) for grid in grids)
         if not cuts and not decimal and (known := _WHOLE.get(grids[0])) is not None:
             return known
-        made = object.__new__(cls)
-        made._cuts, made._open, made._at = tuple(cuts), tuple(grids), tuple(at)
-        made._floats = made._alone(floats) if floats else floats
-        made._decimal = decimal
-        made._hash = hash((made._cuts, made._open, made._at, made._floats, decimal))
-        return made
+        return Numbers(cuts, grids, at, floats, decimal)
 
     def _alone(self, values: frozenset[Fraction]) -> frozenset[Fraction]:
         """Those of the values that are isolated members."""
@@ -472,7 +477,7 @@ class Numbers:
         decimal = (self._decimal or other._decimal) and not (self._counts() or other._counts())
         return Numbers._make(cuts, grids, at, self._floats | other._floats, decimal)
 
-    def __contains__(self, value: object) -> bool:
+    def contains(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
             return False
         number = value if isinstance(value, Fraction) else exact(value)

@@ -61,7 +61,7 @@ def _open(
         found = 0
         for name in named if texts is None else texts if len(texts) == 1 else sorted(texts):
             known = named.get(name)
-            if known is None or (texts is None and name not in keys):
+            if known is None or (texts is None and not keys.contains(name)):
                 continue
             if (known if term is TRUE or term is known else algebra.both(known, term)) is not FALSE:
                 if able is not None:
@@ -83,7 +83,7 @@ def unmet(algebra: Algebra, obligation: Obligation) -> ObjectCell:
         if keys.is_all():
             rest.append(algebra.not_term(term))
     for name in sorted({name for keys, _ in obligation.ways for name in keys.finite_texts() or ()}):
-        named[name] = algebra.and_terms(algebra.not_term(term) for term in obligation.terms(name))
+        named[name] = algebra.and_terms([algebra.not_term(term) for term in obligation.terms(name)])
     for keys, term in obligation.ways:
         if not keys.is_all() and keys.finite_texts() is None:
             rules.append(KeyRules(((keys, algebra.not_term(term)),), TRUE))

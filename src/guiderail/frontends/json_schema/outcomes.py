@@ -61,7 +61,7 @@ class Outcomes:
                 asked.setdefault(keys, []).append((0 if rules.default is TRUE else 1 << group, term))
         self.patterns = list(asked)
         # Of each pattern: the rules that it belongs to, as bits, if these have a default; and its terms.
-        self._asked = [(reduce(or_, (rules for rules, _ in of)), [term for _, term in of]) for of in asked.values()]
+        self._asked = [(reduce(or_, [rules for rules, _ in of]), [term for _, term in of]) for of in asked.values()]
         self._overlaps = self._overlapping()
         self._regions: list[tuple[Strings, Term]] | None = None
         # Of each outcome: the term of the patterns that match, and the rules that these belong to.
@@ -180,9 +180,9 @@ class Outcomes:
             return 0
         known = self._changing.get((term, rules))
         if known is None:
-            known = self._changing[term, rules] = bits(
-                i for i, (belongs, _) in enumerate(self._asked) if belongs & ~rules or self._meet(term, i) is not term
-            )
+            asked = enumerate(self._asked)
+            changing = [i for i, (belongs, _) in asked if belongs & ~rules or self._meet(term, i) is not term]
+            known = self._changing[term, rules] = bits(changing)
         return known
 
     def _meet(self, term: Term, i: int) -> Term:
@@ -212,5 +212,5 @@ def _numbers(bits: int) -> Iterator[int]:
 
 
 def _key(shape: Shape) -> object:
-    arrays, objects = (frozenset(cell.key() for cell in cells) for cells in (shape.arrays, shape.objects))
+    arrays, objects = [frozenset([cell.key() for cell in cells]) for cells in (shape.arrays, shape.objects)]
     return shape.null, shape.booleans, shape.numbers, shape.strings, arrays, objects

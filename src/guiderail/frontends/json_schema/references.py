@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
@@ -142,6 +142,8 @@ class Document:
         evaluate: makes the shape of a node.
     """
 
+    __deletable__: ClassVar[list[str]] = ["root", "current"]  # for mypyc
+
     def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape]) -> None:
         self.contents = contents
         self.options = options
@@ -182,8 +184,10 @@ class Document:
                     term.known = term.plain = term.same = None
             scope.memo.clear()
             scope.refs.clear()
-        vars(self.algebra).clear()
-        vars(self).clear()
+        self.algebra.close()
+        self._scopes.clear()
+        self._same.clear()
+        del self.root, self.current
 
     def enter(self, node: Node) -> None:
         """Records that a node is being evaluated."""

@@ -51,11 +51,11 @@ class Emptiness:
     """
 
     most_items: int | None = None
-    plain_keys: Strings = Strings.ALL
     exact = False
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
+        self.plain_keys = Strings.ALL
         self.listing = Listing(algebra)
         self.answers: dict[Term, bool] = {TRUE: False, FALSE: True}
         # Terms assumed to be empty, each with the depth of the outermost open term that this depends on; an open term
@@ -113,12 +113,14 @@ class Emptiness:
         depth, mark = self._depth, len(self._assumed)
         if self._deepest is not None and depth >= self._deepest:
             raise Undecided
+        spend(1)
         self._assumed[term] = depth
         self._depth += 1
         outer, self._lowest = self._lowest, _NO_ASSUMPTION
-        empty = None
+        empty = decided = False
         try:
             empty = self.shape(term.shape())
+            decided = True
         finally:
             self._depth -= 1
             if empty and self._lowest < depth:
@@ -129,7 +131,7 @@ class Emptiness:
                     other, _ = self._assumed.popitem()
                     if empty:
                         self.answers[other] = True
-                if empty is False:
+                if decided and not empty:
                     self.answers[term] = False
                 self._lowest = outer
         return empty
@@ -248,7 +250,7 @@ class Emptiness:
             others = self.plain_keys & ~Strings.texts([name for name in cell.named if not has_surrogate(name)])
             regions = [(keys & others, term) for keys, term in regions]
         if cell.min > len(required):
-            optional = ((name, term) for name, term in cell.named.items() if name not in required)
+            optional = [(name, term) for name, term in cell.named.items() if name not in required]
             free = sum(not (self.excludes(name) or self.term(term)) for name, term in optional)
             missing = cell.min - len(required) - free
             for keys, term in regions:
@@ -256,8 +258,10 @@ class Emptiness:
                     break
                 if self._is_member(keys, term):
                     texts = keys.finite_texts()
-                    named = cell.named.keys()
-                    count = keys.count(missing) if texts is None else sum(not self.excludes(t) for t in texts - named)
+                    if texts is None:
+                        count = keys.count(missing)
+                    else:
+                        count = sum(not self.excludes(text) for text in texts.difference(cell.named))
                     missing -= count
             if missing > 0:
                 return True
@@ -293,7 +297,7 @@ class Emptiness:
             elif formula.op == "not":
                 goals.append((formula.parts[0], not wanted))
             elif len(formula.parts) == 1 or (formula.op != "one" and (formula.op == "all") == wanted):
-                goals += [(part, wanted) for part in reversed(formula.parts)]
+                goals += [(part, wanted) for part in formula.parts[::-1]]
             else:
                 choices.append((formula, wanted))
         if grown and self.object(cell):
@@ -377,7 +381,11 @@ class Emptiness:
             named = due.cell.named
             for wanted, value in due.cell.obligations[index].ways:
                 texts = wanted.finite_texts()
-                names = [name for name in named if name in wanted] if texts is None else sorted(texts & named.keys())
+                names = (
+                    [name for name in named if wanted.contains(name)]
+                    if texts is None
+                    else sorted(texts.intersection(named))
+                )
                 known.append((wanted, value, [name for name in names if not self.excludes(name)]))
         return known
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.support.work import spend
 
 __all__ = [
     "ANY_ARRAY",
@@ -48,6 +49,7 @@ class Term:
         """The normal form."""
         known = self.known
         if known is None:
+            spend(1)
             known = self.known = self._evaluate()
         return known
 
@@ -60,7 +62,7 @@ class Fixed(Term):
 
     __slots__ = ()
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape | None) -> None:
         self.known = shape
 
 
@@ -147,7 +149,7 @@ class KeyRules:
         self.default = default
 
     def terms(self, key: str) -> list[Term]:
-        found = [term for language, term in self.entries if key in language]
+        found = [term for language, term in self.entries if language.contains(key)]
         return found or [self.default]
 
     def key(self) -> tuple[object, ...]:
@@ -167,7 +169,7 @@ class Obligation:
     def terms(self, name: str) -> list[Term]:
         """Terms one of which the value of a member must satisfy to meet the obligation."""
         by_name, others = self._by_name()
-        return [*by_name.get(name, ()), *(term for keys, term in others if name in keys)]
+        return [*by_name.get(name, ()), *[term for keys, term in others if keys.contains(name)]]
 
     def is_met(self, named: dict[str, Term], required: frozenset[str]) -> bool:
         """Whether a required member is known to meet it."""
@@ -175,7 +177,9 @@ class Obligation:
         for name in by_name.keys() & required:
             if any(term is TRUE or term is named[name] for term in by_name[name]):
                 return True
-        return any((term is TRUE or term is named[name]) and name in keys for keys, term in others for name in required)
+        return any(
+            (term is TRUE or term is named[name]) and keys.contains(name) for keys, term in others for name in required
+        )
 
     def _by_name(self) -> tuple[dict[str, list[Term]], list[tuple[Strings, Term]]]:
         if self._sorted is None:
@@ -306,12 +310,14 @@ class Shape:
         if value is False:
             return self.booleans & 1 != 0
         if isinstance(value, str):
-            return value in self.strings
+            return self.strings.contains(value)
         if isinstance(value, list):
+            spend(1)
             return any(cell.accepts(value) for cell in self.arrays)
         if isinstance(value, dict):
+            spend(1)
             return any(cell.accepts(value) for cell in self.objects)
-        return value in self.numbers
+        return self.numbers.contains(value)
 
 
 def identity(value: Any) -> object:
@@ -321,14 +327,16 @@ def identity(value: Any) -> object:
     if isinstance(value, float):
         return Fraction(repr(value)) if value == value and abs(value) != float("inf") else ("float", repr(value))
     if isinstance(value, list):
+        spend(1)
         return "array", tuple(identity(item) for item in value)
     if isinstance(value, dict):
+        spend(1)
         return "object", frozenset((key, identity(member)) for key, member in value.items())
     return value
 
 
-TRUE: Term = Fixed.__new__(Fixed)
-FALSE: Term = Fixed.__new__(Fixed)
+TRUE: Term = Fixed(None)  # its shape needs it, and is set below
+FALSE: Term = Fixed(None)
 ANY_ARRAY = ArrayCell((), TRUE)
 ANY_OBJECT = ObjectCell({}, TRUE)
 _ALL = Numbers.ALL, Strings.ALL, (ANY_ARRAY,), (ANY_OBJECT,)

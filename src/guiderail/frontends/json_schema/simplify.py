@@ -140,4 +140,4 @@ def _shape_within(x: Shape, y: Shape) -> bool:
     if x.strings == y.strings or y.strings.is_all():
         return True
     texts = x.strings.finite_texts()
-    return texts is not None and all(text in y.strings for text in texts)
+    return texts is not None and all(y.strings.contains(text) for text in texts)

@@ -48,7 +48,7 @@ _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*
 class Strings:
     """An immutable, hashable set of strings. Equal values are equal sets; equal sets may be different values.
 
-    Combine them with ``&``, ``|`` and ``~`` (relative to all strings); test membership with ``text in strings``.
+    Combine them with ``&``, ``|`` and ``~`` (relative to all strings); test membership with ``strings.contains(text)``.
     """
 
     __slots__ = ("_hash", "_kind", "_parts")
@@ -246,7 +246,7 @@ class Strings:
             return None
         return frozenset() if self.is_empty() else _listed(self, most)
 
-    def __contains__(self, text: object) -> bool:
+    def contains(self, text: object) -> bool:
         return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
 
     def _decide(self, text: str) -> bool | None:

@@ -50,7 +50,7 @@ class Or(Term):
 
     def _evaluate(self) -> Shape:
         with self.algebra.trying(eager=False):
-            return self.algebra.union(part.shape() for part in self.parts)
+            return self.algebra.union([part.shape() for part in self.parts])
 
 
 class Not(Term):

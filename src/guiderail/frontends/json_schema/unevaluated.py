@@ -29,6 +29,7 @@ from guiderail.frontends.json_schema.shape import (
 )
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.votes import Formula
@@ -142,7 +143,7 @@ def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
     """
     algebra = node.scope.document.algebra
     conditions = [
-        all_of(algebra, (any_of(map(formula_of, held.shape().objects)) for held in sorted(way.holds, key=id)))
+        all_of(algebra, [any_of(map(formula_of, held.shape().objects)) for held in sorted(way.holds, key=id)])
         for way in sources
     ]
     names = sorted({name for way in sources for name in way.names})
@@ -150,7 +151,11 @@ def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
     # keys by the sources that evaluate them
     kinds: dict[frozenset[int], tuple[list[str], list[Strings]]] = {}
     for name in names:
-        able = (i for i, w in enumerate(sources) if w.members or name in w.names or any(name in p for p in w.patterns))
+        able = [
+            i
+            for i, w in enumerate(sources)
+            if w.members or name in w.names or any(p.contains(name) for p in w.patterns)
+        ]
         kinds.setdefault(frozenset(able), ([], []))[0].append(name)
     regions: list[tuple[Strings, frozenset[Strings]]] = [(Strings.ALL, frozenset())]
     for pattern in patterns:
@@ -163,13 +168,13 @@ def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
         regions = split
         algebra._limit(len(regions))
     for keys, within in regions:
-        able = (i for i, w in enumerate(sources) if w.members or not within.isdisjoint(w.patterns))
+        able = [i for i, w in enumerate(sources) if w.members or not within.isdisjoint(w.patterns)]
         kinds.setdefault(frozenset(able), ([], []))[1].append(keys)
     parts: list[Formula] = []
     for able_to, (some, languages) in kinds.items():
         named = {name: term if name in some else TRUE for name in (names if languages else some)}
         rules = () if not languages else (KeyRules(tuple((keys, term) for keys in languages), TRUE),)
-        parts.append(any_of([*(conditions[i] for i in sorted(able_to)), ObjectCell(named, TRUE, rules=rules)]))
+        parts.append(any_of([*[conditions[i] for i in sorted(able_to)], ObjectCell(named, TRUE, rules=rules)]))
     anything = TRUE.shape()
     cells = vote(algebra, all_of(algebra, parts))
     return Shape(True, 3, anything.numbers, anything.strings, anything.arrays, cells)
@@ -223,6 +228,7 @@ class _Only:
 
 def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True) -> list[Way]:
     """The ways in which a schema that holds may evaluate members or items."""
+    spend(1)
     schema, scope = node.schema, node.scope
     ways = [_own_members(node, own_unevaluated) if only.members else _own_items(node, own_unevaluated)]
 
@@ -262,13 +268,13 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
                 both([_NONE, *options])
     if "oneOf" in schema:
         options = [way.assuming(term) for term in terms_of(node, "oneOf") for way in inside(term)]
-        both([_NONE, *(way for way in options if way.evaluates())])
+        both([_NONE, *[way for way in options if way.evaluates()]])
     if "if" in schema:
         test = scope.child(schema["if"])
         passed = inside(test)
         if "then" in schema:
             passed = together(passed, inside(scope.child(schema["then"])))
-        options = [_NONE, *(way.assuming(test) for way in passed if way.evaluates())]
+        options = [_NONE, *[way.assuming(test) for way in passed if way.evaluates()]]
         if "else" in schema:
             failed = scope.document.algebra.not_term(test)
             options += [way.assuming(failed) for way in inside(scope.child(schema["else"])) if way.evaluates()]
@@ -278,7 +284,7 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
             options = [way for way in inside(term) if way.evaluates()]
             if options:
                 present = Fixed(_present(name))
-                both([_NONE, *(way.assuming(present) for way in options)])
+                both([_NONE, *[way.assuming(present) for way in options]])
     return ways
 
 

@@ -47,7 +47,7 @@ class Unwritable(Emptiness):
         return has_surrogate(name) or (bool(excluded) and holds(name, excluded))
 
     def array(self, cell: ArrayCell) -> bool:
-        least = max(cell.min, *(c.min for c in cell.contains), 0)
+        least = max(cell.min, *[c.min for c in cell.contains], 0)
         return least >= UNREACHABLE or super().array(cell)
 
     def object(self, cell: ObjectCell) -> bool:

@@ -175,7 +175,7 @@ class _Inside:
         shapes = [term.shape() for term in terms if term is not TRUE]
         if any(shape.objects or shape.numbers not in (Numbers.NONE, Numbers.ALL) for shape in shapes):
             return []
-        found = ((atoms, self.lowering.term(term, self.level)) for term, atoms in split.wholes)
+        found = [(atoms, self.lowering.term(term, self.level)) for term, atoms in split.wholes]
         return [(atoms, handle) for atoms, handle in found if handle != self.builder.EMPTY]
 
     def limits(self) -> tuple[list[Any], list[Any]]:
@@ -194,7 +194,7 @@ class _Inside:
         """The plain objects that remain once a few cells must hold."""
         settled: dict[frozenset[int], int] = {}
         every = frozenset(range(len(self.cells)))
-        for failed in [*self.effects, *(every - {i} for i in range(len(self.cells)))]:
+        for failed in [*self.effects, *[every - {i} for i in range(len(self.cells))]]:
             possible, wanted, is_plain = self.ballot.remains(failed)
             if not possible or not is_plain or wanted is None or wanted in settled:
                 continue

@@ -101,12 +101,15 @@ def holds(formula: Any, cell: Callable[[Any], bool]) -> bool:
     """Whether a formula holds, given which of its cells do."""
     if not isinstance(formula, Mix):
         return cell(formula)
-    found = (holds(part, cell) for part in formula.parts)
+    spend(1)
+    parts = formula.parts
     if formula.op == "all":
-        return all(found)
+        return all(holds(part, cell) for part in parts)
     if formula.op == "any":
-        return any(found)
-    return sum(found) == 1 if formula.op == "one" else not next(found)
+        return any(holds(part, cell) for part in parts)
+    if formula.op == "one":
+        return sum(holds(part, cell) for part in parts) == 1
+    return not holds(parts[0], cell)
 
 
 def cells_of(formula: Formula) -> Iterator[ObjectCell]:
@@ -211,8 +214,8 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     hulls = [hull for part in formula.parts if (hull := _hull(algebra, part)) is not None]
     if not hulls:
         return None
-    required = frozenset.intersection(*(hull.required for hull in hulls))
-    named = {name: algebra.or_terms(hull.named[name] for hull in hulls) for name in sorted(required)}
+    required = frozenset.intersection(*[hull.required for hull in hulls])
+    named = {name: algebra.or_terms([hull.named[name] for hull in hulls]) for name in sorted(required)}
     return ObjectCell(named, TRUE, required)
 
 
@@ -252,11 +255,12 @@ class Numbered(Generic[_C]):
         known = self._made.get(key)
         if known is not None:
             return known
+        spend(_MADE)
         if isinstance(formula, Mix):
             op, of = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
         else:
             op, of = self._add_cell(key, formula)
-        spend(_MADE + len(of))
+        spend(len(of))
         once = twice = 0
         for p in of:
             twice |= once & 1 << p
@@ -337,7 +341,7 @@ class Ballot(Numbered[ObjectCell]):
             return super()._add_cell(key, cell)
         bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
         waiting = [negated(unmet(self._algebra, o)) for o in cell.obligations]
-        return OPERATORS["all"], [self._add(bare), *(self._add(formula) for formula in waiting)]
+        return OPERATORS["all"], [self._add(bare), *[self._add(formula) for formula in waiting]]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
         """What remains if cells fail.
@@ -582,5 +586,5 @@ def regions(algebra: Algebra, cells: list[ObjectCell]) -> Iterator[tuple[Strings
     for keys, inside in parts:
         yield (
             keys,
-            [algebra.and_terms([cell.rest, *(t for r in cell.rules for t in asks(r, inside))]) for cell in cells],
+            [algebra.and_terms([cell.rest, *[t for r in cell.rules for t in asks(r, inside)]]) for cell in cells],
         )
