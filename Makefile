@@ -3,6 +3,7 @@
 # make test-engines, make test-clients    vLLM, SGLang …; OpenAI clients (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
 # make test-free-threaded PYTHON=python3.14t    without an interpreter lock, in a separate environment (docs/threads.md)
+# make test-interpreted    front ends from their sources, as free-threaded Python and the playground read them
 # make test-templates                     tool-call formats against models' chat templates (downloads them)
 # make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
@@ -146,6 +147,10 @@ test-free-threaded:
 $(VENV)/.free: $(VENV)/.package
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) $(EDITABLE) '.[test-free-threaded]'
 	@touch $@
+
+.PHONY: test-interpreted
+test-interpreted: $(VENV)/.test
+	@GUIDERAIL_INTERPRETED=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_json_*.py tests/test_numbers.py tests/test_strings.py $(PYTEST_ARGS)
 
 .PHONY: real-schemas
 real-schemas: $(VENV)/.test

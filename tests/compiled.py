@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,3 +33,20 @@ def outdated() -> list[str]:
         if library is not None and library.stat().st_mtime < source.stat().st_mtime:
             found.append(module)
     return found
+
+
+class _Sources(MetaPathFinder):
+    """Finds the sources of modules that mypyc compiles."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        module = name.replace(".", "/")
+        source = ROOT / "src" / f"{module}.py"
+        return importlib.util.spec_from_file_location(name, source) if module in compiled_modules() else None
+
+
+def use_sources() -> None:
+    """From now on, Python imports the sources of front ends. None must have been imported yet."""
+    assert not {module.replace("/", ".") for module in compiled_modules()} & {*sys.modules}
+    sys.meta_path.insert(0, _Sources())

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+import compiled
 import skips
-from compiled import outdated
 from guiderail import Vocabulary
+
+if os.environ.get("GUIDERAIL_INTERPRETED") == "1":
+    compiled.use_sources()
 
 LLAMA3_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -41,7 +44,7 @@ LLAMA3_SPECIAL = (
 
 
 def pytest_configure() -> None:
-    if changed := outdated():
+    if changed := compiled.outdated():
         raise pytest.UsageError(
             f"changed after they were compiled: {', '.join(changed)}; run make test, or make interpreted to use sources"
         )

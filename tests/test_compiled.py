@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from compiled import ROOT, compiled_modules
+from compiled import ROOT, compiled_modules, library_of
 
 FORMS: dict[str, Any] = {
     "allOf": lambda inner: {"allOf": [inner, {"minLength": 1}]},
@@ -84,6 +84,25 @@ def test_other_threads_run_while_a_schema_compiles() -> None:
     finally:
         sys.setswitchinterval(before)
     assert turns > 10
+
+
+def test_sources_and_machine_code_agree() -> None:
+    """On random schemas, malformed ones among them: the same expressions or errors, and the same work."""
+    if not compiled_modules() or library_of(compiled_modules()[0]) is None:
+        pytest.skip("front ends are not compiled")
+    for seed in (1, 2):
+        lines = [fates(seed), fates(seed, "interpreted")]
+        for one, other in zip(*lines, strict=True):
+            assert one == other
+        assert any('["compiled"' in line for line in lines[0])
+
+
+def fates(seed: int, *form: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "random_schemas.py", str(seed), "300", *form],
+        capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
 
 
 def frontends() -> ModuleType:
