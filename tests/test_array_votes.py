@@ -16,11 +16,11 @@ import guiderail as gr
 from core_support import mask_of, plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
-from guiderail.frontends.json_schema import algebra, array_votes
 from guiderail.frontends.json_schema.constraint import JsonSchema
+from guiderail.frontends.json_schema.normal_form import algebra, array_votes
+from guiderail.frontends.json_schema.normal_form.shape import TRUE, ArrayCell
+from guiderail.frontends.json_schema.normal_form.votes import Mix, Numbered, bits, holds
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.shape import TRUE, ArrayCell
-from guiderail.frontends.json_schema.votes import Mix, Numbered, bits, holds
 from guiderail.support.work import MAX_STEP_WORK
 
 

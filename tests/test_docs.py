@@ -127,8 +127,8 @@ def test_every_limit_is_listed() -> None:
         ("rules that each begin with the next", "guiderail.frontends.grammar.lower:_LEFT"),
         ("texts between two others", "guiderail.frontends.infill:_MOST_STATES"),
         ("a terminal of Lark's", "guiderail.frontends.grammar.lark.first_match_texts:_MOST_STATES"),
-        ("different values of `multipleOf`", "guiderail.frontends.json_schema.numbers:_MAX_TERMS"),
-        ("digits of a bound next to", "guiderail.frontends.json_schema.number_lazy:MAX_DIGITS"),
+        ("different values of `multipleOf`", "guiderail.frontends.json_schema.values.numbers:_MAX_TERMS"),
+        ("digits of a bound next to", "guiderail.frontends.json_schema.lowering.number_lazy:MAX_DIGITS"),
         ("`n`, `particles`, `samples`", "guiderail.generation.options:MOST_TEXTS"),
     ],
 )

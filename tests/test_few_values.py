@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from guiderail.frontends.json_schema.listing import can_differ
-from guiderail.frontends.json_schema.shape import identity
+from guiderail.frontends.json_schema.normal_form.listing import can_differ
+from guiderail.frontends.json_schema.normal_form.shape import identity
 
 SOME = {"enum": [{"a": 10}]}
 # Items of a list of distinct values, and how many of them differ; None: more than 50.

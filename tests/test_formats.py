@@ -10,8 +10,8 @@ import pytest
 
 from guiderail import _core
 from guiderail.errors import PatternError
-from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.regex import regex
 
 NAMES = (

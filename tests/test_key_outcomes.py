@@ -16,7 +16,7 @@ import guiderail as gr
 from core_support import EVERY_BYTE, mask_of, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
-from guiderail.frontends.json_schema import algebra, outcomes
+from guiderail.frontends.json_schema.normal_form import algebra, outcomes
 
 LATE, EARLY = -1_000, 1_000  # keys are never, and always, split into regions
 LETTERS = "abcdefghijklmnopqrst"

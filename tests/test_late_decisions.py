@@ -18,8 +18,8 @@ import schema_generator
 from core_support import plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
-from guiderail.frontends.json_schema import algebra, votes
 from guiderail.frontends.json_schema.constraint import JsonSchema
+from guiderail.frontends.json_schema.normal_form import algebra, votes
 from guiderail.frontends.json_schema.options import SchemaOptions
 
 NAMES = schema_generator.NAMES

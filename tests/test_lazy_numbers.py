@@ -16,9 +16,9 @@ import guiderail as gr
 from core_support import PROPERTY, plain
 from guiderail import _core
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema import number_spelling
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling, Spelling
-from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.lowering import number_spelling
+from guiderail.frontends.json_schema.lowering.number_spelling import NumberSpelling, Spelling
+from guiderail.frontends.json_schema.values.numbers import Numbers
 from test_numbers import assert_masks_agree, numbers_sets
 
 between = Numbers.between

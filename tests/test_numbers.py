@@ -17,9 +17,9 @@ from hypothesis import example, given, strategies as st
 from core_support import PROPERTY, bits_of, plain, words
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
-from guiderail.frontends.json_schema import number_spelling
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
-from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.lowering import number_spelling
+from guiderail.frontends.json_schema.lowering.number_spelling import NumberSpelling, lower_numbers
+from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.support.caches import clear_caches
 
 ALPHABET = "-+.eE0159"

@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from guiderail import _core
 from guiderail.errors import PatternError
-from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
-from guiderail.frontends.json_schema.patterns import read_pattern
-from guiderail.frontends.json_schema.strings import Strings, _begin_apart
+from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
+from guiderail.frontends.json_schema.values.patterns import read_pattern
+from guiderail.frontends.json_schema.values.strings import Strings, _begin_apart
 from guiderail.frontends.regex import regex
 from guiderail.frontends.regex.counting import count_texts, likely_text
 

@@ -16,7 +16,7 @@ import guiderail as gr
 from core_support import EVERY_BYTE
 from guiderail import Vocabulary
 from guiderail.constraints.program import build_program
-from guiderail.frontends.json_schema.formats import FORMATS
+from guiderail.frontends.json_schema.values.formats import FORMATS
 from guiderail.support import caches, work
 
 

@@ -66,7 +66,7 @@ def test_reading_is_counted_every_time(name: str) -> None:
 
 
 def test_a_pattern_costs_the_same_from_a_cache() -> None:
-    from guiderail.frontends.json_schema.patterns import read_pattern
+    from guiderail.frontends.json_schema.values.patterns import read_pattern
 
     schema = gr.json_schema({"type": "string", "pattern": "^" + "a?b" * 300})
     read_pattern("^" + "a?b" * 300)

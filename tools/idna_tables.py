@@ -1,4 +1,4 @@
-"""Writes the tables of international host names, ``frontends/json_schema/formats/_idna.py``.
+"""Writes the tables of international host names, ``frontends/json_schema/values/formats/_idna.py``.
 
     python tools/idna_tables.py
 
@@ -20,7 +20,7 @@ import idna.idnadata as data
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from unicode_tables import packed, runs
 
-TARGET = Path(__file__).resolve().parent.parent / "src/guiderail/frontends/json_schema/formats/_idna.py"
+TARGET = Path(__file__).resolve().parent.parent / "src/guiderail/frontends/json_schema/values/formats/_idna.py"
 
 # Ranges of scripts: a label within one window may be longer, since its Punycode has smaller steps.
 WINDOWS = [

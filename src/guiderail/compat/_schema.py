@@ -9,11 +9,11 @@ from typing import Any
 
 from guiderail import _core
 from guiderail.frontends.json_schema import JsonSchema, json_schema
-from guiderail.frontends.json_schema.layout import JsonNotation
-from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.documents.references import Document
+from guiderail.frontends.json_schema.lowering.layout import JsonNotation
+from guiderail.frontends.json_schema.lowering.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.values.strings import Strings
 
 __all__ = ["spelled_schema"]
 

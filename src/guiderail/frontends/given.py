@@ -104,7 +104,7 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
-    from guiderail.frontends.json_schema.dialects import held_schema, keywords_of
+    from guiderail.frontends.json_schema.documents.dialects import held_schema, keywords_of
     from guiderail.frontends.json_schema.options import DIALECTS
 
     if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
@@ -132,8 +132,8 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
 @lru_cache(maxsize=128)
 def typos(made: JsonSchema) -> tuple[Fault, ...]:
     """The first few keywords and formats of a schema that look misspelt; they have no effect."""
+    from guiderail.frontends.json_schema.documents.references import dialect_of
     from guiderail.frontends.json_schema.faults import misspelt
-    from guiderail.frontends.json_schema.references import dialect_of
 
     schema = made.schema
     if not isinstance(schema, Mapping):

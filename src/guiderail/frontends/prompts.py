@@ -13,7 +13,7 @@ from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.errors import CompileError, GuiderailError
 from guiderail.frontends import patterns
 from guiderail.frontends.given import are_texts
-from guiderail.frontends.json_schema.patterns import read_pattern
+from guiderail.frontends.json_schema.values.patterns import read_pattern
 from guiderail.support.arguments import checked
 from guiderail.support.numerals import json_text
 from guiderail.support.pointers import followed

@@ -15,9 +15,9 @@ from typing import Any
 
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema.constraint import JsonSchema
-from guiderail.frontends.json_schema.dialects import keywords_of
+from guiderail.frontends.json_schema.documents.dialects import keywords_of
+from guiderail.frontends.json_schema.documents.references import Document, Node, Scope
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.references import Document, Node, Scope
 from guiderail.inspect.place import Place
 from guiderail.support.partial_json import PartialJson, Path, pointer
 from guiderail.support.pointers import extended, unescaped
@@ -374,6 +374,6 @@ def _at(schema: dict[str, Any], name: str) -> Any:
 
 
 def _searches(pattern: str, name: str) -> bool:
-    from guiderail.frontends.json_schema.patterns import read_pattern
+    from guiderail.frontends.json_schema.values.patterns import read_pattern
 
     return read_pattern(pattern).matches(name)

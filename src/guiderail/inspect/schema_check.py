@@ -17,11 +17,9 @@ from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.json_schema.constraint import read_schema
+from guiderail.frontends.json_schema.documents.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.faults import Fault, form_faults, misspelt, schemas_of
-from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of
-from guiderail.frontends.json_schema.report import Report
-from guiderail.frontends.json_schema.shape import (
+from guiderail.frontends.json_schema.normal_form.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
     FALSE,
@@ -32,7 +30,9 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.report import Report
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.pointers import extended
 
 if TYPE_CHECKING:

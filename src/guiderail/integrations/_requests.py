@@ -64,7 +64,7 @@ def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
 def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
     if asked.kind in ("json", "json_object"):
         from guiderail.frontends.json_schema import json_schema
-        from guiderail.frontends.json_schema.layout import layout_of
+        from guiderail.frontends.json_schema.lowering.layout import layout_of
 
         schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
         return json_schema(schema, **layout_of(asked.compact, asked.whitespace))

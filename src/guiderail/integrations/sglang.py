@@ -324,7 +324,7 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         compact: bool = False,
         whitespace: str | None = None,
     ) -> None:
-        from guiderail.frontends.json_schema.layout import layout_of
+        from guiderail.frontends.json_schema.lowering.layout import layout_of
 
         super().__init__()
         layout_of(compact, whitespace)  # now, not at the first request

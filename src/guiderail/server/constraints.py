@@ -63,7 +63,7 @@ class Ask:
     def _build(self, vocabulary: Vocabulary) -> Constraint:
         if self.kind == "json":
             from guiderail.frontends.json_schema import json_schema
-            from guiderail.frontends.json_schema.layout import layout_of
+            from guiderail.frontends.json_schema.lowering.layout import layout_of
 
             return json_schema(self.value, **layout_of(self.compact, self.whitespace))
         if self.kind == "regex":

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from guiderail.frontends.json_schema.documents.references import OLD
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.references import OLD
 from guiderail.support.pointers import extended, followed
 from guiderail.support.work import spend
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError
-from guiderail.frontends.json_schema.dialects import COMPANIONS, keywords_of
+from guiderail.frontends.json_schema.documents.dialects import COMPANIONS, keywords_of
+from guiderail.frontends.json_schema.documents.references import OLD
 from guiderail.frontends.json_schema.options import DEFAULTS, SchemaOptions
-from guiderail.frontends.json_schema.references import OLD
 from guiderail.support.pointers import extended, inside, unescaped
 from guiderail.support.texts import clipped, shown
 from guiderail.support.work import limited, out_of_work, spend

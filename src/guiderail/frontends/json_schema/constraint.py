@@ -15,15 +15,15 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.places import placing
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.closed import closed
-from guiderail.frontends.json_schema.dialects import held_schema
+from guiderail.frontends.json_schema.documents.dialects import held_schema
+from guiderail.frontends.json_schema.documents.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, at_pointer
-from guiderail.frontends.json_schema.keywords import evaluate
-from guiderail.frontends.json_schema.layout import JsonNotation
-from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.keywords.evaluate import evaluate
+from guiderail.frontends.json_schema.lowering.layout import JsonNotation
+from guiderail.frontends.json_schema.lowering.lower import Lowering
+from guiderail.frontends.json_schema.normal_form.shape import Term
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.reading import SchemaReading
-from guiderail.frontends.json_schema.references import Document, Node, dialect_of
-from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.caches import cached
 from guiderail.support.files import text_of

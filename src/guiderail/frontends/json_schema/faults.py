@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from guiderail.frontends.json_schema.dialects import (
+from guiderail.frontends.json_schema.documents.dialects import (
     ANNOTATIONS,
     companions_of,
     inner_schemas,
@@ -76,7 +76,7 @@ def nearest_keyword(word: str, dialect: str) -> str:
 
 def nearest_format(name: str) -> str:
     """The format that is enforced and that a name is probably meant to be; empty if it is one, or like none."""
-    from guiderail.frontends.json_schema.formats import FORMATS
+    from guiderail.frontends.json_schema.values.formats import FORMATS
 
     return "" if name in FORMATS else _nearest(name, tuple(FORMATS))
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guiderail.frontends.json_schema.dialects import ANNOTATIONS, companions_of, keywords_of, other_dialect
+from guiderail.frontends.json_schema.documents.dialects import ANNOTATIONS, companions_of, keywords_of, other_dialect
+from guiderail.frontends.json_schema.documents.references import Document
 from guiderail.frontends.json_schema.faults import nearest_format, nearest_keyword
-from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.pointers import extended
 from guiderail.support.reports import StatusReport
 

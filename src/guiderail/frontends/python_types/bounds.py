@@ -19,7 +19,7 @@ from typing import Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT, is_far
+from guiderail.frontends.json_schema.values.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex

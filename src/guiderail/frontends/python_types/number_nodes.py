@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from guiderail.frontends.json_schema.numbers import MAX_DECIMAL_EXPONENT, is_far
+from guiderail.frontends.json_schema.values.numbers import MAX_DECIMAL_EXPONENT, is_far
 from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only

@@ -13,14 +13,14 @@ from typing import Any
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.constraint import JsonSchema, json_schema
-from guiderail.frontends.json_schema.keywords import evaluate
-from guiderail.frontends.json_schema.lower import Lowering
-from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.documents.references import Document, Node
+from guiderail.frontends.json_schema.keywords.evaluate import evaluate
+from guiderail.frontends.json_schema.lowering.lower import Lowering
+from guiderail.frontends.json_schema.normal_form.shape import ANY_ARRAY, ANY_OBJECT, Shape
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.report import Report
-from guiderail.frontends.json_schema.shape import ANY_ARRAY, ANY_OBJECT, Shape
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.python_types.nodes import TEXT
 
 __all__ = ["TypeSchema", "type_schema"]

@@ -19,11 +19,11 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema import JsonSchema
-from guiderail.frontends.json_schema.lower import Lowering
-from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term
-from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.documents.references import Document
+from guiderail.frontends.json_schema.lowering.lower import Lowering
+from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
 from guiderail.frontends.tools.parameter_style import KINDS, ParameterStyle

@@ -205,7 +205,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
         return schema if isinstance(schema, bool | str) else _no_object(type(schema).__name__)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list | tuple) and "object" in kind):
-        from guiderail.frontends.json_schema.dialects import nearest_type
+        from guiderail.frontends.json_schema.documents.dialects import nearest_type
 
         _no_object(f"of the type {shown(kind)}" + "; did you mean 'object'?" * (nearest_type(kind) == "object"))
     closed = {**schema, "type": "object"}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from guiderail import _core
-from guiderail.frontends.json_schema.number_digits import digits_of
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
-from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.lowering.number_digits import digits_of
+from guiderail.frontends.json_schema.lowering.number_spelling import NumberSpelling, lower_numbers
+from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.xml_schema.temporal import at_least, at_most
 
 __all__ = ["INTEGERS", "Bounds", "decimal", "floating"]

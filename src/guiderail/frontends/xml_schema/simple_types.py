@@ -16,7 +16,7 @@ from typing import Any
 
 from guiderail._core import CharSet
 from guiderail.errors import PatternError
-from guiderail.frontends.json_schema.formats import uris
+from guiderail.frontends.json_schema.values.formats import uris
 from guiderail.frontends.regex.charsets import word
 from guiderail.frontends.xml_schema import patterns
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts

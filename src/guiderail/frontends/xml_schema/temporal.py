@@ -12,7 +12,7 @@ import re
 from datetime import datetime, timedelta
 
 from guiderail import _core
-from guiderail.frontends.json_schema.formats import dates
+from guiderail.frontends.json_schema.values.formats import dates
 
 __all__ = ["COMPARABLE", "DURATION_DIGITS", "at_least", "at_most", "in_zone", "is_within", "split_zone", "temporal"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from guiderail import _core
-    from guiderail.frontends.json_schema.lower import Lowering
-    from guiderail.frontends.json_schema.references import Document
+    from guiderail.frontends.json_schema.documents.references import Document
+    from guiderail.frontends.json_schema.lowering.lower import Lowering
 
 __all__ = ["lowering_of"]
 

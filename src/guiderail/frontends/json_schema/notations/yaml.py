@@ -27,16 +27,16 @@ from dataclasses import replace
 
 from guiderail import _core
 from guiderail.errors import CompileError
+from guiderail.frontends.json_schema.documents.references import Document
 from guiderail.frontends.json_schema.errors import SchemaError
-from guiderail.frontends.json_schema.layout import Frame, JsonNotation
-from guiderail.frontends.json_schema.lower import Lowering
-from guiderail.frontends.json_schema.number_spelling import NumberSpelling, lower_numbers
-from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.lowering.layout import Frame, JsonNotation
+from guiderail.frontends.json_schema.lowering.lower import Lowering
+from guiderail.frontends.json_schema.lowering.number_spelling import NumberSpelling, lower_numbers
+from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, KeyRules, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.normal_form.votes import Vote, cells_of
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, KeyRules, ObjectCell, Shape, Term
-from guiderail.frontends.json_schema.strings import Strings
-from guiderail.frontends.json_schema.votes import Vote, cells_of
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.strings import Strings
 
 __all__ = ["KEY_LENGTH", "YamlLowering"]
 

@@ -1,0 +1,1 @@
+"""From the keywords of a schema object to its normal form."""

@@ -1,0 +1,1 @@
+"""From the normal form to expressions of the core, in a notation."""
