@@ -232,8 +232,7 @@ void Outlooks::settle(const View& view, const Spelling::State& spelled, const st
                       Spelling::Proof& proof) {
   using Forgets = MaskBuilder::Forgets;
   make_room();
-  const Id within = lead(view.form).to;
-  const bool endless = within != kEmpty && lead(within).to == within;  // after one character at most
+  const bool endless = lead(view.form).to == view.form;
   for (u32 token : spelling_.unnoted(proof, tokens)) {
     Work::spend();
     const std::string_view text = vocabulary_.bytes(token);

@@ -5,10 +5,10 @@
 //
 //  - one that begins a piece: if the constraint allows a character that may begin one, every text that follows can be
 //    spelled. So what may follow a token proves nearly all tokens of a mask (see outlook.hpp);
-//  - otherwise, the tokens that may follow within the piece are tried, and the tokens after those, with bounded work. A
-//    search that ends proves that there is no completion. A search that reaches its bound tries a text that completes
-//    the state, then goes further, and tries texts after the states that it has reached; if none can be spelled, the
-//    token is rejected;
+//  - otherwise, a text that completes the state is spelled. Then the tokens that may follow within the piece are tried,
+//    and the tokens after those, with bounded work. A search that ends proves that there is no completion. A search
+//    that reaches its bound tries texts after the states that it has reached; if none can be spelled, the token is
+//    rejected;
 //  - along a shortest text, if the pre-tokenizer cannot read every text, or if a text must be a token of its own.
 #pragma once
 

@@ -125,13 +125,15 @@ bool CanonicalTexts::lives(Id state, const Spelling::State& spelled) {
   return found == Life::Some;
 }
 
-// One completion suffices. Tries a short search, a text, a long search, and texts after some of the states reached. If
-// a search visits everything within reach and finds no completion, there is none.
+// One completion suffices. Tries a known text, a short search, a new text, a long search, and texts after some of the
+// states reached. If a search visits everything within reach and finds no completion, there is none.
 CanonicalTexts::Life CanonicalTexts::look_for_life(Id state, const Spelling::State& spelled) {
+  const bool known = shortest_.contains(alike(state));
+  if (known && by_text(state, spelled) != kInf) return Life::Some;
   Search search{kFewCanonical};
   if (go_on(state, spelled, search)) return Life::Some;
   if (search.fuel == 0) {
-    if (by_text(state, spelled) != kInf) return Life::Some;
+    if (!known && by_text(state, spelled) != kInf) return Life::Some;
     search = {kCanonicalFuel};
     if (go_on(state, spelled, search)) return Life::Some;
   }
@@ -179,18 +181,17 @@ bool CanonicalTexts::begins(Id state, u32 place) {
   const ByteSet first = cuts != 0 ? program_.first(state) : ByteSet();
   const auto reads = [&](u8 byte) {
     const char c = static_cast<char>(byte);
-    return program_.advance(state, {&c, 1}) != kEmpty;
+    return first.has(byte) && program_.advance(state, {&c, 1}) != kEmpty;
   };
   const auto comes = [&](u8 byte) {
-    return first.has(byte) && spelling_.spells(byte) && (cuts & spelling_.follow(byte)) &&
-           spelling_.begins(place, byte, strict_) && reads(byte);
+    return spelling_.spells(byte) && (cuts & spelling_.follow(byte)) && spelling_.begins(place, byte, strict_) &&
+           reads(byte);
   };
   for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
   for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
   found = found || begins_by_two(state, place);
   bool beyond = false;  // may a non-ASCII character come?
-  for (unsigned b = 0xC2; b < 0xF5 && !found && !beyond; ++b)
-    beyond = first.has(static_cast<u8>(b)) && reads(static_cast<u8>(b));
+  for (unsigned b = 0xC2; b < 0xF5 && !found && !beyond; ++b) beyond = reads(static_cast<u8>(b));
   found = found || (beyond && need_any(state, place) != kInf);
   lives_.emplace(key, found ? Life::Some : Life::None);
   return found;
