@@ -347,22 +347,6 @@ bool CanonicalTexts::lists_few(const u32* words) {
   return true;
 }
 
-// Decides the tokens in open_ if after each that may come, a piece may begin. False: nothing was decided.
-bool CanonicalTexts::begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words) {
-  std::vector<u32> dead;
-  for (u32 token : open_) {
-    Work::spend();
-    const Spelling::State after = spelling_.next(spelled, token);
-    if (after.dead())
-      dead.push_back(token);
-    else if (!begins(guide.advance(program_, state, token), after.place))
-      return false;
-  }
-  for (u32 token : dead) words[token >> 5] &= ~(1u << (token & 31));
-  open_.clear();
-  return true;
-}
-
 void CanonicalTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
   std::lock_guard lock(mutex_);
   begin(guide);
@@ -370,7 +354,7 @@ void CanonicalTexts::restrict(const Guide& guide, Id state, const Spelling::Stat
   const u32 count = spelling_.vocabulary().words();
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   masked_.reset();
-  const bool few = plain_ && lists_few(words) && begin_all(guide, state, spelled, words);
+  const bool few = plain_ && lists_few(words);
   if (plain_ && !few) {
     prove(guide, state, spelled, words);
   } else if (!plain_) {
@@ -380,7 +364,7 @@ void CanonicalTexts::restrict(const Guide& guide, Id state, const Spelling::Stat
       for (u32 bits = words[w]; bits != 0; bits &= bits - 1)
         open_.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
   }
-  const bool costly = !open_.empty();
+  const bool costly = !few && !open_.empty();
   for (u32 token : open_) {
     Work::spend();
     const Spelling::State after = spelling_.next(spelled, token);

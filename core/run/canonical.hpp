@@ -78,7 +78,6 @@ class CanonicalTexts {
   const Outlooks::View& view(Id state);
   void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   bool lists_few(const u32* words);
-  bool begin_all(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);
@@ -87,6 +86,8 @@ class CanonicalTexts {
   Life look_for_life(Id state, const Spelling::State& spelled);
   bool go_on(Id state, const Spelling::State& spelled, Search& search);
   bool is_wide(Id state);
+  template <class F>
+  bool each_below(Id state, u32 node, const F& f);
   template <class F>
   bool each_token(Id state, const Spelling::State& spelled, F f);
   u32 need(Id state, const Spelling::State& spelled);

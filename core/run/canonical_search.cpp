@@ -19,12 +19,26 @@ u32 CanonicalTexts::by_search(Id state, const Spelling::State& spelled) {
 
 // May many different bytes come? Then a walk along the trie makes a state of nearly each node.
 bool CanonicalTexts::is_wide(Id state) {
-  u32 count = 0;
-  for (unsigned b = 0x20; b < 0x7F && count <= kLeadCharacters; ++b) {
-    const char byte = static_cast<char>(b);
-    count += program_.advance(state, {&byte, 1}) != kEmpty;
-  }
-  return count > kLeadCharacters;
+  const ByteSet first = program_.first(state);
+  return static_cast<u32>(std::popcount(first.words[0]) + std::popcount(first.words[1])) > kLeadCharacters;
+}
+
+// The walk of each_token() below a node of the trie.
+template <class F>
+bool CanonicalTexts::each_below(Id state, u32 node, const F& f) {
+  const Trie& trie = spelling_.vocabulary().trie();
+  const ByteSet first = program_.first(state);
+  const auto take = [&](u32 n, u8 byte) {  // false: f returned true
+    const char c = static_cast<char>(byte);
+    const Id next = first.has(byte) ? program_.advance(state, {&c, 1}) : kEmpty;
+    if (next == kEmpty) return true;
+    const int token = trie.nodes[n].token;
+    if (token >= 0 && f(static_cast<u32>(token), program_.token_end(next))) return false;
+    return !each_below(next, n, f);
+  };
+  if (first.count() != 1) return !trie.each_child(node, take);
+  const u32 n = spelling_.vocabulary().child(node, first.least());
+  return n != kNoFan && !take(n, first.least());
 }
 
 // Calls f(token, state after it) for tokens that the constraint allows, until f returns true. All tokens that the
@@ -55,28 +69,7 @@ bool CanonicalTexts::each_token(Id state, const Spelling::State& spelled, F f) {
     });
     return done;
   }
-  const Trie& trie = vocabulary.trie();
-  const Arena& arena = program_.arena();
-  const bool by_class = !arena.has(state, kExactStep);
-  std::array<bool, 256> dead{};  // by first byte
-  std::vector<Id> states{state};
-  for (u32 n = 1; n < trie.nodes.size();) {
-    const TrieNode& node = trie.nodes[n];
-    states.resize(trie.depths[n]);
-    const char byte = static_cast<char>(node.byte);
-    bool& known = dead[arena.byte_class(node.byte)];
-    const bool first = by_class && states.size() == 1;
-    const Id next = first && known ? kEmpty : program_.advance(states.back(), {&byte, 1});
-    if (next == kEmpty) {
-      known = known || first;
-      n = node.end;
-      continue;
-    }
-    if (node.token >= 0 && f(static_cast<u32>(node.token), program_.token_end(next))) return true;
-    states.push_back(next);
-    ++n;
-  }
-  return false;
+  return each_below(state, 0, f);
 }
 
 bool CanonicalTexts::search(Id state, const Spelling::State& spelled, u32& fuel, Seen& seen) {
@@ -162,13 +155,16 @@ bool CanonicalTexts::begins_by_two(Id state, u32 place) {
     const char c = static_cast<char>(byte);
     return program_.advance(at, {&c, 1});
   };
+  const ByteSet may = firsts != 0 ? program_.first(state) : ByteSet();
   for (unsigned b = 0x20; b < 0x7F && firsts != 0 && !found; ++b) {
-    const Spelling::Follow first = firsts & spelling_.apart(static_cast<u8>(b));
+    const Spelling::Follow first = may.has(static_cast<u8>(b)) ? firsts & spelling_.apart(static_cast<u8>(b)) : 0;
     const Id next = first != 0 ? after(state, b) : kEmpty;
     if (next == kEmpty) continue;
+    const ByteSet then = program_.first(next);
     Spelling::Follow seconds = 0;
     for (unsigned c = 0x20; c < 0x7F; ++c)
-      if (const Spelling::Follow one = spelling_.apart(static_cast<u8>(c)) & ~seconds; one && after(next, c) != kEmpty)
+      if (const Spelling::Follow one = spelling_.apart(static_cast<u8>(c)) & ~seconds;
+          one && then.has(static_cast<u8>(c)) && after(next, c) != kEmpty)
         seconds |= one;
     found = spelling_.cuts_by_two(place, first, seconds);
   }
@@ -182,26 +178,21 @@ bool CanonicalTexts::begins(Id state, u32 place) {
   if (auto it = lives_.find(key); it != lives_.end()) return it->second == Life::Some;
   bool found = ends(state, {place, -1});
   const Spelling::Follow cuts = found ? 0 : spelling_.cuts(place);
-  const Arena& arena = program_.arena();
-  std::array<bool, 256> dead{};
-  const auto comes = [&](u8 byte) {
-    bool& known = dead[arena.byte_class(byte)];
-    if (known || !spelling_.spells(byte) || !(cuts & spelling_.follow(byte)) || !spelling_.begins(place, byte, strict_))
-      return false;
+  const ByteSet first = cuts != 0 ? program_.first(state) : ByteSet();
+  const auto reads = [&](u8 byte) {
     const char c = static_cast<char>(byte);
-    if (program_.advance(state, {&c, 1}) != kEmpty) return true;
-    known = !arena.has(state, kExactStep);
-    return false;
+    return first.has(byte) && program_.advance(state, {&c, 1}) != kEmpty;
+  };
+  const auto comes = [&](u8 byte) {
+    return spelling_.spells(byte) && (cuts & spelling_.follow(byte)) && spelling_.begins(place, byte, strict_) &&
+           reads(byte);
   };
   for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
   for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
   found = found || begins_by_two(state, place);
-  for (unsigned b = 0xC2; b < 0xF5 && !found && cuts; ++b) {  // a non-ASCII character
-    bool& known = dead[arena.byte_class(static_cast<u8>(b))];
-    const char c = static_cast<char>(b);
-    if (!std::exchange(known, true) && program_.advance(state, {&c, 1}) != kEmpty)
-      found = need_any(state, place) != kInf;
-  }
+  bool beyond = false;  // may a non-ASCII character come?
+  for (unsigned b = 0xC2; b < 0xF5 && !found && !beyond; ++b) beyond = reads(static_cast<u8>(b));
+  found = found || (beyond && need_any(state, place) != kInf);
   lives_.emplace(key, found ? Life::Some : Life::None);
   return found;
 }

@@ -61,6 +61,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Id token_end(Id state);                                         // see Arena
   Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that matches several symbols
   bool live(Id state);
+  ByteSet first(Id state);       // a superset of the next bytes
   ByteSet next_bytes(Id state);  // exactly those after which a match is possible
   std::vector<u32> next_symbols(Id state);
   std::string forced(Id state, std::size_t limit);

@@ -199,6 +199,13 @@ bool Program::live(Id state) {
   });
 }
 
+ByteSet Program::first(Id state) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    return arena_->first(state);
+  });
+}
+
 ByteSet Program::next_bytes(Id state) {
   if (state == kEmpty) return {};
   return deep(state, [&] {
