@@ -136,6 +136,7 @@ Oracle::Places Oracle::evaluate(const Term& t, int index, u32 i, u32 low, u32 hi
     case Term::Rule: return t.parts.empty() ? 0 : ends(t.parts[0], i, low, high);
     case Term::Escaped:
     case Term::Members:
+    case Term::Patterned:
     case Term::Distinct:
     case Term::Lexed:
       for (u32 j = i; j <= high; ++j)
