@@ -1,6 +1,7 @@
 #include "judge.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace guiderail::fuzz {
@@ -74,6 +75,17 @@ std::optional<std::string> read_string(std::string_view text, Escapes mode) {
   std::optional<std::string> out = decoded(text);
   if (out && mode == Escapes::Canonical && spelled(*out) != text) return {};
   return out;
+}
+
+// What may follow a text, if it matches these of its parts; none: nothing.
+template <class Matches>
+std::optional<u32> outcome(const Term& patterned, Matches matches) {
+  if (!matches(patterned.parts[0])) return {};
+  u32 at = 0;
+  for (std::size_t i = 1; i < patterned.parts.size(); ++i)
+    if (matches(patterned.parts[i])) at = patterned.outcomes->next[at][i - 1];
+  if (!patterned.outcomes->possible[at]) return {};
+  return at;
 }
 
 }  // namespace
@@ -325,7 +337,7 @@ Judge::Places Judge::evaluate(int index, u32 j) {
       return found;
     case Term::Patterned:
       for (u32 i = 0; i <= j; ++i)
-        if (outcome(t, span(i, j))) found |= place(i);
+        if (outcome(t, [&](int part) { return (begins(part, j) & place(i)) != 0; })) found |= place(i);
       return found;
     case Term::Distinct:
       for (u32 i = 0; i <= j; ++i) {
@@ -345,16 +357,6 @@ bool Judge::in_escape(int term, u32 from, u32 end) {
   const Term& t = terms_[static_cast<std::size_t>(term)];
   const std::optional<std::string> text = read_string(span(from, end), t.mode);
   return text && contains(t.parts[0], *text);
-}
-
-// None if nothing may follow the text.
-std::optional<u32> Judge::outcome(const Term& t, std::string_view text) {
-  if (!contains(t.parts[0], text)) return {};
-  u32 at = 0;
-  for (std::size_t i = 1; i < t.parts.size(); ++i)
-    if (contains(t.parts[i], text)) at = t.outcomes->next[at][i - 1];
-  if (!t.outcomes->possible[at]) return {};
-  return at;
 }
 
 bool Judge::complete(const Object& object, const Writing& written) const {
@@ -400,7 +402,7 @@ bool Judge::member(const Object& object, u32 from, u32 end, Writing& so_far) {
     const auto names = static_cast<u32>(object.names.size());
     const Term& term = terms_[static_cast<std::size_t>(other.key)];
     if (term.kind != Term::Patterned) return contains(other.key, *key) && follow(other.value, other.discharges, names);
-    const std::optional<u32> at = outcome(term, *key);
+    const std::optional<u32> at = outcome(term, [&](int part) { return contains(part, *key); });
     return at && follow(term.outcomes->values[*at], other.discharges, names);
   });
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 #include "oracle.hpp"
@@ -36,7 +35,6 @@ class Judge {
   bool in_escape(int term, u32 from, u32 end);
   bool member(const Object& object, u32 from, u32 end, Writing& so_far);
   bool complete(const Object& object, const Writing& written) const;
-  std::optional<u32> outcome(const Term& patterned, std::string_view text);
   bool item(const Term& list, u32 from, u32 end, std::vector<std::string>& values);
   bool in_lexemes(int term, u32 from, u32 end);
   std::string_view span(u32 from, u32 end) const { return {text_.data() + from, end - from}; }
