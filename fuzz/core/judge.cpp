@@ -1,7 +1,6 @@
 #include "judge.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 namespace guiderail::fuzz {
@@ -75,17 +74,6 @@ std::optional<std::string> read_string(std::string_view text, Escapes mode) {
   std::optional<std::string> out = decoded(text);
   if (out && mode == Escapes::Canonical && spelled(*out) != text) return {};
   return out;
-}
-
-// What may follow a text, if it matches these of its parts; none: nothing.
-template <class Matches>
-std::optional<u32> outcome(const Term& patterned, Matches matches) {
-  if (!matches(patterned.parts[0])) return {};
-  u32 at = 0;
-  for (std::size_t i = 1; i < patterned.parts.size(); ++i)
-    if (matches(patterned.parts[i])) at = patterned.outcomes->next[at][i - 1];
-  if (!patterned.outcomes->possible[at]) return {};
-  return at;
 }
 
 }  // namespace

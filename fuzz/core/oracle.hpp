@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "input.hpp"
 #include "text/charset.hpp"
@@ -93,6 +94,17 @@ struct Term {
   std::shared_ptr<const fuzz::Lexed> lexed{};
   std::shared_ptr<const fuzz::Outcomes> outcomes{};
 };
+
+// What may follow a text, if it matches these of its parts; none: nothing.
+template <class Matches>
+std::optional<u32> outcome(const Term& patterned, Matches matches) {
+  if (!matches(patterned.parts[0])) return {};
+  u32 at = 0;
+  for (std::size_t i = 1; i < patterned.parts.size(); ++i)
+    if (matches(patterned.parts[i])) at = patterned.outcomes->next[at][i - 1];
+  if (!patterned.outcomes->possible[at]) return {};
+  return at;
+}
 
 class Oracle {
  public:
