@@ -214,7 +214,8 @@ GR_API gr_status gr_matchers_fill_bitmask(const gr_matcher *const *matchers, siz
 
 /* -- logits ---------------------------------------------------------------------------------------------------- */
 
-typedef enum gr_dtype { GR_FLOAT16 = 0, GR_BFLOAT16 = 1, GR_FLOAT32 = 2, GR_FLOAT64 = 3 } gr_dtype;
+enum { GR_FLOAT16 = 0, GR_BFLOAT16 = 1, GR_FLOAT32 = 2, GR_FLOAT64 = 3 };
+typedef uint32_t gr_dtype; /* one of these; another is an error */
 
 /* Sets to -infinity the logits whose bit is 0, and those from `size` (that of the vocabulary) on. Rows of logits are
    `columns` numbers apart, those of the bitmask `words`. */

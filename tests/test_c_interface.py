@@ -361,6 +361,9 @@ def test_logits(lib: Library, dtype: int, kind: type) -> None:
     assert np.flatnonzero(logits[1] == 0).tolist() == list(range(64))
     with pytest.raises(c_library.Error, match="fewer bits"):
         lib.apply_bitmask(logits.ctypes.data, dtype, 2, 70, mask.ctypes.data, 2, 66)
+    for unknown in (4, -1):
+        with pytest.raises(c_library.Error, match="no number type"):
+            lib.apply_bitmask(logits.ctypes.data, unknown, 2, 70, mask.ctypes.data, 3, 66)
 
 
 def test_threads_share_a_guide(lib: Library, vocabulary: c.c_void_p) -> None:

@@ -14,6 +14,7 @@ import guiderail as gr
 from canonical_support import BYTES, assert_is_tree, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
 from guiderail import Vocabulary
 from guiderail.constraints.enumeration import texts_of
+from guiderail.frontends.json_schema import algebra
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
@@ -349,3 +350,21 @@ def test_keys_that_are_special_tokens(names: list[str], others: str | None) -> N
     constraint &= gr.regex(f'{{"[{OPERATORS}]{{0,4}}": 1+}}')
     keys = ["".join(key) for n in range(5) for key in itertools.product(OPERATORS, repeat=n)]
     assert_is_spelled(constraint, v, [f'{{"{key}": {value}}}' for key in keys for value in (1, 11)])
+
+
+@pytest.mark.parametrize("parts", [-1_000, 1_000], ids=["beside patterns", "in regions"])
+@pytest.mark.parametrize("other", [False, {"const": True}])
+def test_patterns_of_keys_may_exclude_what_would_replace_a_special_token(
+    parts: int, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(algebra, "_PARTS", parts)
+    v = vocabulary(tokenizer(bytes(range(256)), [], BYTES))
+    schema = {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 1,
+        "propertyNames": {"pattern": "^[<=a]/s>$"},
+        "patternProperties": {"^[^<]": other, "^.": {"type": "boolean"}, "s": {"enum": [True, None]}},
+    }
+    texts = [f'{{"{first}/s>":{value}}}' for first in "<=a" for value in ("true", "false", "null")]
+    assert_is_spelled(gr.json_schema(schema, separators=(",", ":")), v, texts)

@@ -244,6 +244,32 @@ def test_outcomes_of_a_wrong_shape_are_refused(following: list[list[int]], value
     assert caught.value.code == "bad-shape"
 
 
+@pytest.mark.parametrize("role", ["text", "pattern"])
+def test_only_regular_expressions_are_read_beside_patterns(role: str) -> None:
+    b = _core.Builder()
+    rule = b.rule("r")
+    for other in (rule, b.token(["<s>"]), b.look_ahead(b.literal(b"a"), False)):
+        text, pattern = (other, b.EPSILON) if role == "text" else (b.EPSILON, other)
+        with pytest.raises(gr.CompileError, match=role) as caught:
+            b.patterned(text, [pattern], [[0]], [b.literal(b"1")])
+        assert caught.value.code == "not-regular"
+
+
+def test_the_values_of_outcomes_count_whatever_value_is_given() -> None:
+    """They may be rules and tokens, and the value that a program gives beside them does not restrict them."""
+    b = _core.Builder()
+    rule = b.rule("r")
+    b.define(rule, b.union([b.literal(b"1"), b.concat([b.literal(b"["), rule, b.literal(b"]")])]))
+    key = b.patterned(gr.regex("[ab]")._lower(b), [b.literal(b"a")], [[1], [1]], [rule, b.token(["<s>"])])
+    inside = b.members([], [], [], [(key, b.literal(b"2"), False, 0)], b.literal(b","), b.literal(b":"))
+    made = b.finish(b.concat([b.literal(b"{"), inside, b.literal(b"}")]))
+    for text, right in (('{"b":[[1]]}', True), ('{"b":2}', False), ('{"a":1}', False), ('{"c":1}', False)):
+        assert takes(made, text) == right, text
+    after = made.derivative(made.root, b'{"a":')
+    assert made.is_live(after)
+    assert made.is_nullable(made.derivative(made.derivative_symbol(after, "<s>"), b"}"))
+
+
 def test_a_guide_that_starts_anew_has_the_same_masks() -> None:
     schema = {**matching(8), "additionalProperties": False}
     small = gr.compile(gr.json_schema(schema), VOCABULARY, cache=False, max_memory=1 << 20)

@@ -6,6 +6,7 @@ import itertools
 import json
 import marshal
 import random
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -363,3 +364,47 @@ def test_masks_are_those_of_the_normal_form() -> None:
                 break
             token = rng.choice(allowed)
             assert all(matcher.accept_token(token) for matcher in matchers)
+
+
+# -- what it costs ----------------------------------------------------------------------------------------------------
+MANY: dict[str, Callable[[int], dict[str, Any]]] = {
+    "a chain": lambda n: {"dependentRequired": {f"k{i}": [f"k{i + 1}"] for i in range(n)}},
+    "pairs": lambda n: {"dependentRequired": {f"k{i}": [f"k{i + 1}"] for i in range(0, n, 2)}},
+    "one name": lambda n: {"oneOf": [{"required": [f"k{i}"]} for i in range(n)]},
+    "one integer": lambda n: {"oneOf": [{"properties": {f"k{i}": {"type": "integer"}}} for i in range(n)]},
+    "not all": lambda n: {"not": {"allOf": [{"properties": {f"k{i}": {"type": "integer"}}} for i in range(n)]}},
+}
+
+
+def steps_of_masks(schema: dict[str, Any], count: int) -> int:
+    """The most steps that a mask takes along a text, with a token for each key that may come."""
+    vocabulary = plain([*(bytes([b]) for b in range(32, 127)), *(f'"k{i}":'.encode() for i in range(count))])
+    matcher = gr.compile(gr.json_schema(schema, separators=(",", ":")), vocabulary, cache=False).matcher()
+    bits = gr.allocate_token_bitmask(1, vocabulary.size)
+    most = 0
+    for piece in ("{", '"x":', "1", ",", '"k0":', "1", ",", '"k2":', "1", ","):
+        before = _core.spent_work()
+        matcher.fill_next_token_bitmask(bits, 0)
+        most = max(most, _core.spent_work() - before)
+        if not matcher.accept_string(piece):
+            break
+    return most
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_the_steps_of_a_mask_grow_with_names_times_alternatives(name: str) -> None:
+    """Each name is another state to complete, which takes about as many steps as there are alternatives."""
+    small, large = (steps_of_masks({"type": "object", **MANY[name](n)}, n) for n in (60, 120))
+    assert large < 5 * small + 10_000
+    assert large < 300_000
+
+
+@pytest.mark.parametrize(("op", "of"), [(4, []), (4, [0, 0]), (0, []), (5, [0])])
+def test_parts_of_a_wrong_shape_are_refused(op: int, of: list[int]) -> None:
+    b = _core.Builder()
+    with pytest.raises(gr.CompileError, match="a part") as caught:
+        b.vote(
+            [], [], [], [], b.literal(b","), b.literal(b":"), ordered=False, escapes=0,
+            cells=[([], 0, -1)], parts=[(0, [0]), (op, of)], effects=[[]], settled=[], wholes=[],
+        )  # fmt: skip
+    assert caught.value.code == "bad-shape"

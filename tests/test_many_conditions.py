@@ -11,6 +11,8 @@ import re
 import pytest
 
 import guiderail as gr
+from core_support import EVERY_BYTE, plain
+from guiderail import _core
 from mask_walks import Walk, check_walk
 
 VOCABULARY = gr.Vocabulary([None, b'"', b"a"], stop_token_ids=[0])
@@ -91,3 +93,18 @@ def test_a_way_to_meet_many_conditions_is_found(parts: list[str]) -> None:
         wanted = gr.json_schema({"type": "string", "allOf": [{"pattern": part} for part in parts]})
         assert wanted.matches('"' + " ".join(reversed(parts)) + '"')
         assert not wanted.matches('"' + " ".join(parts[1:]) + '"')
+
+
+@pytest.mark.parametrize("count", [80, 200])
+def test_a_state_that_still_needs_many_words_needs_no_search(count: int) -> None:
+    words = [f"{chr(97 + i % 26)}{i:03}" for i in range(count)]
+    vocabulary = plain([*EVERY_BYTE, *(word.encode() for word in words)])
+    matcher = gr.compile(_containing(words), vocabulary, cache=False).matcher()
+    bits = gr.allocate_token_bitmask(1, vocabulary.size)
+    before = _core.spent_work()
+    for piece in ('"', words[0], words[1][:3], "xé", words[2]):
+        assert matcher.accept_string(piece)
+        matcher.fill_next_token_bitmask(bits, 0)
+    assert _core.spent_work() - before < 4_000 * count
+    assert not _containing(words).matches('"' + "".join(words[:-1]) + '"')
+    assert _containing(words).matches('"' + "".join(words) + '"')

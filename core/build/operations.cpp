@@ -57,8 +57,9 @@ void add_parts(guiderail::Vote& vote, const std::vector<Part>& parts) {
     for (u32 p : part.of)
       if (part.op > static_cast<u32>(Op::Not) || p >= (part.op == 0 ? vote.cells.size() : vote.parts.size()))
         throw Error("bad-shape", "vote: a part may refer to earlier parts only");
-    if (part.op > static_cast<u32>(Op::Not) || (part.op == 0 && part.of.size() != 1))
-      throw Error("bad-shape", "vote: a part is one cell, or one of 4 ways to put earlier parts together");
+    const Op op = static_cast<Op>(part.op);
+    if (op > Op::Not || ((op == Op::Cell || op == Op::Not) && part.of.size() != 1))
+      throw Error("bad-shape", "vote: a part is one cell, `not` one part, or one of 3 ways to put parts together");
     vote.parts.push_back({static_cast<Op>(part.op), part.of});
   }
   if (vote.parts.empty()) throw Error("bad-shape", "vote: there is no formula");

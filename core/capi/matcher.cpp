@@ -262,7 +262,7 @@ GR_API gr_status gr_apply_bitmask(void* logits, gr_dtype dtype, size_t rows, siz
       u64 infinity;
     };
     static constexpr Type kTypes[] = {{2, 0xFC00}, {2, 0xFF80}, {4, 0xFF800000}, {8, 0xFFF0000000000000}};
-    if (static_cast<unsigned>(dtype) >= std::size(kTypes))
+    if (dtype >= std::size(kTypes))
       throw Error("argument", "there is no number type " + std::to_string(static_cast<int>(dtype)));
     if (rows == 0 || columns == 0) return;
     need(logits, "logits");

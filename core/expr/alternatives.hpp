@@ -36,7 +36,7 @@ class Arena::Alternatives {
   bool plain_repeat(Id e) const { return node(e).kind == Kind::Repeat && !node(e).b && !arena_.has(e, kHasLook); }
   bool listed_only(Id e, bool heads) const;
   void take(Ids input);
-  u32 kinds() const;
+  u64 kinds() const;  // of the parts, as bits
   bool any_text() const;
   bool begin_alike() const;
   bool join_kinds();

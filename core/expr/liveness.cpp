@@ -203,6 +203,12 @@ bool Liveness::live(Id e) {
         continue;
       case Kind::Counted: e = n.body(); continue;
       case Kind::Switch: return true;  // targets are literals
+      case Kind::And:
+        if (!arena_.has_raw_bytes() && holds_around(e)) {
+          arena_.node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
+          return true;
+        }
+        return search(e);
       default:
         if (Family* family = arena_.family_of(n.kind))
           if (const Id as = family->live_as(e); as != e) {
@@ -211,6 +217,25 @@ bool Liveness::live(Id e) {
           }
         return search(e);
     }
+  }
+}
+
+// Does e match every text that contains a certain text, as what a pattern is found in does? Intersections of such
+// expressions need no search: a text that contains all these texts, one after the other, matches.
+bool Liveness::holds_around(Id e) const {
+  const Id any = arena_.any_text();
+  if (e == any) return true;
+  const auto holds = [this](Id part) { return holds_around(part); };
+  const Node& n = arena_.node(e);
+  Work::spend();
+  switch (n.kind) {
+    case Kind::And: return std::all_of(arena_.operands(e).begin(), arena_.operands(e).end(), holds);
+    case Kind::Union: return std::any_of(arena_.operands(e).begin(), arena_.operands(e).end(), holds);
+    case Kind::Concat:
+      if (n.head() != any || arena_.has(e, kSearch | kHasLook | kHasRef | kHasToken | kUnknownText)) return false;
+      while (arena_.node(e).kind == Kind::Concat) e = arena_.node(e).tail();
+      return e == any;
+    default: return false;
   }
 }
 

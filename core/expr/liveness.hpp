@@ -27,6 +27,7 @@ class Liveness {
     Longer longer = Unknown;
   };
   bool surely_live(Id e);
+  bool holds_around(Id e) const;
   bool search(Id e);
   std::optional<bool> by_length(Id e);
   Reach reach(Id e);

@@ -40,9 +40,10 @@ void Arena::Alternatives::take(Ids input) {
   }
 }
 
-u32 Arena::Alternatives::kinds() const {
-  u32 kinds = 0;
-  for (Id e : parts_) kinds |= u32{1} << static_cast<u32>(node(e).kind);
+u64 Arena::Alternatives::kinds() const {
+  static_assert(kKinds <= 64);
+  u64 kinds = 0;
+  for (Id e : parts_) kinds |= u64{1} << static_cast<u32>(node(e).kind);
   return kinds;
 }
 
@@ -69,7 +70,7 @@ bool Arena::Alternatives::join_kinds() {
     }
   }
   bool changed = false;
-  if (const u32 own = kinds(); own & arena_.joined_kinds_)
+  if (const u64 own = kinds(); own & arena_.joined_kinds_)
     for (const auto& family : arena_.families_)
       if (own & family->joined_kinds()) changed = family->join(parts_) || changed;
   if (classes < 2 && byte_sets < 2) return changed;
@@ -104,7 +105,7 @@ bool Arena::Alternatives::join_repeats() {
     if (plain_repeat(e)) bodies.push_back(node(e).body());
   if (bodies.empty()) return false;
   std::sort(bodies.begin(), bodies.end());
-  const u32 own = kinds();
+  const u64 own = kinds();
   bool changed = false;
   for (std::size_t i = 0, j = 0; i < bodies.size(); i = j) {
     const Id body = bodies[i];

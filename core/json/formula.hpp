@@ -7,8 +7,30 @@
 namespace guiderail {
 
 void describe(const Vote& vote, Description& to);
+VoteUses vote_uses(const MemberTable& table);
+// Can members follow, so that the formula holds? `available`: how many more keys of each kind there are.
+bool completable(const MemberTable& table, const MemberState& state, u64 fuel, const std::vector<u32>& available);
+
+inline bool meet(const Bits& a, const Bits& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] & b[i]) return true;
+  return false;
+}
 
 enum Truth : u8 { False, True, Open };
+
+// The truth of a part, given how many of its parts hold and do not.
+inline Truth truth_of(const Vote::Part& part, u32 yes, u32 no) {
+  const std::size_t all = part.of.size();
+  switch (part.op) {
+    case Vote::Op::All: return no > 0 ? False : yes == all ? True : Open;
+    case Vote::Op::Any: return yes > 0 ? True : no == all ? False : Open;
+    case Vote::Op::Not: return no > 0 ? True : yes > 0 ? False : Open;
+    case Vote::Op::One: return yes > 1 ? False : yes + no < all ? Open : yes == 1 ? True : False;
+    case Vote::Op::Cell: break;
+  }
+  return Open;
+}
 
 // The truth of each part, given that of the cells.
 template <class Cell>
@@ -25,14 +47,7 @@ std::vector<u8> truths(const Vote& vote, Cell cell) {
       yes += out[p] == True;
       no += out[p] == False;
     }
-    const std::size_t all = part.of.size();
-    switch (part.op) {
-      case Vote::Op::All: out[i] = no > 0 ? False : yes == all ? True : Open; break;
-      case Vote::Op::Any: out[i] = yes > 0 ? True : no == all ? False : Open; break;
-      case Vote::Op::Not: out[i] = no > 0 ? True : yes > 0 ? False : Open; break;
-      case Vote::Op::One: out[i] = yes > 1 ? False : yes + no < all ? Open : yes == 1 ? True : False; break;
-      case Vote::Op::Cell: break;
-    }
+    out[i] = truth_of(part, yes, no);
   }
   return out;
 }

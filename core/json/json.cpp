@@ -101,10 +101,8 @@ void Json::describe_shared(u32 id, Description& to) const {
   to.word(table.others.size());
   for (const OtherKeys& o : table.others) {
     to.part(o.key);
-    to.part(o.value);
     to.word(u64{o.discharges} << 1 | o.dense);
-    if (node(o.key).kind == Kind::Patterned)
-      for (Id value : Patterned::of(arena_).values(o.key)) to.part(value);
+    for (Id value : Patterned::of(arena_).values_after(o.key, o.value)) to.part(value);
   }
   if (table.vote) guiderail::describe(*table.vote, to);
 }
@@ -145,7 +143,8 @@ void Json::parts(Id e, std::vector<Id>& to) const {
   const MemberTable& table = tables_[member_states_.values[members_state(node(e))].table];
   for (const auto& list : table.values)
     for (const Alternative& a : list) to.push_back(a.value);
-  for (const OtherKeys& o : table.others) to.push_back(o.value);
+  for (const OtherKeys& o : table.others)
+    for (Id value : Patterned::of(arena_).values_after(o.key, o.value)) to.push_back(value);
   if (table.vote) {
     for (const Vote::Settled& settled : table.vote->settled) to.push_back(settled.start);
     for (const auto& wholes : table.vote->wholes)
@@ -230,6 +229,14 @@ std::size_t bytes_of(const Vote& of) {
   return bytes;
 }
 
+std::size_t bytes_of(const VoteUses& of) {
+  std::size_t bytes = bytes_of(of.failing_others);
+  for (const auto* lists : {&of.parts, &of.cells})
+    for (const std::vector<u32>& list : *lists) bytes += sizeof list + bytes_of(list);
+  for (const Bits& names : of.failing) bytes += sizeof names + bytes_of(names);
+  return bytes;
+}
+
 std::size_t bytes_of(const MemberTable& of) {
   std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
                       bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost) +
@@ -237,7 +244,7 @@ std::size_t bytes_of(const MemberTable& of) {
   for (const std::string& name : of.names) bytes += bytes_of(name);
   for (const std::string& text : of.least_texts) bytes += bytes_of(text);
   for (const auto& list : of.values) bytes += bytes_of(list);
-  return of.vote ? bytes + bytes_of(*of.vote) : bytes;
+  return of.vote ? bytes + bytes_of(*of.vote) + bytes_of(*of.uses) : bytes;
 }
 
 void Json::count(Tally& to) const {

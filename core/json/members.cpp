@@ -8,7 +8,9 @@
 #include <algorithm>
 
 #include "base/thresholds.hpp"
+#include "json/formula.hpp"
 #include "json/json.hpp"
+#include "json/patterned.hpp"
 
 namespace guiderail {
 namespace {
@@ -183,15 +185,17 @@ Id Json::members(MemberTable table) {
     if (!table.values[i].empty()) set_bit(table.possible, i);
     for (const Alternative& a : table.values[i]) take(a.value);
   }
+  for (OtherKeys& o : table.others) o.value = unite(Patterned::of(arena_).values_after(o.key, o.value));
   std::erase_if(table.others, [](const OtherKeys& o) { return o.value == kEmpty || o.key == kEmpty; });
   for (const OtherKeys& o : table.others) {
     if (has(o.key, kHasRef | kHasToken | kHasLook))
       throw Error("not-regular", "the text of a key must be a regular expression");
     take(o.key);
-    take(o.value);
+    for (Id value : Patterned::of(arena_).values_after(o.key, o.value)) take(value);
   }
   if (table.min > 0) table.other_texts = count_other_texts(table);
   if (table.vote) {
+    table.uses = std::make_shared<const VoteUses>(vote_uses(table));
     for (OtherKeys& o : table.others) o.few = few_texts(o.key, table.names);
     for (const Vote::Settled& settled : table.vote->settled) take(settled.start);
     for (const auto& wholes : table.vote->wholes)

@@ -55,6 +55,14 @@ struct Vote {
   u32 counted = 1;                         // members are counted up to this number
 };
 
+// Where the parts of a vote are used: for its search.
+struct VoteUses {
+  std::vector<std::vector<u32>> parts;  // by part: those that are made of it
+  std::vector<std::vector<u32>> cells;  // by cell: the parts that are this cell
+  std::vector<Bits> failing;            // by cell: names with a value that makes it fail
+  Bits failing_others;                  // cells that other keys make fail
+};
+
 struct MemberTable {
   std::vector<std::string> names;                   // decoded, distinct
   std::vector<ShortVector<Alternative, 1>> values;  // empty: the name is forbidden
@@ -68,11 +76,12 @@ struct MemberTable {
   u32 pending = 0;  // obligations to meet; 1 for a vote
   std::shared_ptr<const Vote> vote;
   // Derived:
-  std::vector<u32> order;  // names sorted
-  Bits needed;             // bits of `required`
-  Bits possible;           // bits of the names that are allowed
-  std::vector<u32> cost;   // by name: characters of the member at least; kInf if forbidden
-  u32 least = kInf;        // characters of any member at least: a key in quotes, a colon, a value
+  std::shared_ptr<const VoteUses> uses;  // of a vote
+  std::vector<u32> order;                // names sorted
+  Bits needed;                           // bits of `required`
+  Bits possible;                         // bits of the names that are allowed
+  std::vector<u32> cost;                 // by name: characters of the member at least; kInf if forbidden
+  u32 least = kInf;                      // characters of any member at least: a key in quotes, a colon, a value
   // If a number of members is due: only some members have that few characters, as keys differ.
   bool few_least = false;                // the following lists them
   Bits least_names;                      // the names among them

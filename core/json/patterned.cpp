@@ -12,8 +12,12 @@
 namespace guiderail {
 
 Id Patterned::patterned(Id text, std::vector<Id> patterns, std::vector<std::vector<u32>> next, std::vector<Id> values) {
-  for (Id p : patterns)
-    if (has(p, kHasRef | kHasToken | kHasLook)) throw Error("not-regular", "a pattern must be a regular expression");
+  const auto check = [&](Id e, const char* what) {
+    if (has(e, kHasRef | kHasToken | kHasLook))
+      throw Error("not-regular", std::string("patterned: ") + what + " must be a regular expression");
+  };
+  check(text, "the text");
+  for (Id p : patterns) check(p, "a pattern");
   PatternTable table{std::move(next), std::move(values), {}};
   for (Id value : table.values) table.hope.push_back(value != kEmpty);
   for (bool more = true; std::exchange(more, false);)
@@ -71,8 +75,9 @@ Id Patterned::value(Id e) const {
   return tables_[state.table].values[outcome(state)];
 }
 
-const std::vector<Id>& Patterned::values(Id e) const {
-  return tables_[states_.values[pattern_state(node(e))].table].values;
+std::span<const Id> Patterned::values_after(Id key, const Id& value) const {
+  if (node(key).kind != Kind::Patterned) return {&value, 1};
+  return tables_[states_.values[pattern_state(node(key))].table].values;
 }
 
 bool Patterned::never_fails(Id e) const {

@@ -39,8 +39,9 @@ class Patterned final : public Family {
 
   // To match one more pattern must lead to the same outcome in any order, and twice to the same as once.
   Id patterned(Id text, std::vector<Id> patterns, std::vector<std::vector<u32>> next, std::vector<Id> values);
-  Id value(Id e) const;                       // of a text that ends here
-  const std::vector<Id>& values(Id e) const;  // that its texts may have, and perhaps others
+  Id value(Id e) const;  // of a text that ends here
+  // All that may follow a key: by outcome if it is read beside patterns, else `value` alone.
+  std::span<const Id> values_after(Id key, const Id& value) const;
   // May each of its texts go on to any outcome, and the text itself to any text?
   bool never_fails(Id e) const;
   Id text(Id e) const { return states_.values[pattern_state(node(e))].text; }

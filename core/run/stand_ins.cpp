@@ -1,6 +1,6 @@
 // A constraint reads characters by sets. If each set with `<` also contains `J`, a text with `<` remains a text if `J`
-// replaces it: sequences, alternatives, repetitions and intersections treat both alike. Complements, and whatever
-// counts or compares characters, need more: each set with one must contain the other.
+// replaces it: sequences, alternatives, repetitions and intersections treat both alike. Complements, keys beside
+// patterns, and whatever counts or compares characters, need more: each set with one must contain the other.
 //
 // A set that tells them apart does no harm where no `|` can follow what it reads: then a text with `<|` was read
 // otherwise. So an operator "<" does not stand in the way of replacing the `<` of `<|end|>`.
@@ -31,7 +31,6 @@ bool only_adds(Kind kind) {  // does it match no less if its parts match more?
     case Kind::Escaped:
     case Kind::Members:
     case Kind::Key:
-    case Kind::Patterned:
     case Kind::Decimal:
     case Kind::Elided: return true;
     default: return false;

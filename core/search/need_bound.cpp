@@ -276,8 +276,7 @@ std::shared_ptr<const KnownNeeds::Members> NeedBound::begun_members(u32 table_id
   }
   for (const OtherKeys& other : table.others) {
     const u32 key_bytes = apart(other.key);
-    const bool patterned = arena_.node(other.key).kind == Kind::Patterned;
-    for (Id value : patterned ? Patterned::of(arena_).values(other.key) : std::vector{other.value})
+    for (Id value : Patterned::of(arena_).values_after(other.key, other.value))
       if (value != kEmpty) made->other = std::max(made->other, member(key_bytes, value));
   }
   known_.listed += made->names.size();

@@ -1,11 +1,11 @@
 #include "expressions.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <unordered_set>
 
 #include "json/json.hpp"
 #include "lexed/lexing.hpp"
+#include "python_calls.hpp"
 
 namespace guiderail::fuzz {
 
@@ -16,46 +16,8 @@ bool explaining = false;
 
 namespace {
 
-// Python spellings, for the one input that is explained.
-std::string in_quotes(std::string_view text) {
-  if (!explaining) return {};
-  std::string out = "b'";
-  for (char c : text) {
-    char buffer[8];
-    std::snprintf(buffer, sizeof buffer, "\\x%02x", static_cast<u8>(c));
-    if (c > 0x20 && c < 0x7F && c != '\'' && c != '\\')
-      out += c;
-    else
-      out += buffer;
-  }
-  return out + "'";
-}
-
-std::string in_quotes(const std::vector<std::string>& texts) {
-  if (!explaining) return {};
-  std::string out = "[";
-  for (const std::string& text : texts) out += in_quotes(text) + ", ";
-  return out + "]";
-}
-
-std::string ranges_of(const CharSet& set) {
-  std::string out;
-  if (!explaining) return out;
-  for (auto [low, high] : set.ranges()) out += "(" + std::to_string(low) + ", " + std::to_string(high) + "), ";
-  return "b.char_class(_core.CharSet([" + out + "]))";
-}
-
-std::string call(const char* name, const std::string& arguments) {
-  return explaining ? std::string("b.") + name + "(" + arguments + ")" : std::string();
-}
-
-const char* truth(bool value) { return value ? "True" : "False"; }
-
-std::string bound(u32 value) { return value == kInf ? "-1" : std::to_string(value); }
-
 constexpr u32 kMostTerms = 40;
 constexpr std::size_t kMostOnStack = 8;
-const std::vector<std::string> kNames{"a", "b", "ab", "\u00e9", "x-y", "\"q", "abc", ""};
 const std::array<u32, 16> kCounts{0, 1, 2, 3, 4, 5, 7, 15, 16, 17, 33, 200, 1, 2, 3, 0};
 
 const std::vector<CharSet::Ptr>& sets() {
@@ -147,156 +109,6 @@ void Expressions::list(Term::Kind kind) {
                                       : arena_.intersect(ids);
   const char* name = kind == Term::Concat ? "concat" : kind == Term::Union ? "union" : "intersection";
   push(id, parts, {.kind = kind}, call(name, "[" + code + "]"));
-}
-
-// A JSON object or a list, which may also be the text of a string.
-Made Expressions::object() {
-  in_.chance(2) ? members() : distinct();
-  return pop();
-}
-
-// Front ends must reject more required members than there can be, and obligations that nothing fulfils.
-void Expressions::members() {
-  MemberTable table;
-  auto meaning = std::make_shared<Object>();
-  bool meant = true;  // all parts have a known meaning
-  const u8 names = in_.byte(), shape = in_.byte(), bounds = in_.byte();
-  std::string name_code, value_code, required_code, other_code;
-  const bool every = (shape & 3) == 3;  // other key is allowed
-  table.pending = every && shape & 32 ? 1u + in_.below(3) : 0;
-  u32 possible = 0, required = 0;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (!(names >> i & 1)) continue;
-    table.names.push_back(kNames[i]);
-    auto& values = table.values.emplace_back();
-    const u8 how = in_.byte();
-    std::string list;
-    auto& ways = meaning->ways.emplace_back();
-    auto value = [&](u32 discharges) {
-      const Made e = living();
-      values.push_back({e.id, discharges});
-      ways.push_back({e.term, discharges});
-      meant = meant && e.term != kNoMeaning;
-      list += "(" + e.code + ", " + std::to_string(discharges) + "), ";
-    };
-    if (how % 8 != 7) value(table.pending & how >> 4);
-    if (how % 8 == 6) value(table.pending & how >> 6);
-    const bool must = !values.empty() && how & 8;
-    table.required.push_back(must);
-    meaning->required.push_back(must);
-    possible += !values.empty();
-    required += must;
-    name_code += in_quotes(kNames[i]) + ", ";
-    value_code += "[" + list + "], ";
-    required_code += std::string(truth(must)) + ", ";
-  }
-  for (u32 count = shape & 3; count > 1; --count) {
-    const bool any = every && count == 2;
-    const Made key = any ? any_text() : text();
-    const Made value = living();
-    const u32 discharges = any ? table.pending : table.pending & in_.byte();
-    table.others.push_back({key.id, value.id, any, discharges});
-    meaning->others.push_back({key.term, value.term, discharges});
-    meant = meant && key.term != kNoMeaning && value.term != kNoMeaning;
-    other_code += "(" + key.code + ", " + value.code + ", " + truth(any) + ", " + std::to_string(discharges) + "), ";
-  }
-  table.min = std::min<u32>(bounds % 4, every ? kInf : possible);
-  if (bounds & 4) table.max = std::max(table.min, required + (table.pending ? 1 : 0)) + (bounds >> 3) % 4;
-  meaning->comma = shape & 4 ? "," : ", ";
-  meaning->colon = shape & 8 ? ":" : ": ";
-  table.comma = arena_.literal(meaning->comma);
-  table.colon = arena_.literal(meaning->colon);
-  table.ordered = shape & 16;
-  table.escapes = shape & 64 ? Escapes::All : Escapes::Canonical;
-  const std::string code =
-      call("members", "[" + name_code + "], [" + value_code + "], [" + required_code + "], [" + other_code + "], " +
-                          call("literal", shape & 4 ? "b','" : "b', '") + ", " +
-                          call("literal", shape & 8 ? "b':'" : "b': '") + ", ordered=" + truth(table.ordered) +
-                          ", min=" + bound(table.min) + ", max=" + bound(table.max) +
-                          ", escapes=" + (shape & 64 ? "1" : "0") + ", pending=" + std::to_string(table.pending));
-  meaning->names = table.names;
-  meaning->ordered = table.ordered;
-  meaning->min = table.min;
-  meaning->max = table.max;
-  meaning->pending = table.pending;
-  meaning->mode = table.escapes;
-  const Id inside = guiderail::Json::of(arena_).members(std::move(table));
-  const int term = meant ? oracle_.add({.kind = Term::Members, .object = meaning}) : kNoMeaning;
-  stack_.push_back(enclosed("{", {inside, term, code}, "}"));
-}
-
-Made Expressions::any_text() {
-  const int any = oracle_.add({.kind = Term::Class, .chars = CharSet::any()});
-  return {arena_.repeat(arena_.char_class(CharSet::any()), 0, kInf),
-          oracle_.add({.kind = Term::Repeat, .parts = {any}, .max = kInf}),
-          call("repeat", ranges_of(*CharSet::any()) + ", 0")};
-}
-
-Made Expressions::enclosed(const char* open, const Made& e, const char* close) {
-  Made out{arena_.concat_all(std::array{arena_.literal(open), e.id, arena_.literal(close)}), kNoMeaning,
-           call("concat", std::string("[b.literal(b'") + open + "'), " + e.code + ", b.literal(b'" + close + "')]")};
-  if (e.term == kNoMeaning) return out;
-  const int first = oracle_.add({.kind = Term::Literal, .texts = {open}});
-  const int last = oracle_.add({.kind = Term::Literal, .texts = {close}});
-  out.term = oracle_.add({.kind = Term::Concat, .parts = {first, e.term, last}});
-  return out;
-}
-
-// A JSON value, and the number of such values: a list of distinct values must not require more of them.
-Made Expressions::value(u32& values) {
-  values = kInf;
-  switch (in_.below(3)) {
-    case 0: {
-      static const std::vector<std::string> some{"0",     "-1", "true", "null",   "\"a\"",
-                                                 "\"b\"", "[]", "{}",   "\"ab\"", "10"};
-      values = 2 + in_.below(4);
-      const std::size_t first = in_.below(6);
-      const std::vector<std::string> texts(some.begin() + first, some.begin() + first + values - 1);
-      --values;
-      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}),
-              call("choice", in_quotes(texts))};
-    }
-    case 1: {
-      const Made digits = chars(4);
-      const Made first{arena_.choice({"1", "2"}), oracle_.add({.kind = Term::Choice, .texts = {"1", "2"}}),
-                       call("choice", "[b'1', b'2']")};
-      const int more = oracle_.add({.kind = Term::Repeat, .parts = {digits.term}, .max = kInf});
-      return {arena_.concat(first.id, arena_.repeat(digits.id, 0, kInf)),
-              oracle_.add({.kind = Term::Concat, .parts = {first.term, more}}),
-              call("concat", "[" + first.code + ", b.repeat(" + digits.code + ", 0, -1)]")};
-    }
-    default: {
-      const Made set = chars(in_.chance(2) ? 3 : in_.byte());
-      const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
-      const u32 least = in_.below(3);
-      const Id text = guiderail::Escaped::of(arena_).escaped(arena_.repeat(set.id, least, kInf), mode);
-      const int inside = oracle_.add({.kind = Term::Repeat, .parts = {set.term}, .min = least, .max = kInf});
-      const std::string code = call(
-          "escaped", call("repeat", set.code + ", " + bound(least) + ", -1") + (mode == Escapes::All ? ", 1" : ", 0"));
-      return enclosed("\"", {text, oracle_.add({.kind = Term::Escaped, .parts = {inside}, .mode = mode}), code}, "\"");
-    }
-  }
-}
-
-void Expressions::distinct() {
-  u32 values = 0;
-  const Made value = this->value(values);
-  const Id item = guiderail::Json::of(arena_).item(value.id, values == kInf);
-  const u32 least = std::min(in_.below(3), values - 1);
-  const u32 most = values == kInf && in_.chance(2) ? kInf : std::min(least + in_.below(4), values - 1);
-  const Id more = arena_.repeat(arena_.concat(arena_.literal(","), item), least, most);
-  Id body = arena_.concat(item, more);
-  const std::string one = call("item", value.code + (values == kInf ? ", True" : ""));
-  std::string code = call("concat", "[" + one + ", b.repeat(b.concat([b.literal(b','), " + one + "]), " + bound(least) +
-                                        ", " + bound(most) + ")]");
-  const bool none = in_.chance(2);
-  if (none) {
-    body = arena_.unite(kEpsilon, body);
-    code = call("union", "[b.EPSILON, " + code + "]");
-  }
-  const int term =
-      oracle_.add({.kind = Term::Distinct, .parts = {value.term}, .min = least, .max = most, .negative = none});
-  stack_.push_back(enclosed("[", {guiderail::Json::of(arena_).distinct(body), term, call("distinct", code)}, "]"));
 }
 
 // Objects and lists of distinct values are not lexemes: front ends make them nested terminals.
@@ -532,9 +344,10 @@ void Expressions::one() {
       const Made e = pop();
       return push(arena_.scope(e.id), {e}, {.kind = Term::Scope}, call("scope", e.code));
     }
-    case 25: {  // elsewhere an item of a list
+    case 25: {  // elsewhere items of a list, and keys
       u32 values = 0;
-      const Made e = value(values);
+      Made follows;
+      const Made e = in_.chance(2) ? patterned(follows) : value(values);
       return stack_.push_back(e);
     }
     case 26: {

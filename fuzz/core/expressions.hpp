@@ -35,6 +35,7 @@ class Expressions {
   void members();
   Made living();
   Made text();
+  Made patterned(Made& value);
   Made value(u32& values);
   void distinct();
   bool holds_values(int term);

@@ -1,7 +1,6 @@
 #include "judge.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 namespace guiderail::fuzz {
@@ -324,6 +323,10 @@ Judge::Places Judge::evaluate(int index, u32 j) {
         if (i == j ? complete(*t.object, none) : member(*t.object, i, j, none)) found |= place(i);
       }
       return found;
+    case Term::Patterned:
+      for (u32 i = 0; i <= j; ++i)
+        if (outcome(t, [&](int part) { return (begins(part, j) & place(i)) != 0; })) found |= place(i);
+      return found;
     case Term::Distinct:
       for (u32 i = 0; i <= j; ++i) {
         std::vector<std::string> values;
@@ -384,7 +387,11 @@ bool Judge::member(const Object& object, u32 from, u32 end, Writing& so_far) {
                        [&](const Object::Way& way) { return follow(way.value, way.discharges, field + 1); });
   }
   return std::any_of(object.others.begin(), object.others.end(), [&](const Object::Other& other) {
-    return contains(other.key, *key) && follow(other.value, other.discharges, static_cast<u32>(object.names.size()));
+    const auto names = static_cast<u32>(object.names.size());
+    const Term& term = terms_[static_cast<std::size_t>(other.key)];
+    if (term.kind != Term::Patterned) return contains(other.key, *key) && follow(other.value, other.discharges, names);
+    const std::optional<u32> at = outcome(term, [&](int part) { return contains(part, *key); });
+    return at && follow(term.outcomes->values[*at], other.discharges, names);
   });
 }
 

@@ -134,6 +134,10 @@ Oracle::Places Oracle::evaluate(const Term& t, int index, u32 i, u32 low, u32 hi
       return found;
     case Term::Token: return 0;
     case Term::Rule: return t.parts.empty() ? 0 : ends(t.parts[0], i, low, high);
+    case Term::Patterned:
+      for (u32 j = i; j <= high; ++j)
+        if (outcome(t, [&](int part) { return (ends(part, i, low, high) >> j & 1) != 0; })) found |= place(j);
+      return found;
     case Term::Escaped:
     case Term::Members:
     case Term::Distinct:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "input.hpp"
 #include "text/charset.hpp"
@@ -21,7 +22,7 @@ struct Object {
     u32 discharges;
   };
   struct Other {
-    int key, value;
+    int key, value;  // of a patterned key, the value of its outcome counts instead
     u32 discharges;
   };
   std::vector<std::string> names;
@@ -32,6 +33,13 @@ struct Object {
   bool ordered = false;
   u32 min = 0, max = kInf, pending = 0;
   Escapes mode = Escapes::Canonical;
+};
+
+// What follows a text, by the patterns that it matches.
+struct Outcomes {
+  std::vector<std::vector<u32>> next;  // by outcome, by pattern
+  std::vector<int> values;             // by outcome
+  std::vector<bool> possible;          // by outcome: may anything follow?
 };
 
 // A grammar over terminals, which are terms.
@@ -69,9 +77,10 @@ struct Term {
     Scope,
     Token,
     Rule,
-    Escaped,   // spellings of the texts of a part inside a JSON string
-    Members,   // of a JSON object
-    Distinct,  // an item, and `min` to `max` more after commas; `negative`: also nothing at all
+    Escaped,    // spellings of the texts of a part inside a JSON string
+    Members,    // of a JSON object
+    Patterned,  // texts of the first part; `outcomes`: what follows, by which of the other parts they match
+    Distinct,   // an item, and `min` to `max` more after commas; `negative`: also nothing at all
     Lexed
   } kind;
   std::vector<std::string> texts{};
@@ -83,7 +92,19 @@ struct Term {
   ByteSet bytes{};
   std::shared_ptr<const fuzz::Object> object{};
   std::shared_ptr<const fuzz::Lexed> lexed{};
+  std::shared_ptr<const fuzz::Outcomes> outcomes{};
 };
+
+// What may follow a text, if it matches these of its parts; none: nothing.
+template <class Matches>
+std::optional<u32> outcome(const Term& patterned, Matches matches) {
+  if (!matches(patterned.parts[0])) return {};
+  u32 at = 0;
+  for (std::size_t i = 1; i < patterned.parts.size(); ++i)
+    if (matches(patterned.parts[i])) at = patterned.outcomes->next[at][i - 1];
+  if (!patterned.outcomes->possible[at]) return {};
+  return at;
+}
 
 class Oracle {
  public:
