@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/faults.hpp"
+#include "base/stack.hpp"
 #include "base/work.hpp"
 #include "json/formula.hpp"
 
@@ -227,6 +228,9 @@ class Completion {
   // its end. Most states need no other. Once it has failed, the choice with the fewest ways goes first. `first`:
   // earlier choices are settled.
   bool solve(std::size_t first) {
+    if (stack_is_low())
+      throw Error("depth",
+                  "an object has more choices among its alternatives than can be tried at once; make them fewer");
     const auto settled = [&](u32 part) { return parts_[part].truth != Open || parts_[part].met; };
     while (first < choices_.size() && settled(choices_[first])) ++first;
     std::size_t best = first, next = first;
