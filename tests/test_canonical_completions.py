@@ -14,7 +14,7 @@ import guiderail as gr
 from canonical_support import BYTES, assert_is_tree, is_spelled, levels, mask_of, spelled, tokenizer, vocabulary
 from guiderail import Vocabulary
 from guiderail.constraints.enumeration import texts_of
-from guiderail.frontends.json_schema import algebra
+from guiderail.frontends.json_schema.normal_form import algebra
 
 pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
 
