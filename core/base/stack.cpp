@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/support.hpp"
+
 #if defined(_WIN32)
 #include <windows.h>
 #elif !defined(__EMSCRIPTEN__)
@@ -42,14 +44,18 @@ Bounds bounds() {
 #endif
 }
 
+// Of this thread: below it, the stack is low. One word, since what a library keeps for each thread is scarce.
+GUIDERAIL_NEAR constinit thread_local std::uintptr_t mark = 0;
+
 }  // namespace
 
 bool stack_is_low() {
-  static thread_local const Bounds mine = bounds();
+  if (mark == 0) [[unlikely]] {
+    const Bounds mine = bounds();
+    mark = std::max(mine.low + std::min(kReserve, (mine.high - mine.low) / 4), std::uintptr_t{1});
+  }
   const char here = 0;
-  const auto at = reinterpret_cast<std::uintptr_t>(&here);
-  if (at < mine.low || at >= mine.high) return false;
-  return at - mine.low < std::min(kReserve, (mine.high - mine.low) / 4);
+  return mark - reinterpret_cast<std::uintptr_t>(&here) < kReserve;  // a stack that others made lies elsewhere
 }
 
 }  // namespace guiderail

@@ -234,9 +234,8 @@ void as_the_interpreter(u64 steps) {
     throw nb::python_error();
   }
   constexpr u64 kTurn = 20'000;  // steps, some 2 ms
-  static thread_local u64 since = 0;
-  if ((since += steps) < kTurn) return;
-  since = 0;
+  const u64 spent = Work::spent();
+  if (spent / kTurn == (spent - steps) / kTurn) return;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
   nb::gil_scoped_release others;
 }

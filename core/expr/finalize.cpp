@@ -15,11 +15,11 @@ void Arena::ensure_classes() {
   std::array<u32, 256> cls{};
   std::array<u8, 256> member{};  // some byte of each class
   u32 n = 1;
-  auto refine = [&](auto value) {
+  static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
+  auto refine = [&, &seen = seen](auto value) {
     bool splits = false;  // most sets cut where others have cut
     for (unsigned b = 0; b < 256; ++b) splits |= value(b) != value(member[cls[b]]);
     if (!splits) return;
-    static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
     std::array<u32, 256> next{};
     n = 0;
     for (unsigned b = 0; b < 256; ++b) {
