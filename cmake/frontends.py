@@ -2,9 +2,9 @@
 
     frontends.py FOLDER GROUP FILE…
 
-FILE is a module's source, relative to the current folder, which holds the package. The modules call each other
-directly; GROUP is the library that they share. A warning is an error: where mypyc would treat Python otherwise than
-the interpreter does, the source must say what both understand.
+FILE is a module's source, relative to the current folder, which holds the package. Each becomes one in C, and all of them
+one library, GROUP, in which they call each other directly. A warning is an error: where mypyc would treat Python
+otherwise than the interpreter does, the source must say what both understand.
 """
 
 import ast
@@ -40,7 +40,13 @@ def main(folder: str, group: str, *files: str) -> None:
     complaints = [complaint for file in files for complaint in mistaken(file)]
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        mypycify([f"--config-file={PROJECT}", *OPTIONS, *files], target_dir=folder, group_name=group)
+        mypycify(
+            [f"--config-file={PROJECT}", *OPTIONS, *files],
+            target_dir=folder,
+            group_name=group,
+            multi_file=True,
+            include_runtime_files=True,
+        )
     complaints += [line for line in said.getvalue().splitlines() if ": warning: " in line or ": error: " in line]
     if complaints:
         sys.exit("\n".join(complaints))
