@@ -2,8 +2,8 @@
 
     frontends.py FOLDER GROUP FILE…
 
-FILE is a module's source, relative to the current folder, which holds the package. Each becomes one in C, and all of them
-one library, GROUP, in which they call each other directly. A warning is an error: where mypyc would treat Python
+FILE is a module's source, relative to the current folder, which holds the package. Each becomes one in C, and all of
+them one library, GROUP, in which they call each other directly. A warning is an error: where mypyc would treat Python
 otherwise than the interpreter does, the source must say what both understand.
 """
 

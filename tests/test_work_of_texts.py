@@ -111,7 +111,7 @@ POINTED: dict[str, tuple[Make, str]] = {
     ),
     "a schema hard to finish": (
         lambda: gr.json_schema(
-            {"allOf": [{"anyOf": [{"type": "string", "pattern": f"^[^b]*a{i}{j}"} for j in range(3)]} for i in range(8)]}
+            {"allOf": [{"anyOf": [{"type": "string", "pattern": f"^[^b]*{i}{j}"} for j in range(3)]} for i in range(8)]}
         ),
         "#",
     ),
