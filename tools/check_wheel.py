@@ -48,8 +48,11 @@ def main() -> None:
     matcher.fill_next_token_bitmask(bitmask, 0)
     assert np.array_equal(gr.bitmask_to_bool(bitmask, vocabulary.size)[0], [True, True, True, False, False])
 
+    frontend = sys.modules["guiderail.frontends.json_schema.normal_form.algebra"].__file__ or ""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         assert not sys._is_gil_enabled(), "importing guiderail enabled the interpreter lock again"
+    else:
+        assert not frontend.endswith(".py"), "front ends are not compiled"
     assert gr.__version__ in command("--version")
     command("match", "--regex", "[0-9]+", "42")
     for name in ("py.typed", "__init__.pyi", "_core.pyi"):

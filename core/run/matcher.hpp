@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <unordered_set>
@@ -180,8 +181,8 @@ class Program : public std::enable_shared_from_this<Program> {
   u64 builds_ = 0;                    // how often it was taken
   std::vector<MaskBuilder*> spares_;  // in use by other threads
   std::vector<InProgress> in_progress_;
-  std::condition_variable_any made_, builder_free_;  // wait with the arena's mutex
-  std::vector<std::shared_ptr<const MaskEntry>> masks_;
+  std::condition_variable_any made_, builder_free_;     // wait with the arena's mutex
+  std::deque<std::shared_ptr<const MaskEntry>> masks_;  // moves nothing when it grows
   std::unique_ptr<CompletionDistance> distance_;        // made when first needed for a budget
   std::shared_ptr<CanonicalTexts> canonical_texts_;     // made when first needed for a canonical spelling
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
