@@ -12,8 +12,8 @@
 // end, so that a character in progress can be finished. Hence a text that can be finished at all can be finished within
 // any count, and a count affects the next token only when it is spent (near_form).
 #include <algorithm>
-#include <unordered_set>
 
+#include "base/short_set.hpp"
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/alternatives.hpp"
@@ -319,11 +319,11 @@ Id Arena::counts_spent(Id e) {
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
   if (symbols_.empty()) return;
   std::vector<Id> open{e};
-  std::unordered_set<Id> seen;  // shared parts are visited once
+  ShortSet<Id> seen;  // shared parts are visited once
   while (!open.empty()) {
     e = open.back();
     open.pop_back();
-    if (!has(e, kHasToken | kHasRef) || !seen.insert(e).second) continue;
+    if (!has(e, kHasToken | kHasRef) || !seen.insert(e)) continue;
     const Node& n = node(e);
     switch (n.kind) {
       case Kind::Token: {

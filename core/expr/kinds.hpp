@@ -65,7 +65,7 @@ class Family {
   virtual void describe(Id, Description&) const {}
   virtual void describe_shared(u32, Description&) const {}      // what many expressions share, described once
   virtual bool portable_over_rules(Id) const { return false; }  // has an identity although it contains rules
-  virtual void parts(Id, std::vector<Id>&) const {}             // of such an e: its parts that may contain rules
+  virtual void parts(Id, Ids&) const {}                         // of such an e: its parts that may contain rules
   // -- text --
   virtual std::vector<DumpItem> dump(Id e) const = 0;
   // -- the end of construction, in this order --

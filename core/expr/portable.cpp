@@ -1,8 +1,8 @@
 // Identities that are the same in every arena, for what is kept with the vocabulary. An expression is hashed by its own
 // properties and by the identities of its parts, never by an id of its arena. A rule is hashed by what it unfolds to.
 #include <algorithm>
-#include <unordered_set>
 
+#include "base/short_set.hpp"
 #include "base/thresholds.hpp"
 #include "expr/identities.hpp"
 
@@ -217,12 +217,12 @@ void Identities::all() {
 void Identities::rules_below(Id e, std::vector<u32>& rules) const {
   const auto open = [&](Id at) { return arena_.has(at, kHasRef) && kept(at) == Hash{}; };
   if (!open(e)) return;
-  std::vector<Id> work{e};
-  std::unordered_set<Id> done;
+  Ids work{e};
+  ShortSet<Id> done;
   while (!work.empty()) {
     const Id at = work.back();
     work.pop_back();
-    if (!open(at) || !done.insert(at).second) continue;
+    if (!open(at) || !done.insert(at)) continue;
     const Node& n = arena_.node(at);
     switch (n.kind) {
       case Kind::Ref:
@@ -231,7 +231,7 @@ void Identities::rules_below(Id e, std::vector<u32>& rules) const {
       case Kind::Concat: work.push_back(n.tail()); [[fallthrough]];
       case Kind::Repeat: work.push_back(n.body()); break;
       case Kind::Union:
-      case Kind::And: work.insert(work.end(), arena_.operands(at).begin(), arena_.operands(at).end()); break;
+      case Kind::And: work.append(arena_.operands(at)); break;
       default:  // known() admits no others
         if (const Family* family = arena_.family_of(n.kind)) family->parts(at, work);
         break;

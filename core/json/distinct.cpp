@@ -4,8 +4,8 @@
 // its text while it is read; once complete, the text joins S. A new item is intersected with the complement of all
 // spellings of the values in S. So a value is rejected as soon as it could only repeat another.
 #include <algorithm>
-#include <unordered_set>
 
+#include "base/short_set.hpp"
 #include "base/work.hpp"
 #include "json/json.hpp"
 
@@ -210,11 +210,11 @@ Id Json::derive_item(Id item, Id rest, const ListState& of, u8 byte) {
 template <class F>
 void Json::each_knowing(Id e, F f) const {
   std::vector<Id> open{e};
-  std::unordered_set<Id> visited;
+  ShortSet<Id> visited;
   while (!open.empty()) {
     const Id at = open.back();
     open.pop_back();
-    if (!visited.insert(at).second) continue;
+    if (!visited.insert(at)) continue;
     Work::spend();
     const Node& n = node(at);
     switch (n.kind) {

@@ -138,7 +138,7 @@ void describe(const Vote& vote, Description& to) {
   }
 }
 
-void Json::parts(Id e, std::vector<Id>& to) const {
+void Json::parts(Id e, Ids& to) const {
   if (node(e).kind != Kind::Members) return;
   const MemberTable& table = tables_[member_states_.values[members_state(node(e))].table];
   for (const auto& list : table.values)

@@ -110,7 +110,7 @@ class Json final : public Family {
   void describe(Id e, Description& to) const override;
   void describe_shared(u32 table, Description& to) const override;
   bool portable_over_rules(Id e) const override { return node(e).kind == Kind::Members || node(e).kind == Kind::Key; }
-  void parts(Id e, std::vector<Id>& to) const override;
+  void parts(Id e, Ids& to) const override;
   std::vector<DumpItem> dump(Id e) const override;
   u32 shortest(Id e) override;
   void prepare() override;

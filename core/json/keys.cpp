@@ -301,7 +301,7 @@ std::string Json::spelled_rest(const KeyState& key, std::string_view name) {
   std::string rest;
   rest.reserve(name.size() - key.depth + 2);
   if (!key.quoted) rest += '"';
-  rest += json_spelling(name.substr(key.depth));
+  add_json_spelling(rest, name.substr(key.depth));
   rest += '"';
   return rest;
 }
@@ -310,7 +310,6 @@ bool Json::named_rests(const KeyState& key, bool only_allowed, std::vector<std::
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
-  rests.reserve(rests.size() + key.hi - key.lo);
   auto add = [&](std::string_view name) { rests.push_back(spelled_rest(key, name)); };
   for (u32 k = key.lo; k < key.hi; ++k) {
     const std::string& name = table.names[table.order[k]];

@@ -94,7 +94,9 @@ class Completion {
     Bits failed(state_.failed.size(), 0);
     for (std::size_t w = 0; w < required.size(); ++w)
       each_bit(required[w] & ~state_.gone[w], w, [&](u32 name) {
-        add_common(failed, table_.values[name]);
+        step(1 + failed.size() / 4);
+        add_common(failed, table_.values[name],
+                   [&](const Alternative& a) -> const Bits& { return vote_.effects[a.discharges]; });
         return true;
       });
     for (std::size_t w = 0; w < failed.size(); ++w)
@@ -102,13 +104,12 @@ class Completion {
     return true;
   }
 
-  // Adds the cells that all these values make fail.
-  template <class Values>
-  void add_common(Bits& failed, const Values& values) {
-    step(1 + failed.size() / 4);
+  // Adds the cells that all these values make fail, where effect says which ones a value does.
+  template <class Values, class Effect>
+  static void add_common(Bits& failed, const Values& values, Effect effect) {
     for (std::size_t w = 0; w < failed.size(); ++w) {
       u64 common = values.empty() ? 0 : ~u64{0};
-      for (const Alternative& a : values) common &= vote_.effects[a.discharges][w];
+      for (const auto& value : values) common &= effect(value)[w];
       failed[w] |= common;
     }
   }
@@ -310,11 +311,7 @@ class Completion {
 
   // A member fails the cells that all its alternatives fail.
   void note(Plan& plan, u32 name, const std::vector<u32>& able) const {
-    for (std::size_t w = 0; w < plan.failed.size(); ++w) {
-      u64 common = ~u64{0};
-      for (u32 a : able) common &= effect(name, a)[w];
-      plan.failed[w] |= common;
-    }
+    add_common(plan.failed, able, [&](u32 a) -> const Bits& { return effect(name, a); });
   }
 
   void choose(Plan& plan, u32 name, std::vector<u32> able) const {

@@ -21,16 +21,20 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   const ByteSet first = arena_.first(e);
   if (static_cast<unsigned>(std::popcount(first.words[0]) + std::popcount(first.words[1])) < kSmallLoop) return {};
   arena_.ensure_row(e);
-  std::map<Id, unsigned> weight;
+  ShortVector<Id, 128> targets;
   for (unsigned b = 0; b < 128; ++b)
-    if (Id s = step(e, static_cast<u8>(b)); s != kEmpty && s != kEpsilon) ++weight[s];
+    if (Id s = step(e, static_cast<u8>(b)); s != kEmpty && s != kEpsilon) targets.push_back(s);
+  std::sort(targets.begin(), targets.end());
   Id inside = kEmpty;
-  unsigned most = kSmallLoop - 1;
-  for (auto [s, w] : weight)
-    if (w > most) {
-      most = w;
-      inside = s;
+  std::ptrdiff_t most = kSmallLoop - 1;
+  for (const Id* s = targets.begin(); s != targets.end();) {
+    const Id* const next = std::upper_bound(s, static_cast<const Id*>(targets.end()), *s);
+    if (next - s > most) {
+      most = next - s;
+      inside = *s;
     }
+    s = next;
+  }
   if (inside == kEmpty) return {};
   arena_.ensure_row(inside);
   std::vector<CharSet::Range> ranges;

@@ -180,6 +180,21 @@ bool MaskBuilder::strings_of(Id e, Strings& out) {
 // quote.
 bool MaskBuilder::text_differences(TextPairs pairs, bool key, u32 node, u32& budget, std::vector<TextDifference>& out) {
   auto nullable = [&](Id text) { return text != kEmpty && arena_.nullable(text); };
+  struct Text {
+    Id at;
+    const Id* row;  // null: see kExactStep
+  };
+  auto begin = [&](Id text) { return Text{text, text == kEmpty ? nullptr : arena_.ensure_row(text)}; };
+  auto step = [&](const Text& text, u8 byte) {
+    if (text.at == kEmpty) return kEmpty;
+    const Id next = text.row ? text.row[arena_.byte_class(byte)] : kUnknown;
+    return next != kUnknown ? next : arena_.step_text(text.at, byte);
+  };
+  ShortVector<Text, 2 * kMostStrings> texts;
+  for (auto [mine, other] : pairs)
+    for (const Id text : {mine, other}) texts.push_back(begin(text));
+  std::array<TextPair, kMostStrings> next;
+  const std::span<TextPair> after(next.data(), pairs.size());
   return trie_.each_child(node, [&](u32 c, u8 byte) {
     if (budget == 0) return false;
     --budget;
@@ -189,25 +204,24 @@ bool MaskBuilder::text_differences(TextPairs pairs, bool key, u32 node, u32& bud
       if (leaves && (byte == '\\' || !std::all_of(pairs.begin(), pairs.end(), same))) out.push_back({c, true});
       return true;
     }
-    std::array<TextPair, kMostStrings> next;
     bool same = true, dead = true, alone = true, endless = !key;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const auto [mine, other] = pairs[i];
-      const Id a = mine == kEmpty ? kEmpty : arena_.step_text(mine, byte);
-      const Id b = other == kEmpty ? kEmpty : mine == other ? a : arena_.step_text(other, byte);
-      next[i] = {a, b};
+      const Text &mine = texts[2 * i], &other = texts[2 * i + 1];
+      const Id a = step(mine, byte), b = mine.at == other.at ? a : step(other, byte);
+      after[i] = {a, b};
       same = same && a == b;
       dead = dead && a == kEmpty;
       alone = alone && b == kEmpty;
     }
     if (same) return true;
     // A key that only few texts can complete may be none of them.
-    for (std::size_t i = 0; i < pairs.size() && !endless; ++i) endless = Json::of(arena_).surely_endless(next[i].first);
+    for (std::size_t i = 0; i < pairs.size() && !endless; ++i)
+      endless = Json::of(arena_).surely_endless(after[i].first);
     if (dead || alone || !endless) {
       out.push_back({c, !dead || key});
       return true;
     }
-    return text_differences({next.data(), pairs.size()}, key, c, budget, out);
+    return text_differences(after, key, c, budget, out);
   });
 }
 

@@ -1,8 +1,8 @@
 // Syntactic loops over a class, C{m,M} t. The mask is that of the class, plus the tokens that leave it, which are
 // walked from where they do.
 #include <algorithm>
-#include <unordered_set>
 
+#include "base/short_set.hpp"
 #include "base/work.hpp"
 #include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
@@ -53,11 +53,11 @@ class LoopSearch {
   // Alternatives share their tails: each is searched once.
   bool is_new(Id e) {
     Work::spend();
-    return seen_.insert(e).second;
+    return seen_.insert(e);
   }
 
   Arena& arena_;
-  std::unordered_set<Id> seen_;
+  ShortSet<Id> seen_;
 };
 
 }  // namespace

@@ -53,14 +53,14 @@ void MaskBuilder::finish(MaskEntry& entry) {
   const Words* words = scratch_->words();
   if (!words) return;
   entry.full = allows_all(words->data(), vocabulary_.size());
-  scratch_->differences(diff_);
-  if (diff_.size() > words->size() / 3) {
+  const MaskScratch::Diff& diff = scratch_->differences();
+  if (diff.size() > words->size() / 3) {
     entry.base = std::make_shared<const Words>(*words);
     entry.owns_base = true;
     return;
   }
   entry.base = scratch_->base();
-  entry.diff.assign(diff_.begin(), diff_.end());
+  entry.diff = diff;
 }
 
 bool MaskBuilder::allows_all(const u32* mask, u32 size) {

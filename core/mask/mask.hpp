@@ -332,7 +332,6 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  MaskScratch::Diff diff_;
   std::unique_ptr<MaskScratch> scratch_;
   bool pieces_only_ = false;
   bool shared_ = false;  // several alternatives of one state share the same subtrees

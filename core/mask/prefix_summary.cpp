@@ -52,11 +52,16 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
 // Fills `out`. False if that takes more than `most` trie nodes, or if the prefix is of an unsuitable kind. `loop`: the
 // prefix is a string of any text, up to and including the quote that closes this state; or kEmpty.
 bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
-  std::vector<u32> ends;
+  ShortVector<u32, 128> ends;
+  ShortVector<int, 256> tokens;
   std::size_t below = 0;
   u32 visited = 0;
   out.nullable = loop == kEmpty && arena_.nullable(head);
-  std::vector<std::pair<u32, Id>> stack{{0, head}};
+  struct Open {
+    u32 node;
+    Id before;
+  };
+  ShortVector<Open, 64> stack{{0, head}};
   while (!stack.empty()) {
     arena_.make_room();
     const auto [node, before] = stack.back();
@@ -68,7 +73,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
       if (next == kEmpty) return true;
       if (++visited > most || arena_.has(next, kUnknownText)) return false;
       const TrieNode& t = trie_.nodes[n];
-      if (t.token >= 0) out.tokens.push_back(t.token);
+      if (t.token >= 0) tokens.push_back(t.token);
       if (t.end == n + 1) return true;
       if (closes || (loop == kEmpty && arena_.nullable(next))) {
         below += t.end - n;
@@ -79,12 +84,13 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
     });
     if (!done) return false;
   }
-  out.rest = merge_exits(trie_, ends, 0);
-  if (out.tokens.size() >= kDenseSummary) {
+  out.rest = merge_exits(trie_, std::span<const u32>(ends.begin(), ends.size()), 0);
+  if (tokens.size() >= kDenseSummary) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
-    for (int t : out.tokens) set_bit(*dense, t);
+    for (int t : tokens) set_bit(*dense, t);
     out.dense = dense;
-    out.tokens = {};
+  } else {
+    out.tokens.assign(tokens.begin(), tokens.end());
   }
   return true;
 }

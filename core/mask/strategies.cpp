@@ -126,8 +126,8 @@ std::size_t MaskBuilder::memory(Strategy s) const {
 }
 
 void MaskBuilder::count(Tally& to) const {
-  to.add("building masks", sizeof(*this) + bytes_of(diff_) + bytes_of(states_) + bytes_of(exit_states_) +
-                               bytes_of(rows_) + bytes_of(endings_) + bytes_of(postponed_));
+  to.add("building masks", sizeof(*this) + bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) +
+                               bytes_of(endings_) + bytes_of(postponed_));
   std::size_t forms = 0;
   for (std::size_t i = 0; i < kStrategies; ++i) {
     const std::size_t bytes = memory(static_cast<Strategy>(i));

@@ -87,20 +87,23 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   const Shared shared(*this);
   auto mask = class_mask(raw_characters(), node);
   add(*mask, kInf);
-  std::vector<u32> exits;
+  ShortVector<u32, 512> exits;
   for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
-    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte],
-                 mask->exits.begin() + mask->exit_at[byte + 1u]);
+    exits.append({mask->exits.data() + mask->exit_at[byte], mask->exits.data() + mask->exit_at[byte + 1u]});
     if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
   }
   std::sort(exits.begin(), exits.end());
-  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` downwards
-  std::vector<u32> down;
+  struct Read {
+    u32 node;
+    Id state;
+  };
+  ShortVector<Read, 16> path{{node, e}};  // from `node` downwards
+  ShortVector<u32, 16> down;
   for (u32 at : exits) {
-    while (trie_.nodes[path.back().first].end <= at) path.pop_back();
+    while (trie_.nodes[path.back().node].end <= at) path.pop_back();
     down.clear();
-    for (u32 n = at; n != path.back().first; n = trie_.parents[n]) down.push_back(n);
-    Id s = path.back().second;
+    for (u32 n = at; n != path.back().node; n = trie_.parents[n]) down.push_back(n);
+    Id s = path.back().state;
     for (std::size_t i = down.size(); i-- > 0 && s != kEmpty;) {
       s = step(s, trie_.nodes[down[i]].byte);
       if (i > 0) path.push_back({down[i], s});
@@ -140,7 +143,8 @@ bool MaskBuilder::composed_strings(Id e, u32) {
   if (begins.words[2]) return false;  // inside a character, which any* does not continue
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
   const Id any = Escaped::of(arena_).escaped(arena_.any_text(), escapes_of(arena_.node(until.back())));
-  const Id ended = arena_.concat(arena_.char_class(CharSet::make({{'"', '"'}})), arena_.any_text());
+  static const CharSet::Ptr quote = CharSet::make({{'"', '"'}});
+  const Id ended = arena_.concat(arena_.char_class(quote), arena_.any_text());
   if (until.back() == any || tail == ended) return false;
   auto followed_by = [&](Id last) { return arena_.concat(arena_.concat_all(until), last); };
   const Id text = followed_by(ended);

@@ -60,6 +60,7 @@ Ranges normalise(Ranges in) {
 
 Ranges overlap(const Ranges& a, const Ranges& b) {
   Ranges out;
+  out.reserve(std::max(a.size(), b.size()));
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     u32 lo = std::max(a[i].first, b[j].first), hi = std::min(a[i].second, b[j].second);
     if (lo <= hi) out.push_back({lo, hi});

@@ -198,9 +198,14 @@ std::string utf8(u32 c) {
 }
 
 std::string json_spelling(std::string_view text) {
-  static const char* hex = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());
+  add_json_spelling(out, text);
+  return out;
+}
+
+void add_json_spelling(std::string& out, std::string_view text) {
+  static const char* hex = "0123456789abcdef";
   for (char ch : text) {
     const u8 b = static_cast<u8>(ch);
     switch (b) {
@@ -218,7 +223,6 @@ std::string json_spelling(std::string_view text) {
           out.push_back(ch);
     }
   }
-  return out;
 }
 
 }  // namespace guiderail

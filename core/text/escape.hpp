@@ -41,5 +41,6 @@ ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode);
 
 std::string utf8(u32 code_point);
 std::string json_spelling(std::string_view text);
+void add_json_spelling(std::string& out, std::string_view text);
 
 }  // namespace guiderail

@@ -91,9 +91,9 @@ class MaskScratch {
       mark(static_cast<u32>(i));
     }
   }
-  // The words in which the mask differs from its base.
-  void differences(Diff& out) const {
-    out.clear();
+  // The words in which the mask differs from its base. Valid until the next call.
+  const Diff& differences() {
+    diff_.clear();
     each_dirty([&](std::size_t from, std::size_t to) {
       static_assert(kBlock <= 32);
       constexpr u32 kNothing[kBlock] = {};
@@ -103,12 +103,13 @@ class MaskScratch {
       for (std::size_t k = 0; k < to - from; ++k) differ |= u32{mine[k] != base[k]} << k;
       for (; differ; differ &= differ - 1) {
         const u32 k = static_cast<u32>(std::countr_zero(differ));
-        out.push_back({static_cast<u32>(from) + k, mine[k]});
+        diff_.push_back({static_cast<u32>(from) + k, mine[k]});
       }
     });
+    return diff_;
   }
   std::size_t memory() const {
-    std::size_t bytes = block_bytes(sizeof(*this)) + bytes_of(sheets_);
+    std::size_t bytes = block_bytes(sizeof(*this)) + bytes_of(sheets_) + bytes_of(diff_);
     for (const Sheet& s : sheets_) bytes += bytes_of(s.words) + bytes_of(s.dirty);
     return bytes;
   }
@@ -176,6 +177,7 @@ class MaskScratch {
   std::vector<Sheet> sheets_;
   Sheet* sheet_ = nullptr;
   u64 clock_ = 0;
+  Diff diff_;
   std::shared_ptr<const Words> none_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/short_vector.hpp"
 #include "base/work.hpp"
 
 namespace guiderail {
@@ -322,10 +323,9 @@ int Vocabulary::longest_token(std::string_view text) const {
 }
 
 ExitTrie merge_exits(const Trie& trie, std::span<const u32> nodes, u8 byte, std::vector<u32>* origin) {
-  std::vector<TrieAt> all;
-  all.reserve(nodes.size());
+  ShortVector<TrieAt, 128> all;
   for (u32 n : nodes) all.push_back({nullptr, n});
-  return merge_exits(trie, all, byte, origin);
+  return merge_exits(trie, std::span<const TrieAt>(all.begin(), all.size()), byte, origin);
 }
 
 ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, std::vector<u32>* origin) {
@@ -335,41 +335,43 @@ ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, s
     u32 top;
     u8 byte;
   };
-  PagedVector<From> from;  // of all open nodes; those of the deepest one are last
-  struct Open {            // a written node: its children are from[at .. end)
+  ShortVector<From, 128> from;  // of all open nodes; those of the deepest one are last
+  struct Open {                 // a written node: its children are from[at .. end)
     u32 id;
     std::size_t begin, at, end;
   };
-  std::vector<Open> open;
-  PagedVector<From> unsorted;
+  ShortVector<Open, 16> open;
+  ShortVector<ExitTrie::Node, 128> written;
+  ShortVector<int, 256> tokens;
+  std::vector<From> unsorted;
   auto sort_by_byte = [&](std::size_t begin) {
-    const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
+    From* const first = from.begin() + begin;
     auto before = [](const From& a, const From& b) {
       return a.byte != b.byte ? a.byte < b.byte : a.at.node < b.at.node;
     };
     if (from.size() - begin < 256) return std::sort(first, from.end(), before);
     std::array<std::size_t, 257> at{};
-    for (auto it = first; it != from.end(); ++it) ++at[it->byte + 1u];
+    for (const From* it = first; it != from.end(); ++it) ++at[it->byte + 1u];
     for (std::size_t b = 0; b < 256; ++b) at[b + 1] += at[b];
     unsorted.assign(first, from.end());
-    for (const From& f : unsorted) first[static_cast<std::ptrdiff_t>(at[f.byte]++)] = f;
+    for (const From& f : unsorted) first[at[f.byte]++] = f;
   };
   auto write = [&](std::size_t begin, std::size_t end, u8 by) {  // writes the node that merges from[begin .. end)
-    const u32 id = static_cast<u32>(out.nodes.size());
-    const u32 first = static_cast<u32>(out.tokens.size());
+    const u32 id = static_cast<u32>(written.size());
+    const u32 first = static_cast<u32>(tokens.size());
     const std::size_t below = from.size();
     Work::spend();
     for (std::size_t i = begin; i < end; ++i) {
       const TrieAt of = from[i].at;
       const u32 top = from[i].top;
       of.each_token(trie, [&](int token) {
-        out.tokens.push_back(token);
+        tokens.push_back(token);
         if (origin) origin->push_back(top);
       });
       of.each_child(trie, [&](u8 b, TrieAt child) { from.push_back({child, top, b}); });
     }
     const u16 depth = static_cast<u16>(open.size());
-    out.nodes.push_back({id + 1, first, static_cast<u32>(out.tokens.size()), depth, by});
+    written.push_back({id + 1, first, static_cast<u32>(tokens.size()), depth, by});
     out.deepest = std::max(out.deepest, depth);
     if (end - begin > 1) sort_by_byte(below);
     if (from.size() > below) open.push_back({id, below, below, from.size()});
@@ -377,9 +379,9 @@ ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, s
   for (const TrieAt& at : nodes) from.push_back({at, at.node, byte});
   write(0, nodes.size(), byte);
   while (!open.empty()) {
-    Open& last = open.back();
+    Open& last = open[open.size() - 1];
     if (last.at == last.end) {
-      out.nodes[last.id].end = static_cast<u32>(out.nodes.size());
+      written[last.id].end = static_cast<u32>(written.size());
       from.resize(last.begin);
       open.pop_back();
       continue;
@@ -389,6 +391,8 @@ ExitTrie merge_exits(const Trie& trie, std::span<const TrieAt> nodes, u8 byte, s
     while (last.at < last.end && from[last.at].byte == by) ++last.at;
     write(begin, last.at, by);
   }
+  out.nodes.assign(written.begin(), written.end());
+  out.tokens.assign(tokens.begin(), tokens.end());
   return out;
 }
 

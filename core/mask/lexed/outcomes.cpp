@@ -464,10 +464,10 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   entry->specials = specials;
-  scratch_->differences(diff_);
+  const MaskScratch::Diff diff = scratch_->differences();
   scratch_->begin();
   scratch_->add(common_base(sum.dense));
-  for (auto [word, bits] : diff_) scratch_->unite(word, bits);
+  for (auto [word, bits] : diff) scratch_->unite(word, bits);
   finish(*entry);
   outcome_bytes_ += bytes_of(key);
   known_masks_.emplace(std::move(key), entry);

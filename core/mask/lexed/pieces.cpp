@@ -55,7 +55,7 @@ void MaskBuilder::begin_piece(bool share) {
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
-  scratch_->differences(piece->words);
+  piece->words = scratch_->differences();
   std::size_t count = piece->words.size();
   piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
   auto join = [&](std::shared_ptr<Piece> part) {
