@@ -41,26 +41,26 @@ class Way:
     """Sub-schemas that hold, and what they evaluate.
 
     Attributes:
-        holds: terms that are assumed.
+        holds: terms that are assumed, in the order in which they were found.
         names: evaluated member names.
         patterns: languages of evaluated member names.
         members: whether all members are evaluated.
         prefix: how many first items are evaluated.
         items: whether all items are evaluated.
-        matching: items that satisfy one of these are evaluated (``contains``).
+        matching: items that satisfy one of these are evaluated (``contains``), in order, too.
     """
 
     __slots__ = ("holds", "items", "matching", "members", "names", "patterns", "prefix")
 
     def __init__(
         self,
-        holds: frozenset[Term] = frozenset(),
+        holds: tuple[Term, ...] = (),
         names: frozenset[str] = frozenset(),
         patterns: frozenset[Strings] = frozenset(),
         members: bool = False,
         prefix: int = 0,
         items: bool = False,
-        matching: frozenset[Term] = frozenset(),
+        matching: tuple[Term, ...] = (),
     ) -> None:
         self.holds = holds
         self.names = names
@@ -72,17 +72,17 @@ class Way:
 
     def with_(self, other: Way) -> Way:
         return Way(
-            self.holds | other.holds,
+            _joined(self.holds, other.holds),
             self.names | other.names,
             self.patterns | other.patterns,
             self.members or other.members,
             max(self.prefix, other.prefix),
             self.items or other.items,
-            self.matching | other.matching,
+            _joined(self.matching, other.matching),
         )
 
     def assuming(self, term: Term) -> Way:
-        return self.with_(Way(frozenset((term,)))) if term is not TRUE else self
+        return self.with_(Way((term,))) if term is not TRUE else self
 
     def evaluates(self) -> bool:
         return bool(self.names or self.patterns or self.members or self.prefix or self.items or self.matching)
@@ -90,10 +90,21 @@ class Way:
     def covers(self, other: Way) -> bool:
         """Whether this evaluates all that ``other`` does, and assumes no more."""
         return (
-            self.holds <= other.holds
+            _among(self.holds, other.holds)
             and (self.members or (not other.members and self.names >= other.names and self.patterns >= other.patterns))
-            and (self.items or (not other.items and self.prefix >= other.prefix and self.matching >= other.matching))
+            and (
+                self.items
+                or (not other.items and self.prefix >= other.prefix and _among(other.matching, self.matching))
+            )
         )
+
+
+def _joined(some: tuple[Term, ...], more: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(dict.fromkeys(some + more)) if some and more else some or more
+
+
+def _among(some: tuple[Term, ...], others: tuple[Term, ...]) -> bool:
+    return not some or set(some).issubset(others)
 
 
 _NONE = Way()
@@ -143,8 +154,7 @@ def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
     """
     algebra = node.scope.document.algebra
     conditions = [
-        all_of(algebra, [any_of(map(formula_of, held.shape().objects)) for held in sorted(way.holds, key=id)])
-        for way in sources
+        all_of(algebra, [any_of(map(formula_of, held.shape().objects)) for held in way.holds]) for way in sources
     ]
     names = sorted({name for way in sources for name in way.names})
     patterns = sorted({pattern for way in sources for pattern in way.patterns}, key=repr)
@@ -205,7 +215,7 @@ def _items_shape(node: Node, way: Way, term: Term) -> Shape:
     if way.items:
         return anything
     algebra = node.scope.document.algebra
-    rest = algebra.or_terms((term, *sorted(way.matching, key=id)))
+    rest = algebra.or_terms((term, *way.matching))
     cell = array_cell(algebra, (TRUE,) * way.prefix, rest, 0, None, ())
     arrays: tuple[ArrayCell, ...] = () if cell is None else (cell,)
     return Shape(True, 3, anything.numbers, anything.strings, arrays, anything.objects)
@@ -329,10 +339,10 @@ def _own_items(node: Node, own_unevaluated: bool) -> Way:
         prefix = len(items)
     elif "items" in schema:
         return Way(items=True)
-    matching: frozenset[Term] = frozenset()
+    matching: tuple[Term, ...] = ()
     if "contains" in schema and scope.dialect == "2020-12":
-        matching = frozenset((scope.child(schema["contains"]),))
-        if TRUE in matching:
+        matching = (scope.child(schema["contains"]),)
+        if matching[0] is TRUE:
             return Way(items=True)
     return Way(prefix=prefix, matching=matching)
 
