@@ -37,7 +37,8 @@ def mistaken(file: str) -> Iterator[str]:
 
 
 def main(folder: str, group: str, *files: str) -> None:
-    complaints = [complaint for file in files for complaint in mistaken(file)]
+    if mistakes := [mistake for file in files for mistake in mistaken(file)]:
+        sys.exit("\n".join(mistakes))
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         mypycify(
@@ -47,8 +48,7 @@ def main(folder: str, group: str, *files: str) -> None:
             multi_file=True,
             include_runtime_files=True,
         )
-    complaints += [line for line in said.getvalue().splitlines() if ": warning: " in line or ": error: " in line]
-    if complaints:
+    if complaints := [line for line in said.getvalue().splitlines() if ": warning: " in line or ": error: " in line]:
         sys.exit("\n".join(complaints))
 
 

@@ -399,6 +399,7 @@ def test_states_stay_few() -> None:
         (lambda: between(float("nan")), "not-a-number"),
         (lambda: between(Decimal("inf")), "not-a-number"),
         (lambda: between(maximum=True), "not-a-number"),
+        (lambda: Numbers.value("1"), "not-a-number"),
         (lambda: Numbers.value(Fraction(1, 3)), "not-a-number"),
         (lambda: between(multiple_of=0), "bad-bound"),
         (lambda: between(multiple_of=-2), "bad-bound"),

@@ -51,7 +51,7 @@ class Lowering:
         notation: how values are written.
     """
 
-    __deletable__: ClassVar[list[str]] = ["_emptiness", "_abundance"]  # for mypyc
+    __deletable__: ClassVar[list[str]] = ["emptiness"]  # for mypyc
 
     def __init__(self, builder: _core.Builder, document: Document, notation: Notation) -> None:
         self.builder = builder
@@ -73,22 +73,8 @@ class Lowering:
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
         self._numbers: dict[Numbers, int] = {}
-        self._abundance: Abundance | None = None
-        self._emptiness: Unwritable | None = None
-
-    @property
-    def abundance(self) -> Abundance:
-        abundance = self._abundance
-        if abundance is None:
-            abundance = self._abundance = Abundance(self.algebra)
-        return abundance
-
-    @property
-    def emptiness(self) -> Unwritable:
-        emptiness = self._emptiness
-        if emptiness is None:
-            emptiness = self._emptiness = Unwritable(self)
-        return emptiness
+        self.abundance = Abundance(self.algebra)
+        self.emptiness = Unwritable(self)
 
     def close(self) -> None:
         """Frees what was made here, and the document, at once.
@@ -96,7 +82,7 @@ class Lowering:
         They refer to each other in circles, which would wait for the garbage collector.
         """
         self.document.close()
-        del self._emptiness, self._abundance
+        del self.emptiness
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.

@@ -76,7 +76,7 @@ class Algebra:
         same: one term for all terms of equal schemas.
     """
 
-    __deletable__: ClassVar[list[str]] = ["where", "same", "_emptiness"]  # for mypyc
+    __deletable__: ClassVar[list[str]] = ["where", "same", "emptiness"]  # for mypyc
 
     def __init__(self, max_branches: int, where: Callable[[], str | None], same: Callable[[Term], Term]) -> None:
         self.max_branches = max_branches
@@ -88,23 +88,15 @@ class Algebra:
         self.within: dict[tuple[Term, Term], bool] = {}  # whether one lies within the other, if known
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self._keys: dict[object, list[tuple[Strings, Term]] | Outcomes] = {}
-        self._emptiness: Emptiness | None = None
+        self.emptiness = Emptiness(self)  # which terms are known to have a value, or none
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-
-    @property
-    def emptiness(self) -> Emptiness:
-        """Which terms are known to have a value, or none."""
-        emptiness = self._emptiness
-        if emptiness is None:
-            emptiness = self._emptiness = Emptiness(self)
-        return emptiness
 
     def close(self) -> None:
         """Lets go of every term. Nobody may use the algebra any more."""
         for made in (self._ands, self._ors, self._nots, self.within, self.regions_made, self._keys):
             made.clear()
-        del self.where, self.same, self._emptiness
+        del self.where, self.same, self.emptiness
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""

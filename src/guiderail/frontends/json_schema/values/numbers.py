@@ -62,7 +62,7 @@ class Cell:
     not_multiple_of: frozenset[Fraction] = frozenset()
 
 
-def exact(value: Number) -> Fraction:
+def exact(value: object) -> Fraction:
     """The decimal that a number means.
 
     Raises:
@@ -419,11 +419,11 @@ class Numbers:
         )
 
     @staticmethod
-    def value(value: Number) -> Numbers:
+    def value(value: object) -> Numbers:
         return Numbers.values((value,))
 
     @staticmethod
-    def values(values: Iterable[Number]) -> Numbers:
+    def values(values: Iterable[object]) -> Numbers:
         given = list(values)
         spend(_CUT * len(given))
         floats = frozenset(exact(v) for v in given if isinstance(v, float))
