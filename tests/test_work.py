@@ -188,23 +188,6 @@ def test_a_request_costs_the_same_whatever_is_cached(name: str, monkeypatch: pyt
     assert not caches.cached_bytes()
 
 
-def test_a_request_costs_the_same_wherever_its_objects_lie() -> None:
-    """Sub-schemas that are assumed together are read in the order in which they were found, not in that of memory."""
-    schema = {
-        "dependencies": {
-            "a": {"anyOf": [{"if": {"patternProperties": {"^.$": True}, "multipleOf": 3}, "else": {"const": {}}}]}
-        },
-        "unevaluatedProperties": {"type": "null"},
-    }
-    costs = set()
-    between: list[object] = []
-    for k in range(60):
-        gr.clear_cache()
-        between.append([object() for _ in range(7 * k)])
-        costs.add(cost(_of_a_schema(schema)))
-    assert len(costs) == 1
-
-
 def test_a_result_costs_each_compilation_once() -> None:
     """Also if it was needed for another one, or if what needed it failed."""
 

@@ -6,7 +6,7 @@ worklist of the rules whose operands changed, so that thousands of rules cost li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from operator import is_
 from typing import cast
 
@@ -382,17 +382,17 @@ def barren(e: Expression) -> bool:
     return isinstance(e, Repetition) and e.min > 0 and barren(e.item)
 
 
-def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
-    """The rules that ``start`` needs, itself included."""
-    found, work = {start}, [start]
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> KeysView[str]:
+    """The rules that ``start`` needs, itself included. The order is the same in every process."""
+    found, work = {start: None}, [start]
     while work:
         used = leaves(rules[work.pop()])[0]
         spend(_RULE + 2 * len(used))
-        for name in used:
+        for name in sorted(used):
             if name in rules and name not in found:
-                found.add(name)
+                found[name] = None
                 work.append(name)
-    return found
+    return found.keys()
 
 
 # -- what comes first ------------------------------------------------------------------------------------------------

@@ -145,9 +145,8 @@ def prepare(grammar: Grammar, max_rules: int = MAX_RULES) -> Prepared:
     order = [name for group in _groups(rules) for name in group]
     productive = productive_rules(rules, facts, order)
     refuse_unproductive(grammar, productive, sorted(unread))
-    reachable = reachable_rules(rules, grammar.start)
+    reachable = {*reachable_rules(rules, grammar.start), *grammar.written_out}
     unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
-    reachable |= grammar.written_out
     unreachable = tuple(name for name in own if name not in reachable)
     lexed = grammar.lexer is not None and bool(grammar.lexer.terminals)
     rules = pruned(rules, productive, facts, traps=lexed)

@@ -179,7 +179,8 @@ class _Reader:
         head = particle.ref if particle.ref is not None else particle
         found = [] if head.abstract else [head]
         if particle.ref is not None or head.parent is None:
-            found += [one for one in head.iter_substitutes() if _may_replace(one, head)]
+            others = sorted(head.iter_substitutes(), key=lambda one: str(one.name))  # they come as a set
+            found += [one for one in others if _may_replace(one, head)]
         spend(30 * len(found))
         items = tuple(Element(self.key(one, f"{path}/{one.local_name}")) for one in dict.fromkeys(found))
         return items[0] if len(items) == 1 else Choice(items)

@@ -86,17 +86,18 @@ class Lowering:
     # -- which elements can be finished at all: a least fixed point
     def _productive(self) -> set[Key]:
         self.productive = set[Key]()
-        users: dict[Key, set[Key]] = {}  # element → the elements whose content contains it
+        users: dict[Key, dict[Key, None]] = {}  # element → the elements whose content contains it
         for key, forms in self.model.forms.items():
             for form in forms:
                 if isinstance(form.content, Children):
                     for child in _elements(form.content.particle):
-                        users.setdefault(child, set()).add(key)
-        look = set(self.model.forms)
+                        users.setdefault(child, {})[key] = None
+        look = list(self.model.forms)
         while look:  # check again only the users of the last ones found
-            new = {key for key in look if any(map(self._can_form, self.model.forms[key]))}
-            self.productive |= new
-            look = {user for key in new for user in users.get(key, ())} - self.productive
+            new = [key for key in look if any(map(self._can_form, self.model.forms[key]))]
+            self.productive.update(new)
+            again = dict.fromkeys(user for key in new for user in users.get(key, ()))
+            look = [user for user in again if user not in self.productive]
         return self.productive
 
     def _can_form(self, form: Form) -> bool:
