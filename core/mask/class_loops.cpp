@@ -55,9 +55,10 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
 
 // Enters the children of `node` that begin outside the class.
 void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
+  const Id* const row = arena_.ensure_row(e);
   trie_.each_child(node, [&](u32 c, u8 byte) {
     if (mask.is_alive(c)) return true;
-    if (Id next = step(e, byte); next != kEmpty) enter(next, c);
+    if (const Id next = step_along(e, row, byte); next != kEmpty) enter(forget(next), c);
     return true;
   });
 }

@@ -60,13 +60,12 @@ ByteSet MaskBuilder::telling_bytes(Id e, Id b) {
 // Finds where the tokens of e and b differ, below a node that both lead to. False: that takes too long.
 bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out) {
   const ByteSet telling = telling_bytes(e, b);
-  arena_.ensure_row(e);
-  arena_.ensure_row(b);
+  const Id *const row = arena_.ensure_row(e), *const beside = arena_.ensure_row(b);
   auto child = [&](u32 at, u8 byte) {
     if (!telling.has(byte)) return true;
     if (budget == 0) return false;
     --budget;
-    const Id mine = step(e, byte), other = step(b, byte);
+    const Id mine = forget(step_along(e, row, byte)), other = forget(step_along(b, beside, byte));
     if (mine == other) return true;
     if (mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText)) {
       out.push_back({at, mine, other != kEmpty});
@@ -84,11 +83,10 @@ bool MaskBuilder::differential(Id e, Id b, Id form) {
   std::size_t anew = 0;
   u32 left = kMostPairsInAll;
   const ByteSet telling = telling_bytes(e, b);
-  arena_.ensure_row(e);
-  arena_.ensure_row(b);
+  const Id *const row = arena_.ensure_row(e), *const beside = arena_.ensure_row(b);
   const bool like = trie_.each_child(0, [&](u32 c, u8 byte) {
     if (!telling.has(byte)) return true;
-    const Id mine = step(e, byte), other = step(b, byte);
+    const Id mine = forget(step_along(e, row, byte)), other = forget(step_along(b, beside, byte));
     if (mine == other) return true;
     const std::size_t before = found.size();
     u32 budget = std::min(kMostPairs, left);

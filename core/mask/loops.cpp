@@ -236,8 +236,7 @@ bool MaskBuilder::continues_in_tail(const Loop& loop, const ClassMask& mask) {
 // `top`: includes tokens that end with the exit itself.
 void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
-  exit_states_[0] = state;
-  arena_.ensure_row(state);
+  exit_states_[0] = {state, arena_.ensure_row(state)};
   auto allow = [&](const ExitTrie::Node& t) {
     for (u32 i = t.first; i < t.last; ++i)
       if (!only || only->has(i)) set(trie.tokens[i]);
@@ -249,14 +248,14 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
       arena_.make_room();
       Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
-    const Id next = step(exit_states_[t.depth - 1], t.byte);
+    const Along& before = exit_states_[t.depth - 1];
+    const Id next = forget(step_along(before.state, before.row, t.byte));
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
       n = t.end;
       continue;
     }
     allow(t);
-    exit_states_[t.depth] = next;
-    if (t.end > n + 1) arena_.ensure_row(next);
+    exit_states_[t.depth] = {next, t.end > n + 1 ? arena_.ensure_row(next) : nullptr};
     n = next == kEpsilon ? t.end : n + 1;
   }
 }

@@ -120,9 +120,7 @@ void MaskBuilder::walk(Id e, u32 node) {
       follow_character(e, child);
       return true;
     }
-    Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
-    if (next == kUnknown) next = arena_.step_slow(e, byte);
-    if (next != kEmpty) enter(forget(next), child);
+    if (const Id next = step_along(e, row, byte); next != kEmpty) enter(forget(next), child);
     return true;
   });
 }
@@ -132,11 +130,6 @@ void MaskBuilder::walk(Id e, u32 node) {
 void MaskBuilder::scan(Id e, u32 node) {
   const TrieNode* nodes = trie_.nodes.data();
   const u16* depths = trie_.depths.data();
-  const auto& classes = arena_.byte_classes();
-  auto step_from = [&](Id before, const Id* row, u8 byte) {
-    const Id next = row ? row[classes[byte]] : kUnknown;
-    return next != kUnknown ? next : arena_.step_slow(before, byte);
-  };
   // Can anything below n be read from `next`, the state after n?
   auto reach = [&](Id next, u32 n) {
     if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) return false;
@@ -154,7 +147,7 @@ void MaskBuilder::scan(Id e, u32 node) {
         follow_character(e, n);
         return true;
       }
-      if (const Id next = step_from(e, row, byte); reach(next, n)) scan(forget(next), n);
+      if (const Id next = step_along(e, row, byte); reach(next, n)) scan(forget(next), n);
       return true;
     });
     return;
@@ -172,7 +165,7 @@ void MaskBuilder::scan(Id e, u32 node) {
       n = t.end;
       continue;
     }
-    Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
+    Id next = step_along(states_[depth - 1], rows_[depth - 1], t.byte);
     if (!reach(next, n)) {
       n = t.end;
       continue;

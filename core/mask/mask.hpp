@@ -240,6 +240,11 @@ class MaskBuilder {
     Id next = arena_.known_step(e, c);
     return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
   }
+  // The same along the row of e (null: see kExactStep), without forget().
+  Id step_along(Id e, const Id* row, u8 byte) {
+    const Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
+    return next != kUnknown ? next : arena_.step_slow(e, byte);
+  }
   Id read(Id e, std::string_view bytes) {
     for (std::size_t i = 0; i < bytes.size() && e != kEmpty; ++i) e = step(e, static_cast<u8>(bytes[i]));
     return e;
@@ -368,7 +373,11 @@ class MaskBuilder {
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie
-  std::vector<Id> exit_states_;
+  struct Along {
+    Id state;
+    const Id* row;
+  };
+  std::vector<Along> exit_states_;
   std::vector<const Id*> rows_;
   std::vector<u8> by_characters_;  // by depth: does the state read whole characters?
   std::unordered_map<Id, SelfLoop> self_loops_;

@@ -66,11 +66,12 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
     arena_.make_room();
     const auto [node, before] = stack.back();
     stack.pop_back();
-    arena_.ensure_row(before);
+    const Id* const row = arena_.ensure_row(before);
     const bool done = trie_.each_child(node, [&, before = before](u32 n, u8 byte) {
       const bool closes = before == loop && byte == '"';
-      const Id next = closes ? kEpsilon : step(before, byte);
+      Id next = closes ? kEpsilon : step_along(before, row, byte);
       if (next == kEmpty) return true;
+      next = forget(next);
       if (++visited > most || arena_.has(next, kUnknownText)) return false;
       const TrieNode& t = trie_.nodes[n];
       if (t.token >= 0) tokens.push_back(t.token);
