@@ -22,6 +22,8 @@ from guiderail.support import work
 from random_schemas import Schemas
 from test_work import REQUESTS
 
+pytest.importorskip("xmlschema")
+
 XSD = Path(__file__).parent / "data" / "xsd"
 
 ASSUMED = {
@@ -85,7 +87,6 @@ def everything() -> dict[str, tuple[int, str]]:
 
 
 def test_in_every_process() -> None:
-    pytest.importorskip("xmlschema")
     results = []
     for seed in "12":
         done = subprocess.run(
