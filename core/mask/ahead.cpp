@@ -19,33 +19,35 @@ namespace {
 constexpr u32 kCharacter = 4;  // bytes of the longest one
 }  // namespace
 
-// The tokens inside a string that need not end and always allows the same characters. Null: not such a string.
+// The tokens inside a string that need not end and, after one character at most, always allows the same characters.
+// Null: not such a string.
 std::shared_ptr<const Spelling::Outlook> Outlooks::endless(Id state) {
   if (row(state).first.count() < static_cast<int>(kLeadCharacters)) return nullptr;
   if (auto it = endless_.find(state); it != endless_.end()) return it->second;
   std::shared_ptr<const Spelling::Outlook> found;
-  if (lead(state).to == state) {
-    const Chain chain = this->chain(state);
-    Follow after = 0;
-    for (unsigned b = 0; b < 0x80; ++b)
-      if (chain.ascii.has(static_cast<u8>(b)) && spelling_.spells(static_cast<u8>(b)))
-        after |= spelling_.follow(static_cast<u8>(b));
-    const auto mask = class_of(chain);
-    Hash key{mix64(chain.ascii.words[0] ^ secrets.flat) ^ after, mix64(chain.ascii.words[1] + secrets.flat)};
-    if (chain.beyond) key.lo = mix64(key.lo);
-    found = spelling_.known_outlook(key);
-    if (!found) {
-      auto made = std::make_shared<Spelling::Outlook>();
-      made->all = vocabulary_.bounded(*mask, kInf);
-      made->after_all = made->all ? after : 0;
-      made->then_two = made->all ? chain.apart(spelling_) : 0;
-      if (!made->all)
-        for (int token : mask->tokens) made->others.push_back({static_cast<u32>(token), after});
-      made->number = spelling_.new_number();
-      spelling_.keep_outlook(key, found = std::move(made));
-    }
-  }
+  if (const Id next = lead(state).to; next != kEmpty && lead(next).to == next)
+    if (const Chain chain = this->chain(state); chain.loops) found = endless(chain);
   return endless_.emplace(state, found).first->second;
+}
+
+std::shared_ptr<const Spelling::Outlook> Outlooks::endless(const Chain& chain) {
+  Follow after = 0;
+  for (unsigned b = 0; b < 0x80; ++b)
+    if (chain.ascii.has(static_cast<u8>(b)) && spelling_.spells(static_cast<u8>(b)))
+      after |= spelling_.follow(static_cast<u8>(b));
+  const auto mask = class_of(chain);
+  Hash key{mix64(chain.ascii.words[0] ^ secrets.flat) ^ after, mix64(chain.ascii.words[1] + secrets.flat)};
+  if (chain.beyond) key.lo = mix64(key.lo);
+  if (auto known = spelling_.known_outlook(key)) return known;
+  auto made = std::make_shared<Spelling::Outlook>();
+  made->all = vocabulary_.bounded(*mask, kInf);
+  made->after_all = made->all ? after : 0;
+  made->then_two = made->all ? chain.apart(spelling_) : 0;
+  if (!made->all)
+    for (int token : mask->tokens) made->others.push_back({static_cast<u32>(token), after});
+  made->number = spelling_.new_number();
+  spelling_.keep_outlook(key, made);
+  return made;
 }
 
 // The state after a byte inside a string; kUnknown: the string ends.

@@ -97,6 +97,7 @@ class Outlooks {
   void look_ahead(const Ask& ask, Ahead& out);
   void take_ahead(const Ask& ask, u32 token, Id to, Ahead& out);
   std::shared_ptr<const Spelling::Outlook> endless(Id state);
+  std::shared_ptr<const Spelling::Outlook> endless(const Chain& chain);
   bool each_outcome(Id state, bool inside, std::vector<std::pair<u32, Id>>& out);
   const Outcomes& outcomes_of(Id state, bool inside);
   Id step_inside(Id state, u8 byte);

@@ -334,15 +334,14 @@ void CanonicalTexts::prove(const Guide& guide, Id state, const Spelling::State& 
   open_.insert(open_.end(), apart.begin(), apart.end());
 }
 
-// Lists the tokens of a mask in open_ if they are so few that each is decided by itself.
-bool CanonicalTexts::lists_few(const u32* words) {
+// Lists the tokens of a mask. False: there are more.
+bool CanonicalTexts::list_few(const u32* words, std::size_t most, std::vector<u32>& out) const {
   const u32 count = spelling_.vocabulary().words();
-  const std::size_t most = spelling_.vocabulary().token_count() / kTokensOfFew;
-  open_.clear();
+  out.clear();
   for (u32 w = 0; w < count; ++w)
     for (u32 bits = words[w]; bits != 0; bits &= bits - 1) {
-      if (open_.size() == most) return false;
-      open_.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
+      if (out.size() == most) return false;
+      out.push_back(32 * w + static_cast<u32>(std::countr_zero(bits)));
     }
   return true;
 }
@@ -354,7 +353,7 @@ void CanonicalTexts::restrict(const Guide& guide, Id state, const Spelling::Stat
   const u32 count = spelling_.vocabulary().words();
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   masked_.reset();
-  const bool few = plain_ && lists_few(words);
+  const bool few = plain_ && list_few(words, most_alone(), open_);
   if (plain_ && !few) {
     prove(guide, state, spelled, words);
   } else if (!plain_) {
@@ -389,7 +388,7 @@ bool CanonicalTexts::fill_at_once(const Guide& guide, Id state, const Spelling::
   begin(guide);
   if (!plain_) return false;
   const MaskEntry& entry = *guide.mask(program_, state);
-  if (!entry.base || !entry.specials.empty() || lists_few(entry.base->data())) return false;
+  if (!entry.base || !entry.specials.empty() || list_few(entry.base->data(), most_alone(), open_)) return false;
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   if (!outlooks_) outlooks_.emplace(program_.arena(), spelling_);
   const Outlooks::View& view = this->view(state);

@@ -77,7 +77,9 @@ class CanonicalTexts {
   bool avoidable(const std::string& text, StandIns& stand_ins, bool& strict) const;
   const Outlooks::View& view(Id state);
   void prove(const Guide& guide, Id state, const Spelling::State& spelled, u32* words);
-  bool lists_few(const u32* words);
+  // So few tokens of a mask are each decided by itself.
+  std::size_t most_alone() const { return spelling_.vocabulary().token_count() / kTokensOfFew; }
+  bool list_few(const u32* words, std::size_t most, std::vector<u32>& out) const;
   void restrict_within(Id state, const Spelling::State& spelled, u32 left, u32* words);
   bool lives(Id state, const Spelling::State& spelled);
   bool begins(Id state, u32 place);

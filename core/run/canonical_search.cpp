@@ -50,11 +50,9 @@ bool CanonicalTexts::each_token(Id state, const Spelling::State& spelled, F f) {
     Words may(vocabulary.words(), ~u32{0});
     spelling_.restrict(spelled, may.data());
     std::vector<u32> few;
-    for_each_bit(may, [&](u32 token) {
-      if (few.size() <= kManyOpen && token < vocabulary.token_count()) few.push_back(token);
-    });
-    if (few.size() <= kManyOpen)
+    if (list_few(may.data(), kManyOpen, few))
       return std::any_of(few.begin(), few.end(), [&](u32 token) {
+        if (token >= vocabulary.token_count()) return false;
         const Id next = guide_->advance(program_, state, token);
         return next != kEmpty && f(token, next);
       });
@@ -171,7 +169,7 @@ bool CanonicalTexts::begins_by_two(Id state, u32 place) {
   return found;
 }
 
-// May a character that begins a piece come here, or may the text end?
+// May an ASCII character that begins a piece come here, or may the text end?
 bool CanonicalTexts::begins(Id state, u32 place) {
   place = spelling_.settled(place);
   const Key key = {alike(state), place, -2};
@@ -179,20 +177,14 @@ bool CanonicalTexts::begins(Id state, u32 place) {
   bool found = ends(state, {place, -1});
   const Spelling::Follow cuts = found ? 0 : spelling_.cuts(place);
   const ByteSet first = cuts != 0 ? program_.first(state) : ByteSet();
-  const auto reads = [&](u8 byte) {
-    const char c = static_cast<char>(byte);
-    return first.has(byte) && program_.advance(state, {&c, 1}) != kEmpty;
-  };
   const auto comes = [&](u8 byte) {
-    return spelling_.spells(byte) && (cuts & spelling_.follow(byte)) && spelling_.begins(place, byte, strict_) &&
-           reads(byte);
+    const char c = static_cast<char>(byte);
+    return first.has(byte) && spelling_.spells(byte) && (cuts & spelling_.follow(byte)) &&
+           spelling_.begins(place, byte, strict_) && program_.advance(state, {&c, 1}) != kEmpty;
   };
   for (const char c : std::string_view("\",}:] a0")) found = found || comes(static_cast<u8>(c));
   for (u8 b = 0; b < 0x80 && !found; ++b) found = comes(b);
   found = found || begins_by_two(state, place);
-  bool beyond = false;  // may a non-ASCII character come?
-  for (unsigned b = 0xC2; b < 0xF5 && !found && !beyond; ++b) beyond = reads(static_cast<u8>(b));
-  found = found || (beyond && need_any(state, place) != kInf);
   lives_.emplace(key, found ? Life::Some : Life::None);
   return found;
 }
