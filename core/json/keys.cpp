@@ -259,8 +259,8 @@ Id Json::close_key(const KeyState& key) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
     // Whether this key was already written is unknown: see near_form().
     if (state.some) return unknown();
-    const bool patterned = node(key.others[r]).kind == Kind::Patterned;
-    const Id value = patterned ? Patterned::of(arena_).value(key.others[r]) : table.others[r].value;
+    const Patterned& patterned = Patterned::of(arena_);
+    const Id value = patterned.chooses(key.others[r]) ? patterned.value(key.others[r]) : table.others[r].value;
     follow(value, static_cast<u32>(r), with_other(state, key.text, table.others[r].discharges));
   }
   return finish();

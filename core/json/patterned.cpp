@@ -4,7 +4,8 @@
 // The value of a key may depend on many patterns that overlap. There are 2^n sets of patterns, but few outcomes: most
 // sets have no value, or the value of a smaller set. So the patterns are read side by side, as one state: the rest of
 // each, and the outcome of those that match whatever follows. A pattern that no longer changes the outcome is dropped,
-// so states that differ only in such patterns are one.
+// so states that differ only in such patterns are one. Where nothing follows the text, an outcome only says whether it
+// matches.
 #include "json/patterned.hpp"
 
 #include "base/work.hpp"
@@ -18,8 +19,11 @@ Id Patterned::patterned(Id text, std::vector<Id> patterns, std::vector<std::vect
   };
   check(text, "the text");
   for (Id p : patterns) check(p, "a pattern");
-  PatternTable table{std::move(next), std::move(values), {}};
-  for (Id value : table.values) table.hope.push_back(value != kEmpty);
+  PatternTable table{std::move(next), std::move(values), false, {}};
+  for (Id value : table.values) {
+    table.hope.push_back(value != kEmpty);
+    table.chooses = table.chooses || (value != kEmpty && value != kEpsilon);
+  }
   for (bool more = true; std::exchange(more, false);)
     for (std::size_t i = 0; i < table.next.size(); ++i) {
       Work::spend(1 + table.next[i].size());
@@ -42,8 +46,10 @@ Id Patterned::node_of(PatternState state) {
   if (state.text == kEmpty || !live(state.text)) return kEmpty;
   Work::spend(1 + state.patterns.size() / 4);
   for (std::size_t i = 0; i < state.patterns.size(); ++i)
-    if (state.patterns[i] == state.text || state.patterns[i] == any_text())
+    if (state.patterns[i] == state.text || state.patterns[i] == any_text()) {
       state.outcome = table.next[state.outcome][i];
+      state.patterns[i] = kEmpty;
+    }
   bool open = false;
   for (std::size_t i = 0; i < state.patterns.size(); ++i) {
     Id& p = state.patterns[i];
@@ -75,8 +81,12 @@ Id Patterned::value(Id e) const {
   return tables_[state.table].values[outcome(state)];
 }
 
+bool Patterned::chooses(Id e) const {
+  return node(e).kind == Kind::Patterned && tables_[states_.values[pattern_state(node(e))].table].chooses;
+}
+
 std::span<const Id> Patterned::values_after(Id key, const Id& value) const {
-  if (node(key).kind != Kind::Patterned) return {&value, 1};
+  if (!chooses(key)) return {&value, 1};
   return tables_[states_.values[pattern_state(node(key))].table].values;
 }
 

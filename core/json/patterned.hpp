@@ -11,6 +11,7 @@ namespace guiderail {
 struct PatternTable {
   std::vector<std::vector<u32>> next;  // by outcome, by pattern: the outcome of a text that also matches the pattern
   std::vector<Id> values;              // by outcome: what follows; kEmpty: no text may have this outcome
+  bool chooses = false;                // does something follow, which depends on the outcome?
   std::vector<u8> hope;                // derived, by outcome: does it, or one that it leads to, have a value?
 };
 
@@ -37,10 +38,11 @@ class Patterned final : public Family {
   using Family::Family;
   static Patterned& of(Arena& arena) { return arena.family<Patterned>(); }
 
-  // To match one more pattern must lead to the same outcome in any order, and twice to the same as once.
+  // To match some patterns must lead to the same outcome in any order.
   Id patterned(Id text, std::vector<Id> patterns, std::vector<std::vector<u32>> next, std::vector<Id> values);
-  Id value(Id e) const;  // of a text that ends here
-  // All that may follow a key: by outcome if it is read beside patterns, else `value` alone.
+  bool chooses(Id e) const;  // is it a text that chooses what follows it?
+  Id value(Id e) const;      // of such a text that ends here
+  // All that may follow a key: by outcome if it chooses, else `value` alone.
   std::span<const Id> values_after(Id key, const Id& value) const;
   // May each of its texts go on to any outcome, and the text itself to any text?
   bool never_fails(Id e) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "expr/identities.hpp"
+#include "json/patterned.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -143,7 +144,7 @@ bool MaskBuilder::key_of(Id e, Strings& out) {
     return false;
   out.key = true;
   for (Id text : apart.key->others) {
-    if (arena_.node(text).kind == Kind::Patterned) return false;  // what follows depends on it
+    if (Patterned::of(arena_).chooses(text)) return false;  // what follows depends on it
     if (text != kEmpty) out.texts.push_back(text);
   }
   return out.texts.size() <= kMostStrings && Json::of(arena_).named_rests(*apart.key, false, out.names);

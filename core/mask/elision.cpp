@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/thresholds.hpp"
+#include "json/patterned.hpp"
 #include "mask/abstraction.hpp"
 
 namespace guiderail {
@@ -309,7 +310,7 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
   for (Id o : k.others)
-    if (node(o).kind == Kind::Patterned || (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)))
+    if (Patterned::of(arena_).chooses(o) || (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)))
       return kEmpty;
   const u32 id = k.members;
   const bool keep = k.others.size() == 1 && id < 1u << 30;

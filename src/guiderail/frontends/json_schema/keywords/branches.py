@@ -21,7 +21,14 @@ from guiderail.frontends.json_schema.normal_form.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.normal_form.votes import IMPOSSIBLE, Vote, any_of, formula_of, one_of, vote
+from guiderail.frontends.json_schema.values.exactly_one import exactly_one
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.overlap import certainly_apart
+from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import out_of_work, spend
+
+_WRITTEN_OUT = 8  # sets of strings that one set overlaps with: it is written as an intersection with their complements
+_COMPARED = 100  # sets of strings, each with each
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 
@@ -80,9 +87,6 @@ def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
 
 def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
     """``inner`` without the types that ``outer`` lacks, so that what is negated or multiplied stays small."""
-    from guiderail.frontends.json_schema.values.numbers import Numbers
-    from guiderail.frontends.json_schema.values.strings import Strings
-
     return Shape(
         inner.null and outer.null,
         inner.booleans & outer.booleans,
@@ -98,7 +102,8 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
 
     Objects are compared separately: if no branch says ``"type": "object"``, all of them share all strings.
     """
-    bare = [_no_objects(shape) for shape in shapes]
+    strings = _one_of_strings([shape.strings for shape in shapes])
+    bare = [_no_objects(shape if strings is None else _no_strings(shape)) for shape in shapes]
     only = [_only_objects(shape) for shape in shapes]
     rest = _exact(algebra, _no_objects(outer), terms, bare, _overlaps(algebra, terms, bare))
     overlaps = _overlaps(algebra, terms, only)
@@ -108,7 +113,26 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
     except TooMany:  # alternatives are distinguished while reading
         formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
         objects = vote(algebra, any_of([one_of([formulas[i] for i in group]) for group in _groups(overlaps)]))
-    return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
+    if strings is None:
+        strings = rest.strings
+    return Shape(rest.null, rest.booleans, rest.numbers, strings, rest.arrays, objects)
+
+
+def _one_of_strings(all: list[Strings]) -> Strings | None:
+    """The strings in exactly one of these sets. None if few of them overlap: they are written out."""
+    endless = [strings for strings in all if not strings.is_all() and strings.finite_texts() is None]
+    if len(endless) <= _WRITTEN_OUT:
+        return None
+    if len(endless) <= _COMPARED:
+        overlaps = [0] * len(endless)
+        for i, one in enumerate(endless):
+            for j in range(i):
+                if one == endless[j] or not certainly_apart(one, endless[j]):
+                    overlaps[i] += 1
+                    overlaps[j] += 1
+        if max(overlaps) < _WRITTEN_OUT:
+            return None
+    return exactly_one(all)
 
 
 def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[list[int]]:
@@ -129,6 +153,10 @@ def _only_objects(shape: Shape) -> Shape:
 
 def _no_objects(shape: Shape) -> Shape:
     return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, ())
+
+
+def _no_strings(shape: Shape) -> Shape:
+    return Shape(shape.null, shape.booleans, shape.numbers, Strings.NONE, shape.arrays, shape.objects)
 
 
 def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:

@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 from guiderail._core import Builder
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.lowering.number_digits import Side, digits_of
-from guiderail.frontends.json_schema.values.numbers import Grid, decimals, in_grid
+from guiderail.frontends.json_schema.values.grids import Grid, in_grid
+from guiderail.frontends.json_schema.values.numbers import decimals
 from guiderail.support.numerals import digits as written
 
 MAX_STEP: Final = 10**30

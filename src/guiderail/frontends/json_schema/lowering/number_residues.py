@@ -7,7 +7,8 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 from guiderail.frontends.json_schema.lowering.number_plan import DIGIT, DIGITS, Plan
-from guiderail.frontends.json_schema.values.numbers import EVERYTHING, Grid, decimals
+from guiderail.frontends.json_schema.values.grids import EVERYTHING, Grid
+from guiderail.frontends.json_schema.values.numbers import decimals
 from guiderail.support.work import spend
 
 

@@ -45,7 +45,8 @@ from guiderail.frontends.json_schema.lowering.number_plan import (
     charset,
 )
 from guiderail.frontends.json_schema.lowering.number_residues import Residues
-from guiderail.frontends.json_schema.values.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
+from guiderail.frontends.json_schema.values.grids import EVERYTHING, NOTHING, Grid, in_grid, integral
+from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.support.caches import cached
 from guiderail.support.options import check_choice, check_integer
 from guiderail.support.work import spend

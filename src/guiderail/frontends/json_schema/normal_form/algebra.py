@@ -34,6 +34,7 @@ from guiderail.frontends.json_schema.normal_form.simplify import Cover
 from guiderail.frontends.json_schema.normal_form.terms import And, Not, Or
 from guiderail.frontends.json_schema.normal_form.votes import all_of, any_of, formula_of, negated, vote
 from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.overlap import divided
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.texts import has_surrogate
 from guiderail.support.work import spend, spent
@@ -514,7 +515,7 @@ class Algebra:
             for keys, known in parts:
                 spend(200)
                 both = term if known is None else self.both(known, term)
-                inside, outside = keys.divided(language)
+                inside, outside = divided(keys, language)
                 if both is not FALSE and not inside.is_empty():
                     split.append((inside, both))
                 # if no entry applies and nothing else is allowed, skip the check

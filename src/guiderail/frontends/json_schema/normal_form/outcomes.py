@@ -13,13 +13,13 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.normal_form.satisfiable import is_empty_shape
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.normal_form.votes import bits
+from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
-from guiderail.support.work import out_of_work, spend
+from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.normal_form.algebra import Algebra
@@ -123,13 +123,7 @@ class Outcomes:
         found = [1 << i for i in range(len(self.patterns))]
         for i, one in enumerate(self.patterns):
             for j in range(i):
-                try:
-                    apart = (one & self.patterns[j]).is_empty()
-                except LimitError as error:
-                    if out_of_work(error):
-                        raise
-                    apart = False
-                if not apart:
+                if not certainly_apart(one, self.patterns[j]):
                     found[i] |= 1 << j
                     found[j] |= 1 << i
         return found

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import Program, build_program
-from guiderail.errors import CompileError, LimitError
+from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.values.patterns import read_pattern
 from guiderail.frontends.regex import Regex, charsets
@@ -31,14 +31,16 @@ from guiderail.frontends.regex.counting import count_texts, likely_text
 from guiderail.support.caches import cached
 from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
-from guiderail.support.work import out_of_work, spend
+from guiderail.support.work import spend
 
-__all__ = ["Strings"]
+__all__ = ["Strings", "program_of"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED = 1_000  # bytes of a text that is listed
-_LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
 _ANY_TEXTS = ("", "~", "0")  # patterns that are negated rarely match all of them
+# Of a union, with all their parts. In a larger one, conditions that its members share are written once. Otherwise each
+# `if` would double what is known of a string.
+_MOST_REPEATED = 1_000
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -51,7 +53,7 @@ class Strings:
     Combine them with ``&``, ``|`` and ``~`` (relative to all strings); test membership with ``strings.contains(text)``.
     """
 
-    __slots__ = ("_hash", "_kind", "_parts")
+    __slots__ = ("_hash", "_kind", "_parts", "_size")
 
     ALL: ClassVar[Strings]
     NONE: ClassVar[Strings]
@@ -60,7 +62,13 @@ class Strings:
         """For this module only: the constructors below normalise."""
         self._kind = kind
         self._parts = parts
-        self._hash = hash((kind, frozenset(parts) if kind in ("and", "or") else parts))
+        self._size = 1
+        if kind in ("and", "or"):
+            self._hash = hash((kind, frozenset(parts)))
+            for part in parts:
+                self._size += part._size
+        else:
+            self._hash = hash((kind, parts))
 
     # -- constructors
     @staticmethod
@@ -173,28 +181,6 @@ class Strings:
             return False
         return _is_empty(self)
 
-    def divided(self, other: Strings) -> tuple[Strings, Strings]:
-        """The texts of this set that are in another, and those that are not.
-
-        Patterns that have no text in common are left out of each other's parts. So the regions of many patterns that
-        are disjoint stay as small as the patterns.
-        """
-        if self.is_all():
-            return other, ~other
-        if not other._is_exact_atom():
-            return self & other, self & ~other
-        kept: list[Strings] = []
-        for part in self._parts if self._kind == "and" else (self,):
-            if part._is_exact_atom() and _apart(part if part._parts[2] else ~part, other):
-                if part._parts[2]:
-                    return Strings.NONE, self
-            else:
-                kept.append(part)
-        return _all_of((*kept, other)), self & ~other
-
-    def _is_exact_atom(self) -> bool:
-        return self._kind == "atom" and self._parts[0] is self._parts[1]
-
     def has_pattern(self) -> bool:
         """Whether any part is a pattern or a format."""
         if self._kind in ("and", "or"):
@@ -264,9 +250,9 @@ class Strings:
             return _fits(text, parts)
         if kind == "atom":
             narrow, wide, positive = parts
-            if _program(narrow).matches(text):
+            if program_of(narrow).matches(text):
                 return bool(positive)
-            if wide is not narrow and _program(wide).matches(text):
+            if wide is not narrow and program_of(wide).matches(text):
                 return None
             return not positive
         decisive: bool = kind == "or"
@@ -353,7 +339,8 @@ def _format(name: str) -> Strings | None:
 
 
 @cached(16 << 20, lambda program, _: program.core.memory_size_bytes())
-def _program(constraint: Constraint) -> Program:
+def program_of(constraint: Constraint) -> Program:
+    """The program of a part of a set; kept."""
     return Program(build_program(constraint), constraint)
 
 
@@ -388,30 +375,6 @@ def _is_witnessed(strings: Strings) -> bool:
     texts = [likely_text(one) for one in found if isinstance(one, Regex)] if found else _ANY_TEXTS
     spend(_STEPS * len(texts))
     return any(strings._decide(text) is True for text in texts)
-
-
-def _apart(one: Strings, other: Strings) -> bool:
-    """Whether a constraint, and another or its complement, certainly have no text in common."""
-    try:
-        return (other._parts[2] and _begin_apart(one, other)) or (one & other).is_empty()
-    except LimitError as error:
-        if out_of_work(error):
-            raise
-        return False
-
-
-def _begin_apart(one: Strings, other: Strings) -> bool:
-    """Whether two constraints differ where their texts begin, as most patterns for different names do."""
-    a, b = _program(one._parts[0]).core, _program(other._parts[0]).core
-    at, there = a.root, b.root
-    for _ in range(_LONGEST_BEGINNING):
-        spend(_STEPS)
-        common = set(a.first_bytes(at)).intersection(b.first_bytes(there))
-        if len(common) != 1 or (a.is_nullable(at) and b.is_nullable(there)):
-            return not (common or (a.is_nullable(at) and b.is_nullable(there)))
-        byte = bytes(common)
-        at, there = a.derivative(at, byte), b.derivative(there, byte)
-    return False
 
 
 @cached(4 << 20)
@@ -503,6 +466,18 @@ def _opposed(rest: list[Strings]) -> bool:
     return any(item._kind == "atom" and item._parts[2] and _complement(item) in seen for item in rest)
 
 
+def _shared(items: list[Strings]) -> list[Strings]:
+    """The conditions that all members of a union have in common."""
+    found = _flat("and", items[:1])
+    for item in items[1:]:
+        if not found:
+            break
+        spend(_STEPS)
+        parts = set(_flat("and", (item,)))
+        found = [part for part in found if part in parts]
+    return found
+
+
 def _all_of(items: Iterable[Strings]) -> Strings:
     flat = [item for item in _flat("and", items) if item._kind != "all"]
     if not flat:
@@ -563,6 +538,10 @@ def _any_of(items: Iterable[Strings]) -> Strings:
     spend(_STEPS * len(flat))
     if _opposed(rest):
         return Strings.ALL
+    if sum(item._size for item in flat) > _MOST_REPEATED and (shared := _shared(flat)):
+        within = set(shared)
+        left = [_all_of([part for part in _flat("and", (item,)) if part not in within]) for item in flat]
+        return _all_of([*shared, _any_of(left)])
     parts = list(rest)
     merged: list[tuple[int, int | None]] = []
     for low, high in sorted(lengths, key=lambda bounds: bounds[0]):

@@ -1,0 +1,156 @@
+"""``oneOf`` of many strings that overlap, which are read side by side; compared with counting what matches.
+
+The same for sets that share their parts, so that visiting every path through them would never end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+import guiderail as gr
+from core_support import EVERY_BYTE, plain
+from guiderail.frontends.json_schema.values.exactly_one import exactly_one
+from guiderail.frontends.json_schema.values.strings import Strings
+from mask_walks import Walk, check_walk
+
+SETS = {
+    "searches": ["aa", "ab", "ba", "bb", "é", "a.b", "b.*a", "^b", "a$", "é.*é", "q"],
+    "whole": ["^a*$", "^[ab]*$", "^(ab)*$", "^.{0,2}$", "^.{2,3}$", "^é+a?$", "^[^é]*$", "^.*b$", "^b.*$", "^$"],
+    "twice": ["a", "a", "b", "b", "é", "é", "q", "q", "^$", "^$", "."],
+    "one-of-all": ["", "^a", "^b", "^é", "^q", "^ab", "^aa", "b$", "a$", "é$"],
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_masks_of_exactly_one(name: str) -> None:
+    patterns = [re.compile(pattern, re.DOTALL) for pattern in SETS[name]]
+
+    def meaning(text: str) -> bool:
+        return sum(bool(pattern.search(text)) for pattern in patterns) == 1
+
+    schema = {"type": "string", "oneOf": [{"pattern": pattern.pattern} for pattern in patterns]}
+    walk = Walk(name, gr.json_schema(schema), meaning, True, None)
+    for seed in range(4):
+        assert check_walk(walk, seed) is None
+
+
+def _schema(draw: random.Random, level: int) -> dict[str, Any]:
+    kind = draw.randrange(10 if level else 6)
+    if kind == 0:
+        return {"enum": draw.sample(["", "a", "b", "ab", "ba", "aab", "cab", "bbb"], 3)}
+    if kind == 1:
+        low = draw.randrange(5)
+        return {"minLength": low, "maxLength": low + draw.randrange(2)}
+    if kind < 6:
+        parts = [
+            draw.choice(["a", "b", "c", "ab", "[ab]{2}", "c*", ".", "(ba|c)"]) for _ in range(draw.randrange(2, 5))
+        ]
+        return {"pattern": draw.choice(["", "^"]) + "".join(parts) + draw.choice(["", "$"])}
+    if kind == 6:
+        return {"allOf": [_schema(draw, level - 1), {"not": _schema(draw, level - 1)}]}
+    if kind == 7:
+        return {"anyOf": [_schema(draw, level - 1) for _ in range(3)]}
+    return {"oneOf": [_schema(draw, level - 1) for _ in range(draw.choice((2, 10, 14)))]}
+
+
+def _allowed(schema: dict[str, Any], texts: dict[str, str]) -> set[str]:
+    """Those of some texts, as they are written, that match; by their keys."""
+    try:
+        constraint = gr.json_schema(schema)
+        return {text for text, written in texts.items() if constraint.matches(written)}
+    except gr.SchemaError as error:
+        assert error.code == "unsatisfiable-schema"
+        return set()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_schemas_of_strings(seed: int) -> None:
+    draw = random.Random(seed)
+    schema = {"type": "string", "oneOf": [_schema(draw, 1) for _ in range(draw.choice((9, 10, 12)))]}
+    texts = ["".join(letters) for size in range(5) for letters in itertools.product("abc", repeat=size)]
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    wanted = {text for text in texts if valid(text)}
+    assert _allowed(schema, {text: f'"{text}"' for text in texts}) == wanted
+    keys = {"type": "object", "propertyNames": schema, "minProperties": 1, "additionalProperties": {"type": "null"}}
+    assert _allowed(keys, {text: f'{{"{text}": null}}' for text in texts}) == wanted
+
+
+def test_exactly_one_of_formats_that_are_approximated() -> None:
+    patterns = [f"{letter}" for letter in "abcdefgh"]
+    sets = [Strings.format("hostname"), Strings.format("uri-template"), *map(Strings.pattern, patterns)]
+    found = exactly_one([one for one in sets if one is not None])
+    unsure = 0
+    for text in (
+        "",
+        "a",
+        "xn--a",
+        "a.example",
+        "i.jo",
+        "jo",
+        "a b",
+        "{+x}",
+        "{x}",
+        "j~",
+        "%",
+        "{=j}",
+        "xn--jklm",
+        "ab",
+    ):
+        answers = [one._decide(text) for one in sets if one is not None]
+        certainly, perhaps = answers.count(True), answers.count(True) + answers.count(None)
+        exact = certainly == perhaps
+        unsure += not exact
+        assert found.contains(text) == (certainly == perhaps == 1), text
+        assert (~found).contains(text) == (perhaps == 0 or certainly > 1), text
+    assert unsure > 2
+
+
+def test_many_sets_that_overlap() -> None:
+    schema = {"oneOf": [{"pattern": f"word{i:03}"} for i in range(300)]}
+    constraint = gr.json_schema(schema)
+    assert constraint.matches('"a word017"') and constraint.matches('"word017 and word017"')
+    assert not constraint.matches('"word017 and word018"') and not constraint.matches('"word"')
+    assert not constraint.matches("1")  # every pattern allows it
+    unequal = gr.json_schema({"type": "string", "not": schema})
+    assert unequal.matches('"word017 and word018"') and unequal.matches('"word"')
+    assert not unequal.matches('"a word017"')
+    with pytest.raises(gr.SchemaError) as caught:
+        gr.json_schema({"type": "string", "oneOf": [{"pattern": "a"}, {"pattern": "b"}, *([{}] * 12)]}).program()
+    assert caught.value.code == "unsatisfiable-schema"
+
+
+def test_saved_and_read_again(tmp_path: Any) -> None:
+    constraint = gr.json_schema({"type": "string", "oneOf": [{"pattern": f"w{i}"} for i in range(12)]})
+    constraint.save(tmp_path / "one.bin")
+    read = gr.load(tmp_path / "one.bin")
+    for text in ('"w1"', '"w1w2"', '"w11"', '""'):
+        assert read.matches(text) == constraint.matches(text)
+    mask = gr.compile(constraint, plain(EVERY_BYTE)).matcher()
+    mask.accept_string('"w3')
+    assert mask.fork().validate([ord("w"), ord("4")]) == 1  # a second match
+
+
+@pytest.mark.parametrize("count", [12, 60, 200])
+def test_conditions_on_one_string_are_not_multiplied(count: int) -> None:
+    """Each condition doubles the number of paths through what is known of the string."""
+    conditions = [{"if": {"pattern": f"<{i}>"}, "then": {"pattern": f"x{i}x"}} for i in range(count)]
+    constraint = gr.json_schema({"type": "string", "allOf": conditions})
+    assert constraint.matches('"<3> x3x"') and constraint.matches('"x3x"')
+    assert not constraint.matches('"<3> x4x"') and not constraint.matches('"<3> x3x <4>"')
+
+
+def test_questions_about_shared_parts_visit_each_once() -> None:
+    strings = Strings.pattern("a")
+    for i in range(1, 80):
+        strings = (strings & Strings.pattern(f"b{i}")) | (strings & Strings.length(i, 2 * i)) | Strings.texts([str(i)])
+    assert strings.contains("79") and not strings.contains("b")
+    assert strings.is_exact() and strings.has_pattern()
+    opposite = ~strings
+    assert opposite.contains("b") and not opposite.contains("79")
+    assert hash(~opposite) == hash(strings)
