@@ -97,3 +97,11 @@ def test_the_most_ambiguous_stays_polynomial(letters: Vocabulary) -> None:
             assert matcher.accept_string(letter)
         spent.append(work.spent() - before)
     assert spent[2] < 8 * spent[1] < 64 * spent[0]
+
+
+@pytest.mark.parametrize("rules", [20, 200, 400])
+def test_rules_that_each_need_the_next_twice(rules: int) -> None:
+    """The ways from the first rule to the last double with each rule."""
+    lines = [f'r{i} ::= r{i + 1} r{i + 1} | "a" r{i + 1} | r{i + 1} "b"' for i in range(rules)]
+    grammar = gr.grammar("\n".join(["root ::= r0", *lines, f'r{rules} ::= "x"?']), "gbnf")
+    assert grammar.matches("x") and not grammar.matches("c")

@@ -296,3 +296,11 @@ def test_mistakes_of_type(code: str, make: Callable[[], gr.Constraint]) -> None:
     with pytest.raises(CompileError) as caught:
         make().matches("")
     assert caught.value.code == code
+
+
+def test_as_written_of_parts_that_are_shared() -> None:
+    """Each level has the one below it twice, so 2^60 paths lead to the last."""
+    shared: gr.Constraint = gr.literal("q")
+    for i in range(60):
+        shared = gr.separated_by(shared, shared, 0, 1) if i % 2 else gr.separated_by(shared | "a", shared, 1, 1)
+    assert shared.as_written() == shared

@@ -1,5 +1,8 @@
 // The end of construction: byte classes, and conditions on the rules of a grammar.
+#include <unordered_set>
+
 #include "base/thresholds.hpp"
+#include "base/work.hpp"
 #include "expr/alternatives.hpp"
 #include "expr/identities.hpp"
 #include "expr/kinds.hpp"
@@ -63,28 +66,30 @@ void Arena::ensure_classes() {
   class_count_ = n;
 }
 
+// A part that is shared is taken once: there may be exponentially many ways to it.
 void Arena::left_edges(Id e, std::vector<u32>& rules) const {
-  for (;;) {
-    if (!has(e, kHasRef)) return;
-    const Node& n = node(e);
+  std::unordered_set<u32> seen;
+  std::vector<Id> open{e};
+  while (!open.empty()) {
+    const Id at = open.back();
+    open.pop_back();
+    if (!has(at, kHasRef) || !seen.insert(index_of(at)).second) continue;
+    Work::spend();
+    const Node& n = node(at);
     switch (n.kind) {
-      case Kind::Ref: rules.push_back(n.a); return;
+      case Kind::Ref: rules.push_back(n.a); break;
       case Kind::Concat:
-        left_edges(n.head(), rules);
-        if (!nullable(n.head())) return;
-        e = n.tail();
-        continue;
+        if (nullable(n.head())) open.push_back(n.tail());
+        open.push_back(n.head());
+        break;
       case Kind::Union: {
-        for (Id m : operands(e)) left_edges(m, rules);
-        return;
+        const auto members = operands(at);
+        open.insert(open.end(), members.rbegin(), members.rend());
+        break;
       }
-      case Kind::Repeat: e = n.body(); continue;
+      case Kind::Repeat: open.push_back(n.body()); break;
       default:
-        if (const Family* family = family_of(n.kind)) {
-          e = family->left_edge(e);
-          continue;
-        }
-        return;
+        if (const Family* family = family_of(n.kind)) open.push_back(family->left_edge(at));
     }
   }
 }

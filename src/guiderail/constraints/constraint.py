@@ -261,7 +261,7 @@ class _Composed(Constraint):
         for one in fields(self):  # type: ignore[arg-type]
             value = getattr(self, one.name)
             if isinstance(value, Constraint):
-                changed: Any = change(value)
+                changed: Any = each((value,), change, change)[0]
             elif isinstance(value, tuple):
                 changed = tuple(each(value, change, change))
             else:
