@@ -109,6 +109,13 @@ def test_exactly_one_of_formats_that_are_approximated() -> None:
         assert found.contains(text) == (certainly == perhaps == 1), text
         assert (~found).contains(text) == (perhaps == 0 or certainly > 1), text
     assert unsure > 2
+    hostnames = Strings.format("hostname")
+    assert hostnames is not None
+    few = Strings.texts(["xn--a", "xn--b", "m"]) & hostnames  # the first two perhaps
+    found = exactly_one([few, *(Strings.pattern(f"{letter}$") for letter in "acdefghi")])
+    assert found.contains("m") and found.contains("a")
+    assert not found.contains("xn--a") and not found.contains("xn--b")
+    assert not (~found).contains("xn--a") and not (~found).contains("xn--b")
 
 
 def test_many_sets_that_overlap() -> None:

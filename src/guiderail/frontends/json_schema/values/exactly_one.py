@@ -23,10 +23,11 @@ def exactly_one(sets: Sequence[Strings]) -> Strings:
     """The strings that exactly one of these sets contains."""
     if sum(one.is_all() for one in sets) > 1:
         return Strings.NONE
-    listed = Counter(text for one in sets for text in one.finite_texts() or ())
+    finite = {one for one in sets if one.is_exact() and one.finite_texts() is not None}
+    listed = Counter(text for one in sets if one in finite for text in one.finite_texts() or ())
     several = Strings.texts(text for text, count in listed.items() if count > 1)
-    if listed:
-        sets = [one for one in sets if one.finite_texts() is None]
+    if finite:
+        sets = [one for one in sets if one not in finite]
         sets.append(Strings.texts(text for text, count in listed.items() if count == 1))
     return _exactly_one(sets) & ~several
 
