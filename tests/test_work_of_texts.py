@@ -104,16 +104,19 @@ def test_limits_name_the_text(name: str) -> None:
 
 
 MANY = {"type": "object", "properties": {f"p{i}": {"type": "integer", "minimum": i} for i in range(20_000)}}
+# Each holds with the next and one of two patterns, and not with the next and the other.
+_CHAIN = {
+    f"d{i}": {"oneOf": [{"allOf": [{"$ref": f"#/$defs/d{i + 1}"}], "pattern": f"{letter}{i}"} for letter in "ab"]}
+    for i in range(60)
+}
 POINTED: dict[str, tuple[Make, str]] = {
     "a schema in a structural tag": (
         lambda: gr.structural_tag({"type": "sequence", "elements": [{"type": "json_schema", "json_schema": MANY}]}),
         "#/elements/0",
     ),
     "a schema hard to finish": (
-        lambda: gr.json_schema(
-            {"allOf": [{"anyOf": [{"type": "string", "pattern": f"^[^b]*{i}{j}"} for j in range(3)]} for i in range(8)]}
-        ),
-        "#",
+        lambda: gr.json_schema({"$ref": "#/$defs/d0", "$defs": {"d60": {"type": "string"}, **_CHAIN}}),
+        "#/$defs/d0",
     ),
 }
 
