@@ -9,8 +9,10 @@ import unicodedata
 import pytest
 
 from guiderail import _core
+from guiderail.constraints.program import Program
 from guiderail.errors import PatternError
-from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
+from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts, international, internet
+from guiderail.frontends.json_schema.values.formats._cached_regex import cached_regex
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.regex import regex
 
@@ -287,6 +289,36 @@ def test_punycode_of_accepted_labels_fits(accepts):
                 tried += 1
                 assert len(idna.encode(name)) <= 63, ascii(name)
     assert tried > 30
+
+
+def test_international_mail_addresses_by_their_rule(accepts):
+    """Names of any length limited to 47 characters, next to those written for 47 characters at most."""
+    local = cached_regex(international._LOCAL) & cached_regex(international._OCTETS)
+    names = international._Names(False).limited_to(47) | internet.domain().limited_to(189)
+    rule = Program.of(internet.email() | local + "@" + (names | internet.address_literal()))
+    rng = random.Random(5)
+    scripts = [(0x61, 0x7A), (0x30, 0x39), (0x2D, 0x2D), (0xE0, 0xFF), (0x250, 0x2AF), (0x3B1, 0x3C9), (0x430, 0x45F),
+               (0x5D0, 0x5EA), (0x627, 0x64A), (0x660, 0x669), (0x905, 0x939), (0x985, 0x9A8), (0xE01, 0xE2E),
+               (0x3041, 0x3096), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0x20000, 0x20100), (0x200C, 0x200D)]  # fmt: skip
+
+    def label():
+        main = rng.choice(scripts)
+        share = rng.choice([0.1, 0.5, 1])
+        size = rng.choice([rng.randint(1, 24), rng.randint(1, 8), rng.choice([45, 46, 47, 48, 62, 63, 64])])
+        return "".join(
+            chr(rng.randint(*(main if rng.random() < share else rng.choice(scripts[:2])))) for _ in range(size)
+        )
+
+    counts = {True: 0, False: 0}
+    for _ in range(2000):
+        dot = rng.choice("...\u3002")
+        domain = dot.join(rng.choice([label(), label(), "com", "a-1", "xn--a"]) for _ in range(rng.randint(1, 5)))
+        start = rng.choice(["joe", "пётр", '"x y"', "\u00e9" * rng.randint(30, 34), "a" * rng.randint(60, 66)])
+        text = f"{start}@{rng.choice([domain, domain, domain, '[1.2.3.4]'])}"
+        expected = rule.matches(text)
+        counts[expected] += 1
+        assert accepts("idn-email", text) == expected, ascii(text)
+    assert min(counts.values()) > 400
 
 
 def test_patterns_against_the_parser(accepts):

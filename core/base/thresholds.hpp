@@ -17,14 +17,14 @@
 namespace guiderail {
 
 // -- expressions (masks; schemas.py --engines guiderail for compiling) --
-inline constexpr u16 kSharedDepth = 4;       // crossover: nesting at which memoising derivatives pays
-inline constexpr u32 kManyOperands = 8;      // crossover: alternatives or conditions worth memoising together
-inline constexpr u32 kFewGroups = 3;         // crossover: repetitions of a group that masks need not cut short
-inline constexpr int kCharacterParts = 256;  // limit: parts examined to decide whether whole characters can be read
-inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of characters, for masks by whole characters
-inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
-inline constexpr u64 kDeepUnionWork = 256;   // crossover: operands of unions, then alternatives are only listed
-inline constexpr u32 kDeepHead = 64;         // crossover: nesting of a head above which its alternatives get the tail
+inline constexpr u16 kSharedDepth = 4;        // crossover: nesting at which memoising derivatives pays
+inline constexpr u32 kManyOperands = 8;       // crossover: alternatives or conditions worth memoising together
+inline constexpr u32 kFewGroups = 3;          // crossover: repetitions of a group that masks need not cut short
+inline constexpr int kCharacterParts = 2048;  // limit: parts examined to decide whether whole characters can be read
+inline constexpr u32 kAtomRanges = 20'000;    // limit: ranges of atoms of characters, for masks by whole characters
+inline constexpr u32 kFewAtoms = 64;          // limit: the atoms themselves
+inline constexpr u64 kDeepUnionWork = 256;    // crossover: operands of unions, then alternatives are only listed
+inline constexpr u32 kDeepHead = 64;          // crossover: nesting of a head above which its alternatives get the tail
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that reach each other and have identities
 
 // -- emptiness (masks; schemas.py --engines guiderail for compiling) --

@@ -8,6 +8,8 @@
 // there. Where that is unknown, the bytes are read one by one.
 #include "expr/characters.hpp"
 
+#include <algorithm>
+
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/caps.hpp"
@@ -31,7 +33,7 @@ CharacterAtoms& Characters::all() {
 
 std::size_t Characters::memory() const {
   return sizeof *this + (atoms_ ? atoms_->memory() : 0) + (sets_ ? bytes_of(*sets_) : 0) + derived_.memory() +
-         steps_.memory();
+         steps_.memory() + bytes_of(texts_);
 }
 
 const std::vector<CharSet::Ptr>& Characters::atoms() {
@@ -44,7 +46,7 @@ const std::vector<CharSet::Ptr>& Characters::atoms() {
 
 // Do all matches, at least at their beginning, consist of whole characters? `left`: how many parts may still be
 // examined.
-bool Characters::reads_text(Id e, int& left) const {
+bool Characters::reads_text(Id e, int& left) {
   for (;;) {
     if (--left < 0) return false;
     const Node& n = arena_.node(e);
@@ -59,10 +61,16 @@ bool Characters::reads_text(Id e, int& left) const {
         if (arena_.nullable(n.head()) && !reads_text(n.tail(), left)) return false;
         e = n.head();
         continue;
-      case Kind::Union: {
-        for (Id m : arena_.operands(e))
-          if (!reads_text(m, left)) return false;
-        return true;
+      case Kind::Union: {  // many states share one
+        auto known = texts_.find(e);
+        if (known == texts_.end()) {
+          int rest = kCharacterParts;
+          const Ids members(arena_.operands(e));
+          const bool reads = std::ranges::all_of(members, [&](Id m) { return reads_text(m, rest); });
+          known = texts_.emplace(e, Text{kCharacterParts - rest, reads}).first;
+        }
+        left -= known->second.parts;
+        return left >= 0 && known->second.reads;
       }
       case Kind::And: {
         for (Id m : arena_.operands(e))

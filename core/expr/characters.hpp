@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "expr/expression.hpp"
@@ -27,9 +28,13 @@ class Characters {
   std::size_t memory() const;
 
  private:
+  struct Text {  // whether a union begins with whole characters, and how many of its parts were examined
+    int parts;
+    bool reads;
+  };
   bool find_read(Id e);
   CharacterAtoms& all();
-  bool reads_text(Id e, int& left) const;
+  bool reads_text(Id e, int& left);
   bool meets_conditions(Id e, int& left) const;
   Id derive_bytes(Id e, std::string_view bytes);
   Id derive(Id e, u32 atom, std::string_view bytes);
@@ -39,6 +44,7 @@ class Characters {
   Arena& arena_;
   std::optional<CharacterAtoms> atoms_;
   std::optional<std::vector<CharSet::Ptr>> sets_;  // see atoms()
+  std::unordered_map<Id, Text> texts_;
   AgingMap<Id> derived_, steps_;  // (expression, atom) -> derivative; the same for states: kEmpty if dead
 };
 

@@ -17,6 +17,7 @@ so the format has a narrow and a wide side:
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -57,12 +58,24 @@ def _valid() -> CharSet:
     return _set(_idna.VALID) | CharSet([*((c, c) for c in context), _ARABIC, _EXTENDED])
 
 
+@lru_cache(maxsize=1)
+def _windows_of() -> dict[frozenset[tuple[int, int, int, int]], CharSet]:
+    """The characters beyond ASCII, by the windows that contain them."""
+    edges = sorted({edge for low, high, *_ in _idna.WINDOWS for edge in (low, high + 1)})
+    found: dict[frozenset[tuple[int, int, int, int]], CharSet] = {}
+    for low, end in itertools.pairwise(edges):
+        windows = frozenset(window for window in _idna.WINDOWS if window[0] <= low <= window[1])
+        found[windows] = found.get(windows, CharSet([])) | _one(low, end - 1)
+    return found
+
+
 class _Labels:
     """The expressions of labels, in one builder."""
 
-    def __init__(self, b: _core.Builder, normalised: bool) -> None:
+    def __init__(self, b: _core.Builder, normalised: bool, most: int | None = None) -> None:
         self.b = b
         self.normalised = normalised
+        self.most = most  # no name has more characters, so larger limits make no difference
         self.any = b.repeat(b.char_class(ANY), 0)
 
     def one(self, chars: CharSet) -> int:
@@ -132,34 +145,47 @@ class _Labels:
         # one complement each: it dies where its pair is met
         return [allowed, *(self.without(pair) for pair in disorder + composed)]
 
-    def lengths(self) -> int:
-        """For each length, the windows that allow it: one count for each length, and none within the windows."""
-        b, any_char = self.b, self.b.char_class(ANY)
-        lengths = sorted({most for *_, most in _idna.WINDOWS})
-        return b.union([b.intersection([b.repeat(any_char, 1, most), self.within(most)]) for most in lengths])
+    def at_most(self, most: int, e: int) -> int:
+        """``e``, in no more characters than that."""
+        if self.most is not None and self.most <= most:
+            return e
+        return self.b.intersection([e, self.b.repeat(self.b.char_class(ANY), 0, most)])
 
-    def within(self, least: int) -> int:
-        """Texts of any length over the characters of one of the windows that allow this number."""
-        b = self.b
-        cases = []
-        for low, high, foreign, most in _idna.WINDOWS:
-            if most < least:
-                continue
-            beyond = _one(low, high)
-            if foreign < most:
-                ascii_run = b.repeat(self.one(_ASCII), 0)
-                more = b.repeat(b.concat([self.one(beyond), ascii_run]), 0, foreign)
-                cases.append(b.concat([ascii_run, more]))
-            else:
-                cases.append(b.repeat(self.one(_ASCII | beyond), 0))
-        return b.union(cases)
+    def lengths(self) -> int:
+        """Texts of a length that one of the windows allows, with a character beyond ASCII.
+
+        Up to that character, each length is a state of its own, written out. It decides which few windows are left.
+        """
+        b, ascii_char = self.b, self.one(_ASCII)
+        groups = [
+            (self.one(chars), [window for window in _idna.WINDOWS if window in windows])
+            for windows, chars in _windows_of().items()
+        ]
+        state = b.EMPTY
+        for read in reversed(range(max(most for *_, most in _idna.WINDOWS))):
+            ways = [b.concat([ascii_char, state])]
+            for first, windows in groups:
+                rest = [self.within(window, read + 1) for window in windows if window[-1] > read]
+                if rest:
+                    ways.append(b.concat([first, b.union(rest)]))
+            state = b.union(ways)
+        return state
+
+    def within(self, window: tuple[int, int, int, int], read: int) -> int:
+        """What may follow so many characters, the last of which is the first one beyond ASCII."""
+        b, (low, high, foreign, most) = self.b, window
+        beyond = _one(low, high)
+        if foreign >= most:
+            return b.repeat(self.one(_ASCII | beyond), 0, most - read)
+        run = b.repeat(self.one(_ASCII), 0)
+        more = b.repeat(b.concat([self.one(beyond), run]), 0, foreign - 1)
+        return self.at_most(most - read, b.concat([run, more]))
 
     def native(self) -> int:
         """A U-label, except for its code points and its direction."""
         b, any_text = self.b, self.any
         hyphen, two = b.literal(b"-"), b.concat([b.char_class(ANY)] * 2)
         rules = [
-            b.concat([any_text, self.one(_valid() - _ASCII), any_text]),
             b.complement(b.concat([two, b.literal(b"--"), any_text])),
             b.complement(b.concat([hyphen, any_text])),
             b.complement(b.concat([any_text, hyphen])),
@@ -173,7 +199,8 @@ class _Labels:
         """An ASCII label that is not Punycode; reserved labels (``ab--c``) are left out, too."""
         b = self.b
         alnum = self.one(_LDH - _one(45))
-        label = b.concat([alnum, b.repeat(b.concat([b.repeat(self.one(_LDH), 0, 61), alnum]), 0, 1)])
+        most = 61 if self.most is None or self.most > 63 else -1
+        label = b.concat([alnum, b.repeat(b.concat([b.repeat(self.one(_LDH), 0, most), alnum]), 0, 1)])
         reserved = b.concat([b.char_class(ANY), b.char_class(ANY), b.literal(b"--"), self.any])
         return b.intersection([label, b.complement(reserved)])
 
@@ -207,7 +234,7 @@ class _Labels:
         plain_left = b.intersection([b.concat([one(_LDH - neutral - european), self.any]), plain])
         straight = b.intersection([b.repeat(one(_valid() - rtl - arabic), 1), native])
 
-        separator, any_char = one(_SEPARATORS), b.char_class(ANY)
+        separator = one(_SEPARATORS)
         other = b.union([plain_left, from_left])
         some = b.repeat(b.concat([separator, b.union([other, from_right])]), 0, 1)
         more = b.repeat(b.concat([separator, b.union([other, from_right])]), 0, 2)
@@ -215,15 +242,17 @@ class _Labels:
             b.concat([from_right, more]),
             b.concat([other, separator, from_right, some]),
             b.concat([other, separator, other, separator, from_right]),
-            b.intersection([self.with_three(plain_left, from_right), b.repeat(any_char, 1, 67)]),
+            self.at_most(67, self.with_three(plain_left, from_right)),
         ])  # fmt: skip
-        label = b.union([plain, straight])
-        return b.union([
+        names = [
             turned,
-            b.concat([label, b.repeat(b.concat([separator, label]), 0, 2)]),
-            b.intersection([self.with_three(plain, straight), b.repeat(any_char, 1, 67)]),
-            b.intersection([b.concat([plain, b.repeat(b.concat([separator, plain]), 0)]), b.repeat(any_char, 1, 253)]),
-        ])  # fmt: skip
+            self.at_most(67, self.with_three(plain, straight)),
+            self.at_most(253, b.concat([plain, b.repeat(b.concat([separator, plain]), 0)])),
+        ]
+        if self.most is None or self.most > 67:
+            label = b.union([plain, straight])
+            names.append(b.concat([label, b.repeat(b.concat([separator, label]), 0, 2)]))
+        return b.union(names)
 
     def with_three(self, plain: int, native: int) -> int:
         """Any number of plain labels around one to three native ones."""
@@ -238,9 +267,10 @@ class _Names(Constraint):
     """International host names; ``normalised``: in normal form C."""
 
     normalised: bool
+    most: int | None = None
 
     def _lower(self, b: _core.Builder) -> int:
-        return _Labels(b, self.normalised).names()
+        return _Labels(b, self.normalised, self.most).names()
 
 
 # At most 64 octets of UTF-8, judged by the range of the characters.
@@ -269,8 +299,10 @@ def idn_email() -> Constraint:
     most 254 octets follows from 47 characters in such a domain, and from 189 in one of ASCII after a local part
     that is not.
     """
-    foreign = _Names(False).limited_to(47) | domain().limited_to(189) | address_literal()
-    return email() | (cached_regex(_LOCAL) & cached_regex(_OCTETS)) + "@" + foreign
+    local = cached_regex(_LOCAL) & cached_regex(_OCTETS)
+    foreign = local & cached_regex(r"[\s\S]*[^\x00-\x7f][\s\S]*")
+    names = _Names(False, 47).limited_to(47)
+    return email() | foreign + "@" + (domain().limited_to(189) | address_literal()) | local + "@" + names
 
 
 @cached(1 << 20)
