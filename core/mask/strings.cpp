@@ -80,10 +80,11 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
 }
 
 // Strings that any character may follow: all tokens of such characters, plus those tokens that leave the string, each
-// traced from its beginning.
+// traced from its beginning. If no character makes a difference, they leave it from one state.
 bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
+  if (self_loop(e).chars == raw_characters()) return self_loops(e, node);
   const Shared shared(*this);
   auto mask = class_mask(raw_characters(), node);
   add(*mask, kInf);
