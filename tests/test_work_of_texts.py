@@ -103,6 +103,26 @@ def test_limits_name_the_text(name: str) -> None:
     assert caught.value.span is not None
 
 
+TAGS = ", ".join(f'("{i:x}<", inner)' for i in range(2500))
+
+# Large texts that take less than the limit, with a text that matches and one that does not.
+READ: dict[str, tuple[Make, str, str]] = {
+    "tags of a GBNF grammar": (
+        grammar(f'root ::= TagDispatch({TAGS})\ninner ::= "x"', "gbnf"),
+        "1ff 8ff<x 1<x",
+        "1ff 8ff<y",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_large_texts_are_read(name: str) -> None:
+    make, good, bad = READ[name]
+    constraint = make()
+    assert constraint.matches(good)
+    assert not constraint.matches(bad)
+
+
 MANY = {"type": "object", "properties": {f"p{i}": {"type": "integer", "minimum": i} for i in range(20_000)}}
 # Each holds with the next and one of two patterns, and not with the next and the other.
 _CHAIN = {

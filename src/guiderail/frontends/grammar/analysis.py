@@ -26,6 +26,7 @@ from guiderail.constraints.constraint import (
     SubstringOf,
     TextUntil,
 )
+from guiderail.constraints.sharing import lowered, walk
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar.build import NESTED, NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
@@ -102,6 +103,7 @@ class ConstraintFacts:
 
     def __init__(self) -> None:
         self._builder: _core.Builder | None = None
+        self._walk: walk | None = None  # of the builder: many constraints of a grammar share their parts
         self._handles: dict[Constraint, int] = {}
         self._empty: dict[Constraint, bool] = {}
 
@@ -135,10 +137,12 @@ class ConstraintFacts:
             return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:
-        if self._builder is None:
+        if self._builder is None or self._walk is None:
             self._builder = _core.Builder()
+            self._walk = walk(self._builder)
         if constraint not in self._handles:
-            self._handles[constraint] = constraint._lower(self._builder)
+            with self._walk:
+                self._handles[constraint] = lowered((constraint,), self._builder)[0]
         return self._handles[constraint]
 
 
