@@ -26,7 +26,7 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
         limit: maximum number of texts.
 
     Raises:
-        LimitError: ``too-many-texts``: there are more, or they are longer than a mebibyte together, or finding them takes
+        LimitError: ``too-many-texts``: there are more, they are longer than a mebibyte together, or finding them takes
             too much work.
         CompileError: ``not-enumerable``: it names tokens, which are not text; ``unsatisfiable``: there are none.
     """
