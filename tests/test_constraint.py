@@ -8,6 +8,8 @@ import pickle
 import random
 import re
 from collections.abc import Callable
+from functools import reduce
+from operator import add, or_
 from typing import Any
 
 import pytest
@@ -304,3 +306,34 @@ def test_as_written_of_parts_that_are_shared() -> None:
     for i in range(60):
         shared = gr.separated_by(shared, shared, 0, 1) if i % 2 else gr.separated_by(shared | "a", shared, 1, 1)
     assert shared.as_written() == shared
+
+
+TWICE: dict[str, Callable[[gr.Constraint], gr.Constraint]] = {
+    "|": lambda c: c | c,
+    "&": lambda c: c & c,
+    "one of two, and both": lambda c: gr.delimited_subsequence_of([c, "q"], c, min=1) & (c | "q"),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_operators_share_what_is_on_both_sides(name: str) -> None:
+    made: gr.Constraint = gr.literal("q")
+    for _ in range(40):
+        made = TWICE[name](made)
+    assert made.matches("q") and not made.matches("qq")
+    assert made.as_written().matches("q")
+
+
+def test_a_constraint_added_to_itself_again_and_again_exceeds_a_limit() -> None:
+    made: gr.Constraint = gr.literal("q")
+    for _ in range(40):
+        made += made
+    with pytest.raises(gr.LimitError):
+        made.program()
+
+
+def test_long_chains_of_operators_are_flat() -> None:
+    words = [gr.literal(f"w{i} ") for i in range(5_000)]
+    one, all_of_them = reduce(or_, words), reduce(add, words)
+    assert one.matches("w4999 ") and not one.matches("w5000 ")
+    assert all_of_them.matches("".join(f"w{i} " for i in range(5_000)))

@@ -163,3 +163,34 @@ def test_deeply_nested_grammars() -> None:
     deep = 10 * limit
     assert gr.grammar("a ::= " + "('x' " * deep + ")" * deep, "ebnf").matches("x" * deep)
     assert gr.grammar("a = " + "('x', " * deep + "'y'" + ")" * deep + ";", "ebnf").matches("x" * deep + "y")
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        ("a ::= b - 'x'\nb ::= [a-z] - 'y'", "z", "xy"),
+        ("a ::= (b - 'x') c\nb ::= c - 'y'\nc ::= ([a-z] - 'z') | 'yy'", "wyy", "wz"),
+        ("a = b - 'x'; b = ('x' | 'y' | c) - 'y'; c = 'z' | 'y';", "z", "y"),
+    ],
+)
+def test_an_exception_may_use_rules_with_exceptions_that_come_later(text: str, good: str, bad: str) -> None:
+    made = gr.grammar(text, "ebnf")
+    assert made.matches(good)
+    assert not made.matches(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "name"),
+    [
+        ("a ::= b - 'x'\nb ::= [a-z] - c\nc ::= 'y' b", "[a-z] - c", "'b'"),
+        ("a ::= b - 'x'\nb ::= 'y' a", "b - 'x'", "'a'"),
+        ("a ::= (b - 'x') - 'y'\nb ::= 'z' b", "b - 'x'", "'b'"),
+        ("a ::= b - 'x'\nb ::= [a-z] - none", "[a-z] - none", "'none'"),
+    ],
+)
+def test_recursion_in_an_exception_names_the_rule_and_the_innermost_exception(text: str, at: str, name: str) -> None:
+    with pytest.raises(gr.PatternError, match=f"{name} refers back to itself or is not defined") as caught:
+        gr.grammar(text, "ebnf")
+    assert caught.value.code == "grammar-unsupported"
+    assert caught.value.span is not None
+    assert text[slice(*caught.value.span)].strip() in at

@@ -270,3 +270,31 @@ def test_numbers_of_too_many_digits_are_not_written() -> None:
     ):
         assert not query.matches(f"{{f({numbers})}}")
     assert query.matches("{f(a:[999999999 -999999999] b:[123456789012345.123456789012345])}")
+
+
+LONG = "Z" * 30
+UNKNOWN = " ".join(f"a{i}: {LONG}{i}" for i in range(900))
+KNOWN = " ".join(f"type {LONG}b{i} {{ a: Int }}" for i in range(300))
+
+
+@pytest.mark.parametrize(
+    ("sdl", "code"),
+    [
+        (f"type Query {{ {UNKNOWN} }} {KNOWN}", "work"),
+        ("type T { a: Int } type Query { a: U } union U = " + " | ".join(["T"] * 5000), "work"),
+        ("type T { a: Int } type Query { a: U } union U = T " + "extend union U = T " * 2000, "work"),
+        ("type Query {\n" + "a: Int\n" * 5000 + "}", "query-schema"),
+        (f"type Query {{ a: {'[' * 20_000}Int{']' * 20_000} }}", "query-schema"),
+    ],
+    ids=["unknown names", "a member again and again", "in extensions", "a field again and again", "nested lists"],
+)
+def test_many_faults_are_counted_and_some_are_told(sdl: str, code: str) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        grammars.graphql(schema=sdl)
+    assert caught.value.code == code
+    assert len(str(caught.value)) < 1_000
+
+
+def test_few_faults_are_told_with_their_places() -> None:
+    with pytest.raises(gr.CompileError, match=r"(?s)Unknown type 'Nope'.*GraphQL request:1:17.*Unknown type 'No'"):
+        grammars.graphql(schema="type Query { a: Nope b: No }")

@@ -191,6 +191,7 @@ BAD = [
     (dict(choices=gr.regex("a*")), LimitError, "too-many-texts"),
     (dict(choices=gr.regex("[ab]{12}") | "a"), LimitError, "too-many-texts"),
     (dict(choices=gr.any_text()), LimitError, "too-many-texts"),
+    (dict(choices=gr.regex("a{1000000}")), LimitError, "too-many-texts"),
     (dict(choices=gr.special_token("<end>")), CompileError, "not-enumerable"),
     (dict(choices=gr.nothing()), CompileError, "unsatisfiable"),
     (dict(choices=[]), CompileError, "not-a-constraint"),

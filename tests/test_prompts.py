@@ -116,3 +116,14 @@ def test_any_schema_has_a_text_of_bounded_size() -> None:
     for _ in range(90):
         deep = {"type": "object", "properties": {"a": deep, "b": deep}} if _ < 8 else {"type": "array", "items": deep}
     assert len(gr.prompt_of(deep)) < 100_000
+
+
+def test_schemas_in_all_of_are_read_once() -> None:
+    twice: dict[str, Any] = {
+        f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}, {"$ref": f"#/$defs/d{i + 1}"}]} for i in range(40)
+    }
+    schema = {"$ref": "#/$defs/d0", "$defs": {**twice, "d40": {"type": "integer", "minimum": 3}}}
+    assert gr.prompt_of(schema, heading="").endswith("d0 = integer")
+    assert gr.prompt_of({"allOf": [{"$ref": "#"}], "type": "string"}, heading="").endswith("string")
+    inner = {"allOf": [{"enum": ["a"]}], "enum": ["b"], "title": "both"}
+    assert '"a" | "b"' in gr.prompt_of({"allOf": [inner]}, heading="")

@@ -54,6 +54,14 @@ COUNTED: dict[str, tuple[Make, int]] = {
         grammar("start: " + " ".join(f't{{"{i}"}}' for i in range(200)) + "\nt{x}: x x x x x x x x\n", "lark"),
         60_000,
     ),
+    "parts of parametric rules": (
+        grammar(
+            f"start: {'|'.join(f'c::{i}' for i in range(20))}\n"
+            f'c::_: "a" {"d::0 " * 50} %if ne(_,77)\nd::_: "a" %if ne(_,77)\n',
+            "lark",
+        ),
+        60_000,
+    ),
     "white space and comments": (pattern("(?x)" + " \n" * 2000 + "a#b\n" * 1000), 60_000),
 }
 
@@ -83,12 +91,19 @@ HARD = "".join(f"(?=.*{i}a)" for i in range(100, 160)) + "[a0-9]{100}"
 LONG, WIDE, ALTERNATIVES = "a" * 8_000_000, "a?" * 700_000, "root ::= " + "|" * 1_500_000
 LEFT = "root ::= r0\n" + "".join(f'r{i} ::= r{i} "x" | r{i + 1}\n' for i in range(600)) + 'r600 ::= "y"\n'
 
+# A rule for each value of a counter, each with many conditions.
+TESTS = "ne(_,77777)"
+for _ in range(9):
+    TESTS = f"and({TESTS},{TESTS})"
+CONDITIONS = f'start: c::0\nc::_: "a" c::incr(_) %if {TESTS} | "b"\n'
+
 # Limits and the texts in which they are met.
 PLACED: dict[str, tuple[Make, str, str]] = {
     "a pattern that is too long": (pattern(LONG), "work", LONG),
     "a pattern of too many parts": (pattern(WIDE), "work", WIDE),
     "a pattern hard to decide": (pattern(HARD), "fuel", HARD),
     "a grammar that is too long": (grammar(ALTERNATIVES, "gbnf"), "work", ALTERNATIVES),
+    "conditions of parametric rules": (grammar(CONDITIONS, "lark"), "work", CONDITIONS),
     "rules that begin with each other": (grammar(LEFT, "gbnf"), "grammar-depth", LEFT),
 }
 
@@ -101,6 +116,30 @@ def test_limits_name_the_text(name: str) -> None:
     assert caught.value.code == code
     assert caught.value.source == source
     assert caught.value.span is not None
+
+
+TAGS = ", ".join(f'("{i:x}<", inner)' for i in range(2500))
+EXCEPTIONS = "s ::= " + " | ".join(f"(r0 - 'b{i}')" for i in range(1500)) + "\n"
+EXCEPTIONS += "r0 ::= " + " | ".join(f"r{i}" for i in range(1, 1500)) + "\n"
+EXCEPTIONS += "".join(f"r{i} ::= 'a{i}' | 'b{i}'\n" for i in range(1, 1500))
+
+# Large texts that take less than the limit, with a text that matches and one that does not.
+READ: dict[str, tuple[Make, str, str]] = {
+    "tags of a GBNF grammar": (
+        grammar(f'root ::= TagDispatch({TAGS})\ninner ::= "x"', "gbnf"),
+        "1ff 8ff<x 1<x",
+        "1ff 8ff<y",
+    ),
+    "exceptions from one rule": (grammar(EXCEPTIONS, "ebnf-w3c"), "a1499", "a1500"),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_large_texts_are_read(name: str) -> None:
+    make, good, bad = READ[name]
+    constraint = make()
+    assert constraint.matches(good)
+    assert not constraint.matches(bad)
 
 
 MANY = {"type": "object", "properties": {f"p{i}": {"type": "integer", "minimum": i} for i in range(20_000)}}

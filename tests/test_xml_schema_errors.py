@@ -201,6 +201,46 @@ def test_values_of_unions_of_unions_are_work(name: str) -> None:
     assert caught.value.code == "work" and (caught.value.path or "").startswith("/a")
 
 
+def substituted(levels: int, heads: str = "a") -> str:
+    """Elements that may each take the place of those a level above."""
+    first = "".join(f'<xs:element name="{head}0" type="xs:int"/>' for head in heads)
+    above = [" ".join(f"{head}{i}" for head in heads) for i in range(levels)]
+    rest = "".join(
+        f'<xs:element name="{name}{i}" type="xs:int" substitutionGroup="{above[i - 1]}"/>'
+        for i in range(1, levels)
+        for name in heads
+    )
+    return first + rest
+
+
+@pytest.mark.parametrize(("levels", "heads", "version"), [(900, "a", "1.0"), (40, "ab", "1.1")])
+def test_levels_of_substitution_groups_are_work(levels: int, heads: str, version: str) -> None:
+    assert schema(substituted(9, heads), version=version).matches("<a8>5</a8>")
+    with pytest.raises(gr.XmlSchemaLimitError, match="substitution groups are too large") as caught:
+        schema(substituted(levels, heads), version=version)
+    assert caught.value.code == "work"
+
+
+def derived(levels: int, block: str = "") -> str:
+    """Types that are each derived from the one before, and an element of each."""
+    kinds = "".join(
+        f'<xs:complexType name="t{i}"><xs:complexContent><xs:extension base="t{i - 1}"/></xs:complexContent>'
+        "</xs:complexType>"
+        for i in range(1, levels)
+    )
+    uses = "".join(f'<xs:element name="e{i}" type="t{i}"{block}/>' for i in range(levels))
+    return f'<xs:complexType name="t0"/>{kinds}{uses}'
+
+
+def test_derived_types_are_found_without_comparing_all() -> None:
+    made = schema(derived(300))
+    assert made.matches("<e299/>") and not made.matches("<e300/>")
+    assert sum(entry.component == "xsi:type" for entry in made.report().entries) == 299  # for all but the last
+    with pytest.raises(gr.XmlSchemaLimitError) as caught:
+        schema(derived(300, ' block="restriction"'))
+    assert caught.value.code == "work"
+
+
 @pytest.mark.parametrize("encoding", ["nope", "undefined", "idna", "hex", "ascii"])
 def test_a_file_that_cannot_be_decoded(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "a.xsd"

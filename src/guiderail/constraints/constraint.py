@@ -194,10 +194,13 @@ def _coerce(value: Constraint | str) -> Constraint:
 
 
 def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Parts of nested nodes of the same kind, so that ``a | b | c`` is one node."""
+    """Parts of nested nodes of the same kind, so that ``a | b | c`` is one node.
+
+    Long nodes stay as they are: ``a + a`` on each of forty levels has 2^40 parts.
+    """
     flat: list[Constraint] = []
     for part in parts:
-        flat.extend(part.parts if isinstance(part, kind) else (part,))
+        flat.extend(part.parts if isinstance(part, kind) and len(part.parts) < _SHORT else (part,))
     return tuple(flat)
 
 
@@ -209,6 +212,7 @@ def _check_bounds(name: str, min: int, max: int | None) -> None:
 
 
 EVERY_CHARACTER = _core.CharSet([(0, 0x10FFFF)])
+_SHORT = 1024  # nodes with fewer parts become part of the node around them
 _MOST_COUNT = 2**32 - 2  # counts have 32 bits in the core; the last value means "without bound"
 
 

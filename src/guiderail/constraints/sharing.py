@@ -32,17 +32,21 @@ _here = _Here()
 
 
 class walk:
-    """Inside, :func:`each` shares what it finds for ``to``. ``None``: what is known outside does not apply inside."""
+    """Inside, :func:`each` shares what it finds for ``to``. ``None``: what is known outside does not apply inside.
 
-    __slots__ = ("_before", "_to")
+    A walk that is entered again goes on with what it has found.
+    """
+
+    __slots__ = ("_before", "_known", "_to")
 
     def __init__(self, to: object) -> None:
         self._to = to
+        self._known: dict[int, tuple[object, Any]] = {}
 
     def __enter__(self) -> None:
         self._before = _here.to, _here.known
         if _here.to is not self._to:
-            _here.to, _here.known = self._to, {}
+            _here.to, _here.known = self._to, self._known
 
     def __exit__(self, *_: object) -> None:
         _here.to, _here.known = self._before

@@ -35,12 +35,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from guiderail import _core
-from guiderail.constraints.constraint import Constraint, SpecialToken, SubstringOf, TextUntil, _coerce, special_token
+from guiderail.constraints.constraint import (
+    Constraint,
+    SpecialToken,
+    SubstringOf,
+    TextUntil,
+    _coerce,
+    _Composed,
+    special_token,
+)
+from guiderail.constraints.sharing import lowered
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex.syntax import Cat, Ext, Lit, Node, Rep
 from guiderail.support.arguments import checked
 from guiderail.support.options import check_flag
 from guiderail.support.texts import shown
+from guiderail.support.work import spend
 
 __all__ = [
     "GROUP_NAMES",
@@ -52,6 +62,7 @@ __all__ = [
     "unquoted_text",
 ]
 
+_CELL = 40  # steps for each minimum that is told apart after an item
 _LINE_BREAKS = [(10, 13), (0x85, 0x85), (0x2028, 0x2029)]
 _WHITE_SPACE = [
     (9, 13), (28, 32), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
@@ -133,13 +144,14 @@ class RunOfText(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class DelimitedSubsequenceOf(Constraint):
+class DelimitedSubsequenceOf(_Composed):
     items: tuple[Constraint, ...]
     delimiter: Constraint
     min: int = 0
 
     def _lower(self, b: _core.Builder) -> int:
-        return _subsequence(b, [item._lower(b) for item in self.items], self.delimiter._lower(b), self.min)
+        *items, delimiter = lowered((*self.items, self.delimiter), b)
+        return _subsequence(b, items, delimiter, self.min)
 
     def __repr__(self) -> str:
         items = ", ".join(map(repr, self.items))
@@ -155,6 +167,7 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
     more = [b.EPSILON] + [b.EMPTY] * least
     start = [b.EPSILON] + [b.EMPTY] * least
     for item in reversed(items):
+        spend(_CELL * (least + 1))
         taken = [b.concat([item, more[max(m - 1, 0)]]) for m in range(least + 1)]
         start = [b.union([taken[m], start[m]]) for m in range(least + 1)]
         more = [b.union([b.concat([delimiter, taken[m]]), more[m]]) for m in range(least + 1)]

@@ -141,20 +141,36 @@ class _Writer:
             if isinstance(schema.get(key), list) and schema[key] and "properties" not in schema:
                 return self._alternatives(schema[key], indent, depth, notes)
         if isinstance(schema.get("allOf"), list) and schema["allOf"] and "properties" not in schema:
-            merged: dict[str, Any] = {}
-            for part in schema["allOf"]:
-                part = self._resolved(part)
-                if not isinstance(part, dict):
-                    continue
-                for key, value in part.items():
-                    both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-                    lists = isinstance(value, list) and isinstance(merged.get(key), list)
-                    merged[key] = {**merged[key], **value} if both else [*merged[key], *value] if lists else value
+            merged = self._merged(schema["allOf"])
             return self._shape({**merged, **{k: v for k, v in schema.items() if k != "allOf"}}, indent, depth, notes)
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds] if isinstance(kinds, str) else _guessed(schema)
         shapes = [self._typed(kind, schema, indent, depth) for kind in kinds if isinstance(kind, str)]
         return " | ".join(dict.fromkeys(shapes)) or "any value"
+
+    def _merged(self, schemas: list[Any]) -> dict[str, Any]:
+        """The keywords of all these schemas, and of those that they name in ``allOf``, each once."""
+        merged: dict[str, Any] = {}
+        seen: set[int] = set()
+        waiting = [(one, False) for one in reversed(schemas)]
+        while waiting and self.lines <= _MOST_LINES:
+            part, ready = waiting.pop()
+            part = self._resolved(part)
+            if not isinstance(part, dict) or (id(part) in seen and not ready):
+                continue
+            seen.add(id(part))
+            inner = part.get("allOf")
+            if isinstance(inner, list) and not ready:
+                waiting += [(part, True), *((one, False) for one in reversed(inner))]
+                continue
+            self.lines += 1
+            for key, value in part.items():
+                if key == "allOf":
+                    continue
+                both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+                lists = isinstance(value, list) and isinstance(merged.get(key), list)
+                merged[key] = {**merged[key], **value} if both else [*merged[key], *value] if lists else value
+        return merged
 
     def _typed(self, kind: str, schema: dict[str, Any], indent: str, depth: int) -> str:
         if kind == "object":

@@ -26,6 +26,7 @@ from guiderail.constraints.constraint import (
     SubstringOf,
     TextUntil,
 )
+from guiderail.constraints.sharing import lowered, walk
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar.build import NESTED, NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
@@ -102,14 +103,16 @@ class ConstraintFacts:
 
     def __init__(self) -> None:
         self._builder: _core.Builder | None = None
+        self._walk: walk | None = None  # of the builder: many constraints of a grammar share their parts
         self._handles: dict[Constraint, int] = {}
         self._empty: dict[Constraint, bool] = {}
+        self._known_plain: dict[int, Constraint] = {}
 
     def nullable(self, constraint: Constraint) -> bool:
         """Whether the empty text is one of its strings."""
         known = self._empty.get(constraint)
         if known is None:
-            if _plain(constraint):
+            if self._plain(constraint):
                 handle = self._handle(constraint)
                 known = cast(_core.Builder, self._builder).is_nullable(handle)
             elif _always_some(constraint):
@@ -123,7 +126,7 @@ class ConstraintFacts:
         """Whether it has any text; True if that is too hard to decide."""
         if isinstance(constraint, Literal | SpecialToken | AnyText | TextUntil | SubstringOf | TextChoice):
             return True
-        if not _plain(constraint):
+        if not self._plain(constraint):
             return True
         handle = self._handle(constraint)
         builder = cast(_core.Builder, self._builder)
@@ -135,38 +138,41 @@ class ConstraintFacts:
             return True  # the guide decides it later, within its own fuel
 
     def _handle(self, constraint: Constraint) -> int:
-        if self._builder is None:
+        if self._builder is None or self._walk is None:
             self._builder = _core.Builder()
+            self._walk = walk(self._builder)
         if constraint not in self._handles:
-            self._handles[constraint] = constraint._lower(self._builder)
+            with self._walk:
+                self._handles[constraint] = lowered((constraint,), self._builder)[0]
         return self._handles[constraint]
 
+    def _plain(self, constraint: Constraint) -> bool:
+        """Whether it lowers without rules of its own, so that questions about its handle have exact answers."""
+        from guiderail.frontends.regex import Regex
 
-def _plain(constraint: Constraint) -> bool:
-    """Whether it lowers without rules of its own, so that questions about its handle have exact answers."""
-    from guiderail.frontends.regex import Regex
-
-    leaves = Literal | TextChoice | AnyText | TextUntil | SubstringOf | SpecialToken | Regex
-    stack, seen = [constraint], {id(constraint)}
-    while stack:
-        one = stack.pop()
-        if isinstance(one, ConstraintSequence | AnyOf | AllOf):
-            parts = one.parts
-        elif isinstance(one, Complement):
-            parts = (one.operand,)
-        elif isinstance(one, RepeatedConstraint):
-            parts = (one.item,)
-        elif isinstance(one, SeparatedBy):
-            parts = (one.item, one.separator)
-        elif isinstance(one, leaves):
-            continue
-        else:
-            return False
-        for part in parts:
-            if id(part) not in seen:
-                seen.add(id(part))
-                stack.append(part)
-    return True
+        leaves = Literal | TextChoice | AnyText | TextUntil | SubstringOf | SpecialToken | Regex
+        known, stack, seen = self._known_plain, [constraint], {id(constraint): constraint}
+        while stack:
+            one = stack.pop()
+            if id(one) in known or isinstance(one, leaves):
+                continue
+            if isinstance(one, ConstraintSequence | AnyOf | AllOf):
+                parts = one.parts
+            elif isinstance(one, Complement):
+                parts = (one.operand,)
+            elif isinstance(one, RepeatedConstraint):
+                parts = (one.item,)
+            elif isinstance(one, SeparatedBy):
+                parts = (one.item, one.separator)
+            else:
+                return False
+            spend(2 * len(parts))
+            for part in parts:
+                if id(part) not in seen:
+                    seen[id(part)] = part
+                    stack.append(part)
+        known.update(seen)
+        return True
 
 
 def _always_some(constraint: Constraint) -> bool:

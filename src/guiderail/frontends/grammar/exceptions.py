@@ -11,8 +11,11 @@ from guiderail.frontends.grammar.build import Fold, children, choice, names, seq
 from guiderail.frontends.grammar.reader import Reader, finish_grammar
 from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span, Text
 from guiderail.frontends.regex import regex
+from guiderail.support.work import spend
 
 __all__ = ["ReaderWithExceptions"]
+
+_NAME = 30  # steps of a name that is written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,41 +63,32 @@ class Exceptions:
         """The rules with every exception in place."""
         if not self.pending:
             return rules
-        done: dict[str, Expression] = {}
-        for name in self.pending:  # inner ones come first
-            done[name] = self._decide(self.pending[name], rules, done)
+        written = _Written({name: rule.body for name, rule in rules.items()}, self.pending)
+        for name, at in self.pending.items():
+            fault, inner = written.out(name)
+            if fault:
+                self.refuse(
+                    "both sides of an exception must be free of recursion; "
+                    f"{fault!r} refers back to itself or is not defined",
+                    *self.pending.get(inner, at).span,
+                )
+                raise AssertionError
+        self.written_out |= written.known.keys() & rules.keys()
+        done = {name: written.known[name] for name in self.pending}
         return {key: Rule(rule.name, _replace(rule.body, done), rule.span) for key, rule in rules.items()}
 
-    def _decide(self, at: _Pending, rules: dict[str, Rule], done: dict[str, Expression]) -> Expression:
-        written = _Written(rules, done)
-        left, right = written.out(at.left), written.out(at.right)
-        self.written_out |= written.known.keys() & rules.keys()
-        if left is None or right is None:
-            self.refuse(
-                "both sides of an exception must be free of recursion; "
-                f"{written.fault or 'one of them'} refers back to itself or is not defined",
-                *at.span,
-            )
-            raise AssertionError
-        a, b = _characters(left), _characters(right)
-        if a is not None and b is not None:
-            return Characters(a.characters - b.characters)
-        return Embedded(AllOf((as_constraint(left), Complement(as_constraint(right)))))
 
-
-def _characters(e: Expression) -> Characters | None:
+def _one_character(e: Expression, kids: list[Characters | None]) -> Characters | None:
     """If ``e`` is one character of a set: that set."""
     if isinstance(e, Characters):
         return e
     if isinstance(e, Text) and len(e.text) == 1:
         return _set(e.text)
-    if isinstance(e, syntax.Choice) and e.parts:
-        parts = [_characters(part) for part in e.parts]
-        if all(part is not None for part in parts):
-            union = parts[0].characters  # type: ignore[union-attr]
-            for part in parts[1:]:
-                union = union | part.characters  # type: ignore[union-attr]
-            return Characters(union)
+    if isinstance(e, syntax.Choice) and kids and all(kid is not None for kid in kids):
+        union = kids[0].characters  # type: ignore[union-attr]
+        for kid in kids[1:]:
+            union = union | kid.characters  # type: ignore[union-attr]
+        return Characters(union)
     return None
 
 
@@ -105,43 +99,58 @@ def _set(text: str) -> Characters:
 
 
 class _Written:
-    """Replaces the rules in expressions by their bodies; None if a rule refers back to itself or does not exist."""
+    """Exceptions, and the rules that they use, without names.
 
-    def __init__(self, rules: dict[str, Rule], done: dict[str, Expression]) -> None:
-        self.rules, self.done = rules, done
-        self.known: dict[str, Expression | None] = {}
-        self.fault = ""
+    Each is written out once, after those that it names, and what is found for a part of it holds for all of them.
 
-    def out(self, e: Expression) -> Expression | None:
-        path: list[str] = []
-        work: list[tuple[str, bool]] = [(n.name, False) for n in names(e)]
+    Attributes:
+        known: by name, what has been written out.
+    """
+
+    def __init__(self, rules: dict[str, Expression], pending: dict[str, _Pending]) -> None:
+        self.rules, self.pending = rules, pending
+        self.known: dict[str, Expression] = {}
+        self.characters: Fold[Characters | None] = Fold(_one_character)
+        self.constraints: Fold[Constraint] = Fold(_constraint)
+
+    def out(self, wanted: str) -> tuple[str, str]:
+        """Writes out an exception. If a rule in it is recursive or missing: its name, and the exception around it."""
+        path: dict[str, None] = {}
+        work: list[tuple[str, bool]] = [(wanted, False)]
         while work:
             name, ready = work.pop()
             if ready:
-                path.remove(name)
-                self.known[name] = self._one(self._body(name))
-            elif name in path:
-                self.fault = self.fault or repr(name)
-                return None
+                del path[name]
+                self.known[name] = self._written(name)
+            elif name in path or not (name in self.rules or name in self.pending):
+                around = next(one for one in reversed(path) if one in self.pending)
+                named = name if name in self.rules or name not in self.pending else self._rule_on(path)
+                return named, around
             elif name not in self.known:
-                body = self._body(name)
-                if body is None:
-                    self.fault = self.fault or repr(name)
-                    return None
-                path.append(name)
+                spend(_NAME)
+                path[name] = None
                 work.append((name, True))
-                work.extend((n.name, False) for n in names(body))
-        return self._one(e)
+                work.extend((inner, False) for inner in self._names(name))
+        return "", ""
 
-    def _body(self, name: str) -> Expression | None:
-        if name in self.done:
-            return self.done[name]
-        return self.rules[name].body if name in self.rules else None
+    def _rule_on(self, path: dict[str, None]) -> str:
+        """The last rule on a path that leads back to an exception: without one, it could not."""
+        return next(one for one in reversed(path) if one in self.rules)
 
-    def _one(self, e: Expression | None) -> Expression | None:
-        if e is None or any(self.known.get(n.name) is None for n in names(e)):
-            return None
-        return _replace(e, {n.name: self.known[n.name] for n in names(e)})  # type: ignore[misc]
+    def _names(self, name: str) -> list[str]:
+        at = self.pending.get(name)
+        bodies = (self.rules[name],) if at is None else (at.left, at.right)
+        return [one.name for body in bodies for one in names(body)]
+
+    def _written(self, name: str) -> Expression:
+        at = self.pending.get(name)
+        if at is None:
+            return _replace(self.rules[name], self.known)
+        left, right = _replace(at.left, self.known), _replace(at.right, self.known)
+        a, b = self.characters(left), self.characters(right)
+        if a is not None and b is not None:
+            return Characters(a.characters - b.characters)
+        return Embedded(AllOf((self.constraints(left), Complement(self.constraints(right)))))
 
 
 def _replace(e: Expression, bodies: dict[str, Expression]) -> Expression:
@@ -160,23 +169,18 @@ def _replace(e: Expression, bodies: dict[str, Expression]) -> Expression:
     return fold(e)
 
 
-def as_constraint(e: Expression) -> Constraint:
-    """A tree without names as a constraint."""
-
-    def step(e: Expression, kids: list[Constraint]) -> Constraint:
-        if isinstance(e, Text):
-            return Literal(e.text)
-        if isinstance(e, Characters):
-            ranges = "".join(f"\\U{low:08X}-\\U{high:08X}" for low, high in e.characters.ranges())
-            return regex(f"[{ranges}]") if ranges else AnyOf(())
-        if isinstance(e, syntax.Sequence):
-            return Sequence(tuple(kids))
-        if isinstance(e, syntax.Choice):
-            return AnyOf(tuple(kids))
-        if isinstance(e, syntax.Repetition):
-            return Repetition(kids[0], e.min, e.max)
-        assert isinstance(e, Embedded) and not children(e)
-        return e.constraint
-
-    fold: Fold[Constraint] = Fold(step)
-    return fold(e)
+def _constraint(e: Expression, kids: list[Constraint]) -> Constraint:
+    """A part of a tree without names as a constraint."""
+    if isinstance(e, Text):
+        return Literal(e.text)
+    if isinstance(e, Characters):
+        ranges = "".join(f"\\U{low:08X}-\\U{high:08X}" for low, high in e.characters.ranges())
+        return regex(f"[{ranges}]") if ranges else AnyOf(())
+    if isinstance(e, syntax.Sequence):
+        return Sequence(tuple(kids))
+    if isinstance(e, syntax.Choice):
+        return AnyOf(tuple(kids))
+    if isinstance(e, syntax.Repetition):
+        return Repetition(kids[0], e.min, e.max)
+    assert isinstance(e, Embedded) and not children(e)
+    return e.constraint

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail import _core
 from guiderail.constraints.constraint import (
     AllOf,
-    AnyOf,
+    Choice,
     Complement,
     Constraint,
     Literal,
@@ -239,10 +239,11 @@ def _tag_dispatch(reader: Reader, given: _Arguments) -> Expression:
         reader.fail("a tag cannot be excluded; leave it out of excludes", given.begin, given.end)
     stops = _texts(reader, given, named.get("stop_str", ()), "the texts of stop_str")
     forbidden = tuple(dict.fromkeys((*tags, *stops, *excludes)))
+    late = _late(forbidden)  # one object, so that what is asked of it is found once for all tags
     led: list[Expression] = [
-        syntax.Sequence((Embedded(_up_to(tag, forbidden)), rule)) for tag, (_, rule) in zip(tags, pairs, strict=True)
+        syntax.Sequence((Embedded(_up_to(tag, late)), rule)) for tag, (_, rule) in zip(tags, pairs, strict=True)
     ]
-    ends: list[Expression] = [Embedded(_up_to(stop, forbidden)) for stop in stops]
+    ends: list[Expression] = [Embedded(_up_to(stop, late)) for stop in stops]
     if named.get("stop_eos", True):
         ends.append(Embedded(_without(forbidden)))
     if named.get("loop_after_dispatch", True):
@@ -271,14 +272,18 @@ def _without(texts: tuple[str, ...]) -> Constraint:
     """Any text that contains none of these."""
     if not texts:
         return any_text()
-    return Complement(Sequence((any_text(), AnyOf(tuple(map(Literal, texts))), any_text())))
+    return Complement(Sequence((any_text(), Choice(texts), any_text())))
 
 
-def _up_to(text: str, forbidden: tuple[str, ...]) -> Constraint:
-    """Any text with this ending in which nothing forbidden has ended before."""
+def _late(forbidden: tuple[str, ...]) -> Constraint:
+    """Any text in which nothing forbidden ends before the last character."""
     some = Repetition(any_character(), 1, None)
-    early = Sequence((any_text(), AnyOf(tuple(map(Literal, forbidden))), some))
-    return AllOf((Sequence((any_text(), Literal(text))), Complement(early)))
+    return Complement(Sequence((any_text(), Choice(forbidden), some)))
+
+
+def _up_to(text: str, late: Constraint) -> Constraint:
+    """Any text with this ending that is ``late``."""
+    return AllOf((Sequence((any_text(), Literal(text))), late))
 
 
 FUNCTIONS: dict[str, Callable[[Reader, _Arguments], Expression]] = {

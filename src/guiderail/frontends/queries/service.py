@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from guiderail.errors import CompileError, LimitError
@@ -20,6 +22,11 @@ __all__ = ["COMPOSITE", "Field", "Service", "Type", "TypeRef", "introspected"]
 COMPOSITE = ("OBJECT", "INTERFACE", "UNION")
 _MOST_FIELDS = 20_000
 _STEPS = 200  # steps that graphql-core takes for a name
+_FAULT = 100  # steps that it takes to report a fault
+_FEW = 20  # faults whose places are found
+_MOST_ERRORS = 3  # faults that are told
+_COMPARED = 4  # characters: comparing names takes a few steps for each pair of their characters
+_USES = frozenset(("named_type", "argument", "object_field"))  # of names that may not be defined
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 _SKIPPED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)  # texts and comments
 
@@ -172,11 +179,74 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
         except LimitError as error:
             raise in_text(error, schema) from None
     try:
-        made = graphql.build_schema(schema) if isinstance(schema, str) else schema
+        if isinstance(schema, str):
+            document = graphql.parse(schema, no_location=True)
+            _spend_on(graphql, document, schema)
+            made, errors = _built(graphql, document)
+            if 0 < len(errors) <= _FEW:
+                errors = _built(graphql, graphql.parse(schema))[1]
+        else:
+            made, errors = schema, graphql.validate_schema(schema)
+        if errors:  # graphql-core would write out all of them
+            raise TypeError("\n\n".join(map(str, errors[:_MOST_ERRORS])))
         found: Mapping[str, Any] = graphql.introspection_from_schema(made, input_value_deprecation=True)
-    except (graphql.GraphQLError, TypeError) as error:
+    except (graphql.GraphQLError, TypeError, RecursionError) as error:
         raise CompileError(f"the GraphQL schema {shown(schema)} is invalid: {error}", code="query-schema") from None
     one_of = {name for name, kind in made.type_map.items() if getattr(kind, "is_one_of", False)}
     for kind in found["__schema"]["types"]:
         kind["isOneOf"] = kind["name"] in one_of
     return found
+
+
+def _built(graphql: Any, document: Any) -> tuple[Any, list[Any]]:
+    """The schema of a document, and its faults. If the document has places, each fault looks its own up in the text."""
+    errors = import_module("graphql.validation.validate").validate_sdl(document)
+    if errors:
+        return None, errors
+    made = graphql.build_ast_schema(document, assume_valid_sdl=True)
+    return made, graphql.validate_schema(made)
+
+
+def _spend_on(graphql: Any, document: Any, text: str) -> None:
+    """Counts what graphql-core does for pairs of names.
+
+    It compares each name that is not defined with those that are, reports a member that a union names again together
+    with all its places, and compares types with their interfaces.
+
+    Raises:
+        LimitError: ``work``: it is more than allowed.
+    """
+    defined = {kind.name for kind in graphql.specified_scalar_types.values()}
+    defined |= {name for directive in graphql.specified_directives for name in (directive.name, *directive.args)}
+    used: list[str] = []
+    members: Counter[str] = Counter()  # of interfaces
+    pairs: Counter[tuple[str, str]] = Counter()  # of a type and an interface of it, or of a union and a member
+    nodes = [(document, "")]
+    while nodes:
+        node, role = nodes.pop()
+        kind = node.kind
+        if kind == "name":
+            if role.endswith("_definition"):
+                defined.add(node.value)
+            elif role in _USES or role.endswith("_extension"):
+                used.append(node.value)
+        elif kind == "enum_value":
+            used.append(node.value)
+        elif kind.startswith("interface_type"):
+            members[node.name.value] += sum(1 + len(field.arguments or ()) for field in node.fields or ())
+        for inner in (getattr(node, "interfaces", None), getattr(node, "types", None)):
+            pairs.update((node.name.value, one.name.value) for one in inner or ())
+        for key in node.keys:
+            inner = getattr(node, key)
+            if isinstance(inner, list | tuple):
+                nodes += [(one, kind) for one in inner]
+            elif hasattr(inner, "kind"):
+                nodes.append((inner, kind))
+    known = sum(_COMPARED + len(name) for name in defined)
+    steps = known * sum(_COMPARED + len(name) for name in used if name not in defined)
+    steps += _FAULT * sum(count * (count + members[name]) for (_, name), count in pairs.items())
+    try:
+        with reading():
+            spend(steps)
+    except LimitError as error:
+        raise in_text(error, text) from None

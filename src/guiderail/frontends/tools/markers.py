@@ -150,6 +150,7 @@ class Dispatch(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         forbidden = [*self.triggers, *self.excludes]
         free = without(b, forbidden)
+        late = self._late(b, forbidden) if self.rules else b.EMPTY
         first = []  # rules without free text before
         led = []  # rules with free text before
         by_trigger: dict[str, list[int]] = {}
@@ -164,11 +165,11 @@ class Dispatch(Constraint):
             at = 0
             for i, (piece, special) in enumerate(cut):  # the first piece that is written as a token is this one
                 if special and at < len(trigger):
-                    written = [self._ending(b, text[:at], forbidden), b.token([piece]), marker(b, cut[i + 1 :]), rest]
+                    written = [self._ending(b, text[:at], free), b.token([piece]), marker(b, cut[i + 1 :]), rest]
                     led.append(b.concat(written))
                 at += len(piece)
         for trigger, afters in by_trigger.items():
-            led.append(b.concat([self._up_to(b, trigger, forbidden), b.union(afters)]))
+            led.append(b.concat([self._up_to(b, trigger, late), b.union(afters)]))
         one = b.union(led)
         if not self.required:
             if self.loop:
@@ -182,18 +183,20 @@ class Dispatch(Constraint):
         return b.concat([*parts, free] if self.trailing else parts)
 
     @staticmethod
-    def _ending(b: _core.Builder, end: str, forbidden: Sequence[str]) -> int:
+    def _ending(b: _core.Builder, end: str, free: int) -> int:
         """Free text before a token. No text runs into the token."""
-        free = without(b, forbidden)
         return free if not end else b.intersection([b.concat([anything(b), b.literal(end.encode())]), free])
 
     @staticmethod
-    def _up_to(b: _core.Builder, stop: str, forbidden: Sequence[str]) -> int:
-        """Text that ends with ``stop``, with no forbidden text ending before that."""
-        every, end = anything(b), b.literal(stop.encode())
+    def _late(b: _core.Builder, forbidden: Sequence[str]) -> int:
+        """Text in which nothing forbidden ends before the last character."""
         some = b.repeat(b.char_class(EVERY_CHARACTER), 1, -1)
-        early = b.concat([every, b.choice([text.encode() for text in forbidden if text]), some])
-        return b.intersection([b.concat([every, end]), b.complement(early)])
+        return b.complement(b.concat([anything(b), b.choice([text.encode() for text in forbidden if text]), some]))
+
+    @staticmethod
+    def _up_to(b: _core.Builder, stop: str, late: int) -> int:
+        """Text that ends with ``stop`` and is ``late``: no forbidden text ends before that."""
+        return b.intersection([b.concat([anything(b), b.literal(stop.encode())]), late])
 
     def __repr__(self) -> str:
         return f"dispatch({', '.join(map(repr, self.triggers))})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from guiderail.errors import CompileError, LimitError
@@ -44,6 +45,7 @@ from guiderail.support.work import spend
 __all__ = ["read_schema"]
 
 _BUILT_IN = (XSD, XSI, XML)
+_LEVEL = 20  # steps to compare a type with each of those it is derived from
 
 
 def read_schema(schema: Any, options: XmlSchemaOptions, roots: tuple[str, ...]) -> Model:
@@ -179,11 +181,24 @@ class _Reader:
         head = particle.ref if particle.ref is not None else particle
         found = [] if head.abstract else [head]
         if particle.ref is not None or head.parent is None:
-            others = sorted(head.iter_substitutes(), key=lambda one: str(one.name))  # they come as a set
+            others = sorted(self._substitutes(head), key=lambda one: str(one.name))  # they come as a set
             found += [one for one in others if _may_replace(one, head)]
         spend(30 * len(found))
         items = tuple(Element(self.key(one, f"{path}/{one.local_name}")) for one in dict.fromkeys(found))
         return items[0] if len(items) == 1 else Choice(items)
+
+    def _substitutes(self, head: Any) -> Iterator[Any]:
+        """The elements that may be written in place of one: the library's own list takes a step for each level."""
+        found: dict[Any, None] = {}
+        waiting = [head]
+        while waiting:
+            members = self.maps.substitution_groups.get(waiting.pop().name, ())
+            spend(20 + 20 * len(members))
+            for one in members:
+                if one not in found:
+                    found[one] = None
+                    waiting.append(one)
+        return (one for one in found if not one.abstract)
 
     def _forms(self, declaration: Any, path: str) -> Iterator[Form]:
         for identity in declaration.identities:
@@ -216,13 +231,38 @@ class _Reader:
 
     def _derived(self, declaration: Any) -> Iterator[Any]:
         declared = declaration.type
-        spend(20 * len(self.maps.types))
         blocked = set(f"{declaration.block or ''} {getattr(declared, 'block', '') or ''}".split())
-        for name, kind in self.maps.types.items():
-            if split_name(name)[0] in _BUILT_IN or kind is declared or getattr(kind, "abstract", False):
+        for kind in self._below(declared) if declared.is_complex() else self._own_types:
+            spend(20 + _LEVEL * (_levels(kind) if blocked else 0))
+            if kind is declared or getattr(kind, "abstract", False):
                 continue
-            if _is_derived(kind, declared) and not _is_blocked(kind, declared, blocked):
+            derived = declared.is_complex() or _is_derived(kind, declared)
+            if derived and not _is_blocked(kind, declared, blocked):
                 yield kind
+
+    @cached_property
+    def _own_types(self) -> list[Any]:
+        """The named types of the schemas, in their order."""
+        return [kind for name, kind in self.maps.types.items() if split_name(name)[0] not in _BUILT_IN]
+
+    @cached_property
+    def _derivations(self) -> dict[Any, list[int]]:
+        """By complex types, the places in `_own_types` of those derived from them in one step."""
+        found: dict[Any, list[int]] = {}
+        for at, kind in enumerate(self._own_types):
+            if kind.is_complex() and kind.base_type is not None:
+                found.setdefault(kind.base_type, []).append(at)
+        return found
+
+    def _below(self, declared: Any) -> list[Any]:
+        """The named types derived from a complex type, in any number of steps."""
+        found: set[int] = set()
+        waiting = [declared]
+        while waiting:
+            more = [at for at in self._derivations.get(waiting.pop(), ()) if at not in found]
+            found.update(more)
+            waiting += [self._own_types[at] for at in more]
+        return [self._own_types[at] for at in sorted(found)]
 
     def _content(self, kind: Any, declaration: Any, path: str) -> Content:
         fixed = None if declaration.fixed is None else (declaration.fixed, declaration.schema)
@@ -361,6 +401,14 @@ class _Reader:
 
 def _name(simple: Any) -> str:
     return split_name(simple.name)[1] if simple.name else "without a name"
+
+
+def _levels(kind: Any) -> int:
+    """The steps from a complex type to the one that all are derived from."""
+    levels = 0
+    while kind.is_complex() and kind.base_type is not None and kind.base_type is not kind:
+        kind, levels = kind.base_type, levels + 1
+    return levels
 
 
 def _is_derived(kind: Any, declared: Any) -> bool:

@@ -60,9 +60,16 @@ def spend_on(texts: list[str]) -> None:
         XmlSchemaLimitError: ``work``: it is more than allowed.
     """
     contents: list[_Content] = []
+    members: dict[str, list[str]] = {}
     for text in texts:
         spend(_BYTE * len(text))
-        contents += _contents(text)
+        contents += _contents(text, members)
+    try:
+        spend(_substitutions(members))
+    except LimitError as error:
+        raise XmlSchemaLimitError(
+            f"the substitution groups are too large to be read: {error.message}", code=error.code, path="/"
+        ) from None
     named = {content.name or "": content for content in contents if content.name}
     sizes: dict[str, int] = {}
     for content in contents:
@@ -76,7 +83,30 @@ def spend_on(texts: list[str]) -> None:
             ) from None
 
 
-def _contents(text: str) -> list[_Content]:
+def _substitutions(members: dict[str, list[str]]) -> int:
+    """The steps in which the substitutes of each element are found: each comes through all levels, by each way.
+
+    Args:
+        members: by elements, those that name one as the head of their group.
+    """
+    ways: dict[str, tuple[int, int]] = {}  # by element: how many substitutes come from it, and in how many steps
+    opened: set[str] = set()
+    for head in members:
+        work = [(head, False)]
+        while work:
+            name, done = work.pop()
+            if done:
+                inner = [ways.get(one, (0, 0)) for one in members[name]]
+                found = sum(1 + count for count, _ in inner)
+                ways[name] = min(_MOST, found), min(_MOST, found + sum(steps for _, steps in inner))
+            elif name in members and name not in opened:  # otherwise a cycle, which is not a valid schema
+                opened.add(name)
+                work += [(name, True), *((one, False) for one in members[name])]
+    return sum(steps for _, steps in ways.values())
+
+
+def _contents(text: str, members: dict[str, list[str]]) -> list[_Content]:
+    """The contents of a document. Adds to ``members`` the elements of each substitution group, by its head."""
     found: list[_Content] = []
     inside: list[_Content | None] = [None]  # by the open tags: the owner of the particles here
     names: list[str] = []
@@ -116,6 +146,8 @@ def _contents(text: str) -> list[_Content]:
                 found.append(here)
             else:
                 of_type(local, attributes)
+            for head in attributes.get("substitutionGroup", "").split():
+                members.setdefault(head.rpartition(":")[2], []).append(attributes.get("name", ""))
             reference = attributes.get("ref", "").rpartition(":")[2]
             if here is not None and local in _PARTICLES:
                 here.particles += 1

@@ -23,6 +23,8 @@ _ALL = 2**64 - 1
 _MOST = 20_000  # rules that are written out …
 _LONGEST = 20_000_000  # … and characters
 _DEEPEST = 50  # depth of nested conditions
+_PIECE = 20  # steps of a piece of the new text
+_TEST = 4  # and of a test in a condition
 _NOTHING = r"/[^\s\S]/"  # the body of a rule without alternatives
 _NO_ATTRIBUTES = ("stop", "suffix", "lazy", "temperature", "max_tokens", "max_chars")
 _WORD = re.compile(r"[ \t\r\f\n]*(0x[0-9a-fA-F]+|[0-9]+|[a-z_]+|.|$)", re.DOTALL)
@@ -51,6 +53,7 @@ class _Alternative:
     end: int
     references: list[_Reference] = field(default_factory=list)
     condition: Condition | None = None
+    tests: int = 0  # in the condition
 
 
 @dataclass(slots=True)
@@ -161,6 +164,7 @@ class _Writer:
                 self.not_in_terminal(statement, token)
                 reader = _Expressions(self.source, token.end)
                 current.end, current.condition = token.start, reader.condition()
+                current.tests = reader.tests
                 needed = True
             elif token.kind == "name" and i < len(body) and body[i].text == "::":
                 self.not_in_terminal(statement, token)
@@ -202,6 +206,7 @@ class _Writer:
 
     def put(self, text: str, place: int, copied: bool = False) -> None:
         if text:
+            spend(_PIECE + len(text) // 4)
             self.out.starts.append(self.size)
             self.out.places.append((place, copied))
             self.parts.append(text)
@@ -241,7 +246,7 @@ class _Writer:
 
     def instance(self, rule: str, value: int) -> None:
         statement, alternatives = self.rules[rule]
-        spend(20 * len(alternatives))
+        spend(sum(20 + _TEST * alternative.tests for alternative in alternatives))
         assert statement.name is not None
         head = statement.tokens[: statement.colon]
         mark = next(i for i, token in enumerate(head) if token.text == "::")
@@ -275,6 +280,7 @@ class _Expressions:
 
     def __init__(self, source: str, at: int) -> None:
         self.source, self.at = source, at
+        self.tests = 0  # in the conditions read so far
 
     def fail(self, message: str, start: int) -> NoReturn:
         raise PatternError(message, code="lark-syntax", source=self.source, span=(start, max(self.at, start + 1)))
@@ -350,6 +356,7 @@ class _Expressions:
 
     def condition(self, depth: int = 0) -> Condition:
         word, start = self.next()
+        self.tests += 1
         if depth > _DEEPEST:
             self.fail("these conditions are nested too deeply; define rules for parts of them", start)
         if word == "true":
