@@ -176,6 +176,21 @@ def test_the_caret_stands_under_the_fault(
     assert caret(source, span) == (place, shown, marked)
 
 
+@pytest.mark.parametrize(
+    ("use", "source", "at"),
+    [
+        (lambda: gr.json_schema('{"a": 1,}'), '{"a": 1,}', 8),
+        (lambda: gr.json_schema('{"日": }'.encode()), '{"日": }', 6),
+        (lambda: gr.json_schema('{\n"a\n": 1}'), '{\n"a\n": 1}', 4),
+        (lambda: gr.structural_tag('{"type": any_text}'), '{"type": any_text}', 9),
+    ],
+)
+def test_the_caret_stands_under_the_fault_of_json(use: Callable[[], Any], source: str, at: int) -> None:
+    with pytest.raises(gr.GuiderailError, match="not JSON") as caught:
+        use()
+    assert (caught.value.source, caught.value.span) == (source, (at, at + 1))
+
+
 def test_long_lines_are_cut_around_the_fault() -> None:
     source = "x" * 500 + "FAULT" + "y" * 500
     _, line, marked = caret(source, (500, 505))

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import guiderail as gr
+from core_support import byte_vocabulary
 from guiderail.frontends.json_schema.normal_form.listing import can_differ
 from guiderail.frontends.json_schema.normal_form.shape import identity
 
+BYTES = byte_vocabulary()
 SOME = {"enum": [{"a": 10}]}
 # Items of a list of distinct values, and how many of them differ; None: more than 50.
 ITEMS: list[tuple[dict[str, Any], int | None]] = [
@@ -34,6 +36,22 @@ ITEMS: list[tuple[dict[str, Any], int | None]] = [
     ({"type": "array", "items": {"const": 1}}, None),
     ({"not": {"type": ["string", "number", "object", "array"]}}, 3),
     ({"$ref": "#/$defs/tree"}, 3),  # [], [[]], [[[]]]
+]
+# Items, options that leave few values of them, and all of these.
+CAPPED: list[tuple[dict[str, Any], dict[str, Any], list[Any]]] = [
+    ({"type": "string"}, {"max_string_length": 0}, [""]),
+    ({"type": ["string", "boolean"]}, {"max_string_length": 0}, [True, "", False]),
+    ({"type": "string", "pattern": "^[ab]*$"}, {"max_string_length": 1}, ["b", "", "a"]),
+    ({"type": "string", "pattern": "^a*$"}, {"max_string_length": 4, "max_depth": 3}, ["", "aa", "a", "aaaa", "aaa"]),
+    ({"type": "integer"}, {"max_integer_digits": 1}, [*range(10), *range(-9, 0)]),
+    ({"type": "integer", "minimum": 7}, {"max_integer_digits": 1}, [9, 8, 7]),
+    ({"type": "integer", "minimum": 97, "maximum": 200}, {"max_integer_digits": 2}, [99, 97, 98]),
+    ({"type": "array"}, {"max_depth": 1}, []),
+    ({"type": "array", "items": {"type": "array"}}, {"max_depth": 2}, [[]]),
+    ({"type": "array", "items": {"type": "object"}}, {"max_depth": 2, "layout": "indented"}, [[]]),
+    ({"type": "object", "additionalProperties": {"type": "array"}}, {"max_depth": 2}, [{}]),
+    ({"type": "array", "items": {"type": "null"}}, {"max_items": 2}, [[None], [None, None]]),
+    ({"type": "object", "properties": {"name": {"type": "integer"}}}, {"closed": True, "excludes": ["am"]}, [{}]),
 ]
 TREE = {"tree": {"type": "array", "items": {"$ref": "#/$defs/less"}, "maxItems": 1},
         "less": {"type": "array", "items": {"type": "array", "maxItems": 0}, "maxItems": 1}}  # fmt: skip
@@ -58,6 +76,25 @@ def test_as_many_items_as_there_are_values(items: dict[str, Any], count: int | N
     most = {"type": "array", "uniqueItems": True, "items": items, "minItems": 50 if count is None else count}
     assert not is_refused(most)
     assert count is None or is_refused({**most, "minItems": count + 1})
+
+
+@pytest.mark.parametrize("items, options, values", CAPPED, ids=[json.dumps(case[:2]) for case in CAPPED])
+def test_options_leave_few_values(items: dict[str, Any], options: dict[str, Any], values: list[Any]) -> None:
+    """The list may go on while a value is left, and no longer."""
+    distinct = {"type": "array", "uniqueItems": True, "items": items}
+    constraint = gr.json_schema(distinct, **options)
+    indent = 2 if options.get("layout") == "indented" else None
+    matcher, bitmask = gr.compile(constraint, BYTES).matcher(), gr.allocate_token_bitmask(1, BYTES.size)
+    for count in range(1, len(values) + 1):
+        text = json.dumps(values[:count], indent=indent)
+        assert constraint.matches(text)
+        matcher.reset()
+        assert matcher.accept_string(text[:-1].rstrip("\n"))
+        matcher.fill_next_token_bitmask(bitmask, 0)
+        assert (bitmask[0, ord(",") // 32] >> ord(",") % 32 & 1) == (count < len(values))
+    if len(values) < 10:
+        with pytest.raises(gr.CompileError, match="no value satisfies this schema with"):
+            gr.json_schema({**distinct, "minItems": len(values) + 1}, **options).program()
 
 
 @pytest.mark.parametrize(

@@ -706,6 +706,8 @@ def test_names_of_local_classes() -> None:
         (Annotated[set[float], MinLen(2)], "may have fewer elements"),
         (Annotated[dict[float, int], MinLen(2)], "may have fewer keys"),
         (Annotated[int, MinLen(2)], "does not apply"),
+        (Annotated[dt.timedelta, Le(dt.timedelta(days=1))], "le of timedelta: a span has many spellings"),
+        (Annotated[dt.timedelta, MinLen(2)], "does not apply"),
         (Annotated[str, Gt(2)], "does not apply"),
         (Annotated[Point, Gt(2)], "does not apply"),
         (Annotated[int | str, Gt(2)], "does not apply"),

@@ -170,6 +170,18 @@ class Pair(BaseModel, Generic[T]):
     right: T | None = None
 
 
+class Branch(BaseModel, Generic[T]):
+    value: T
+    next: Branch[T] | None = None
+    more: list[Branch[T]] = Field([], max_length=2)
+
+
+class Trees(BaseModel):
+    numbers: Branch[int]
+    words: Branch[Level] | None = None
+    lists: Branch[list[int]] | None = None
+
+
 class Ids(RootModel[list[Annotated[int, Field(gt=0)]]]):
     """Numbers of things."""
 
@@ -232,6 +244,9 @@ MODELS = [
     Aliased,
     Pair[int],
     Pair[Level],
+    Branch[int],
+    Branch[Pair[int]],
+    Trees,
     Ids,
     Checked,
     Incremented,
@@ -244,6 +259,7 @@ TYPES: list[Any] = [
     constr(strip_whitespace=True, min_length=2, max_length=4), Annotated[str, Field(pattern=r"(?i)^ab[c-d]?$")],
     Annotated[decimal.Decimal, Field(max_digits=3)], Annotated[decimal.Decimal, Field(max_digits=9)],
     Annotated[decimal.Decimal, Field(decimal_places=2)],
+    *[Annotated[decimal.Decimal, Field(max_digits=most, decimal_places=2)] for most in (1, 2, 3)],
     Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.05"))],
     Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
     Annotated[int | None, Field(gt=3)], RedisDsn, IPvAnyInterface, IPvAnyNetwork,
@@ -266,6 +282,23 @@ def test_urls_are_those_that_pydantic_reads(kind: Any, urls: list[str], others: 
     for text in map(json.dumps, urls):
         assert constraint.matches(text) and constraint.read(text) == TypeAdapter(kind).validate_json(text)
     assert not any(constraint.matches(json.dumps(text)) for text in others)
+
+
+def test_a_generic_model_that_holds_itself() -> None:
+    constraint = gr.python_type(Trees)
+    text = '{"numbers": {"value": 1, "next": {"value": 2}}, "lists": {"value": [], "more": [{"value": [3]}]}}'
+    assert constraint.matches(text) and constraint.read(text) == Trees.model_validate_json(text)
+    assert not constraint.matches(text.replace("2", '"2"')) and not constraint.matches(text.replace("[3]", "3"))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_digit_before_the_point_excludes_zero(most: int) -> None:
+    kind = Annotated[decimal.Decimal, Field(max_digits=most, decimal_places=2)]
+    constraint = gr.python_type(kind)
+    for text in ("0", "-0", "0.0", "0.00", "0.5", "-0.5", "1"):
+        assert constraint.matches(text) == (text in ("0.5", "-0.5")), text
+    with pytest.raises(gr.ReadError):
+        constraint.read("0.0")
 
 
 def test_validators_beside_metadata_of_pydantic_run() -> None:

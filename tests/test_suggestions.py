@@ -17,6 +17,10 @@ from guiderail.support.suggestions import resembling
 def tool(x: int) -> None: ...
 
 
+def schema(contents: dict[str, Any]) -> Callable[[], Any]:
+    return lambda: gr.json_schema(contents).program()
+
+
 UNKNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "option of generate": (lambda: gr.generate(None, "x", ["a"], temprature=1), "did you mean 'temperature'?"),  # type: ignore[call-arg]
     "option of json_schema": (lambda: gr.json_schema({}, layot="compact"), "did you mean 'layout'?"),  # type: ignore[call-arg]
@@ -36,6 +40,17 @@ UNKNOWN: dict[str, tuple[Callable[[], Any], str]] = {
     "tool format like no other": (lambda: gr.tool_calls([tool], format="zzzzzz"), "there are apertus, "),
     "tool format, a file": (lambda: gr.tool_calls([tool], format="my.json"), "pass a file as pathlib.Path(…)"),
     "tool": (lambda: gr.tool_calls([tool], format="hermes", choice="tol"), "did you mean 'tool'?"),
+    "reference": (schema({"$ref": "#/$defs/Persn", "$defs": {"Person": {}}}), "did you mean '#/$defs/Person'?"),
+    "reference of another draft": (
+        schema({"$ref": "#/definitions/a~1b", "$defs": {"a/b": {}}}),
+        "did you mean '#/$defs/a~1b'?",
+    ),
+    "reference of OpenAPI": (
+        schema({"$ref": "#/components/schemas/Pets", "components": {"schemas": {"Pet": {}}}}),
+        "did you mean '#/components/schemas/Pet'?",
+    ),
+    "reference without its place": (schema({"$ref": "#A", "$defs": {"A": {}}}), "did you mean '#/$defs/A'?"),
+    "reference like no other": (schema({"$ref": "#/$defs/x", "$defs": {"A": {}}}), "nothing at that location ["),
     "public name": (lambda: gr.json_schem, "module 'guiderail' has no attribute 'json_schem'"),
     "argument": (lambda: gr.regex("a", max_lenght=3), "regex has no argument 'max_lenght'; did you mean 'max_length'?"),  # type: ignore[call-arg]
 }

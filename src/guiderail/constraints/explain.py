@@ -13,10 +13,11 @@ from guiderail.support.nesting import nested
 if TYPE_CHECKING:
     from guiderail.constraints.constraint import Constraint
 
-__all__ = ["Explanation", "explain", "symbol_words", "words_of"]
+__all__ = ["Explanation", "explain", "symbol_words", "words_after", "words_of"]
 
 _LONGEST_EXAMPLE = 60  # bytes searched for a completion
 _EXAMPLES = 4
+_MOST_CHARACTERS = 12  # beyond ASCII that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
     first = core.first_bytes(state) if state else b""
     symbols = core.first_symbols(state) if state else []
     accepting = bool(state) and core.is_nullable(state)
-    expected = words_of(first) + tuple(map(symbol_words, symbols))
+    expected = (words_after(core, state) if state else ()) + tuple(map(symbol_words, symbols))
     examples: list[str] = []
     if valid:
         for byte in _spread(first, _EXAMPLES):
@@ -158,8 +159,38 @@ _GROUPS = (
 _NAMES = {0x20: "a space", 0x09: "a tab", 0x0A: "a line break", 0x0D: "a carriage return"}
 
 
-def words_of(values: bytes) -> tuple[str, ...]:
-    """A set of bytes that may come next, in words: ``("a digit (0-9)", "one of '+', '-'")``."""
+def words_after(core: _core.Program, state: int) -> tuple[str, ...]:
+    """What may follow a state, in words; a few characters beyond ASCII by name."""
+    first = core.first_bytes(state)
+    return words_of(first, _few_characters(core, state, first))
+
+
+def _few_characters(core: _core.Program, state: int, first: bytes) -> str:
+    """The characters beyond ASCII that may follow a state; none if there are many."""
+    begun = [(bytes([lead]), core.derivative(state, bytes([lead]))) for lead in first if lead >= 0xC0]
+    while begun and len(begun) <= _MOST_CHARACTERS:
+        if all(_is_whole(text) for text, _ in begun):
+            return b"".join(sorted(text for text, _ in begun)).decode(errors="ignore")
+        begun = [
+            (text + bytes([byte]), core.derivative(at, bytes([byte])))
+            for text, at in begun
+            for byte in (core.first_bytes(at) if not _is_whole(text) else b"")
+        ] + [(text, at) for text, at in begun if _is_whole(text)]
+    return ""
+
+
+def _is_whole(text: bytes) -> bool:
+    """Whether a character that begins with the first of some bytes ends with the last."""
+    return len(text) >= (2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4)
+
+
+def words_of(values: bytes, characters: str = "") -> tuple[str, ...]:
+    """A set of bytes that may come next, in words: ``("a digit (0-9)", "one of '+', '-'")``.
+
+    Args:
+        values: the bytes.
+        characters: if they are known: all characters that the bytes beyond ASCII may begin.
+    """
     left = set(values)
     ascii_left = {v for v in left if v < 128}
     if len(ascii_left) == 128 and left - ascii_left:
@@ -187,10 +218,11 @@ def words_of(values: bytes) -> tuple[str, ...]:
             words.append(f"one of {chr(low)}-{chr(high)}")
         else:
             single += [_NAMES.get(v) or repr(chr(v)) for v in range(low, high + 1)]
+    single += map(repr, characters)
     if single:
         words.append(single[0] if len(single) == 1 else "one of " + ", ".join(single))
     beyond_ascii = [v for v in left if v >= 128]
-    if beyond_ascii:
+    if beyond_ascii and not characters:
         leads = [v for v in beyond_ascii if v >= 0xC0]
         words.append("some character beyond ASCII" if leads else "the rest of a character")
     return tuple(words)

@@ -35,8 +35,17 @@ def document(text: str | bytes, what: str, error: type[GuiderailError], code: st
         raise error(f"{what}: {why}", code=code) from None
     except TooDeep as why:
         raise error(f"{what} is {why}", code="depth") from None
+    except json.JSONDecodeError as why:
+        if hint:  # perhaps no JSON was meant
+            raise error(f"{what} is not JSON: {why}{hint}", code=code) from None
+        span = why.pos, why.pos + 1
+        raise error(f"{what} is not JSON: {_as_clause(why.msg)}", code=code, source=why.doc, span=span) from None
     except ValueError as why:
         raise error(f"{what} is not JSON: {why}{hint}", code=code) from None
+
+
+def _as_clause(words: str) -> str:
+    return words[:1].lower() + words[1:].removesuffix(" at")
 
 
 def loads(text: str | bytes, **options: Any) -> Any:

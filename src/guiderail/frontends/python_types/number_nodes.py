@@ -236,6 +236,12 @@ class Decimals(_Numeric):
         places = Bounds(max_digits=bounds.max_digits, decimal_places=bounds.decimal_places)
         return replace(made, bounds=made.bounds & places)
 
+    @property
+    def _no_whole(self) -> bool:
+        """Whether all digits stand behind the point: then there is no zero, which has a digit before it."""
+        b = self.bounds
+        return b.max_digits is not None and b.decimal_places is not None and b.max_digits <= b.decimal_places
+
     def _cells(self) -> list[tuple[int, int | None]]:
         """Pairs (digits before the point, digits after it), one of which must hold: pydantic counts digits this way."""
         b = self.bounds
@@ -265,6 +271,8 @@ class Decimals(_Numeric):
                 unit = step if unit is None else common_multiple(unit, step)
             if unit is not None:
                 cell["multipleOf"] = spelled(unit)
+            if self._no_whole:
+                cell["not"] = {"const": 0}
             for bound, keyword, inner, pick in (
                 (b.ge, "minimum", "exclusiveMinimum", max),
                 (b.le, "maximum", "exclusiveMaximum", min),
@@ -297,6 +305,8 @@ class Decimals(_Numeric):
         count = max(len(parts.digits) + max(parts.exponent, 0), after)
         if self.bounds.max_digits is not None and count > self.bounds.max_digits:
             raise Mismatch(f"has {count} digits, more than {self.bounds.max_digits}")
+        if not value and self._no_whole:
+            raise Mismatch("has a digit before the point, where none is allowed")
         if self.bounds.decimal_places is not None and after > self.bounds.decimal_places:
             raise Mismatch(f"has {after} digits after the point, more than {self.bounds.decimal_places}")
         if self.bounds.multiple_of is not None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from guiderail.support.trees import Tree, dump, plain
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker
 
-__all__ = ["ModelRules", "encoded", "leaf", "model_of", "nested_as", "tag_key", "validator_of"]
+__all__ = ["ModelRules", "encoded", "generic_of", "leaf", "model_of", "nested_as", "tag_key", "validator_of"]
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,24 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
 
     name = kind.__name__.partition("[")[0]
     return Object(name, tuple(fields), make, others=others, description=docstring(kind), call=True, model=True)
+
+
+def generic_of(reference: Any, models: Iterable[Any]) -> Any:
+    """The one of these models that pydantic's placeholder for a generic model stands for; None if it is none of them.
+
+    The placeholder names the generic class and its arguments by their addresses.
+    """
+    name, _, rest = reference.type_ref.partition("[")
+    given = re.findall(r":(\d+)(?=[,\]])", rest)
+    found = []
+    for model in models:
+        made: dict[str, Any] = getattr(model, "__pydantic_generic_metadata__", None) or {}
+        origin = made.get("origin")
+        if origin is not None and name == f"{origin.__module__}.{origin.__qualname__}:{id(origin)}":
+            if [str(id(arg)) for arg in made["args"]] == given:
+                return model
+            found.append(model)
+    return found[0] if len(found) == 1 else None  # equal arguments may be other objects
 
 
 def nested_as(kind: type[Any]) -> str:

@@ -99,6 +99,18 @@ def _timedelta(text: str) -> datetime.timedelta:
     return -span if sign else span
 
 
+def _no_span_order(node: Text, bounds: Bounds) -> Text:
+    names = [name for name in ("gt", "ge", "lt", "le") if getattr(bounds, name) is not None]
+    if not names or not only(bounds, *names):
+        Node.constrained(node, bounds)
+    raise unsupported(
+        f"{', '.join(names)} of {node.name}",
+        "a span has many spellings (PT90M, PT1H30M), so it cannot be bounded; use a number, as "
+        "Annotated[int, Le(3600)] for seconds, or a validator",
+        "type-metadata",
+    )
+
+
 # -- bytes
 _DIGIT = "[A-Za-z0-9+/]"
 _ENDS = ("", f"{_DIGIT}[AQgw]==", f"{_DIGIT}{{2}}[AEIMQUYcgkosw048]=")  # of 0, 1 and 2 bytes
@@ -260,7 +272,9 @@ _MADE: dict[type[Any], Callable[[], Text]] = {
     datetime.datetime: lambda: Text(
         "datetime", _anchored(f"{_DATE}T{_CLOCK}{_OFFSET}?"), _datetime, injective=False, order=_moment_order
     ),
-    datetime.timedelta: lambda: Text("timedelta", _anchored(_DURATION), _timedelta, injective=False),
+    datetime.timedelta: lambda: Text(
+        "timedelta", _anchored(_DURATION), _timedelta, injective=False, order=_no_span_order
+    ),
     uuid.UUID: uuid_node,
     bytes: lambda: Text("bytes", _BASE64, _bytes, order=_bytes_between),
     bytearray: lambda: Text("bytearray", _BASE64, _bytearray, order=_bytes_between),

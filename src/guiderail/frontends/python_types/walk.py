@@ -27,7 +27,15 @@ from guiderail.frontends.python_types.fields import (
     origin_of,
     variable,
 )
-from guiderail.frontends.python_types.pydantic_types import ModelRules, encoded, leaf, nested_as, tag_key, validator_of
+from guiderail.frontends.python_types.pydantic_types import (
+    ModelRules,
+    encoded,
+    generic_of,
+    leaf,
+    nested_as,
+    tag_key,
+    validator_of,
+)
 from guiderail.frontends.python_types.scalars import scalar, uuid_node
 from guiderail.frontends.python_types.sizes import Sizes
 from guiderail.frontends.python_types.urls import url
@@ -157,6 +165,8 @@ class Walker:
             kind = str
         if isinstance(kind, TypeVar):
             return self.node(variable(kind), in_model=in_model)
+        if type(kind).__name__ == "PydanticRecursiveRef":  # in a generic model, the model itself
+            kind = generic_of(kind, (key[0] for key in self._named)) or kind
         if isinstance(kind, str | typing.ForwardRef):
             return self.node(self._forward(kind), in_model=in_model)
         if isinstance(kind, typing.NewType) or (hasattr(kind, "__supertype__") and callable(kind)):

@@ -21,7 +21,8 @@ from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.normal_form.algebra import Algebra
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
-from guiderail.support.pointers import Places, extended, followed
+from guiderail.support.pointers import Places, extended, followed, unescaped
+from guiderail.support.suggestions import resembling
 from guiderail.support.texts import shown
 from guiderail.support.work import spend
 
@@ -489,12 +490,14 @@ class Scope:
         return ref.startswith("#/") and "%" not in ref and self._local(ref, {}) is target
 
     def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:
-        way = (
-            "there is nothing at that location"
-            if ref.startswith("#")
-            else "no known document has this URI; pass it as registry=referencing.Registry().with_resource(uri, "
-            "resource), since nothing is fetched"
-        )
+        if ref.startswith("#"):
+            meant = _meant(ref, self.document.contents)
+            way = "there is nothing at that location" + ("" if meant is None else f"; did you mean {meant!r}?")
+        else:
+            way = (
+                "no known document has this URI; pass it as registry=referencing.Registry().with_resource(uri, "
+                "resource), since nothing is fetched"
+            )
         return SchemaError(
             f"the reference {shown(ref, 200)} cannot be resolved: {way}",
             code="unresolvable-reference",
@@ -541,3 +544,16 @@ def _name_of(document: Any) -> str:
 def _kind(value: object) -> str:
     names = {str: "a string", list: "an array", dict: "an object", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def _meant(ref: str, contents: Any) -> str | None:
+    """The reference to a definition of the document whose name resembles the one that is not there."""
+    places: dict[str, str] = {}
+    for steps in (("components", "schemas"), ("definitions",), ("$defs",)):
+        found = contents
+        for step in steps:
+            found = found.get(step) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            places |= {name: extended("#", *steps, name) for name in found if isinstance(name, str)}
+    near = resembling(unescaped(ref[1:].rpartition("/")[2]), places)
+    return None if near is None else places[near]

@@ -46,7 +46,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
     def plain(term: Term) -> int:
         handle = lowering.term(term, level + 1)
-        return b.item(handle, lowering.abundance.term(term)) if unique and handle != b.EMPTY else handle
+        return b.item(handle, lowering.abundance.term(term, level + 1)) if unique and handle != b.EMPTY else handle
 
     item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
@@ -61,7 +61,9 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     if not unique or inside == b.EMPTY:
         return inside
     made = b.distinct(inside)
-    return b.EMPTY if cell.contains and lowering.emptiness.nothing(made) else made
+    # options may leave fewer values than the schema has, on which the decision above rests
+    uncertain = cell.contains or (low > 1 and lowering.capped)
+    return b.EMPTY if uncertain and lowering.emptiness.nothing(made) else made
 
 
 def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
@@ -87,7 +89,7 @@ def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
                 continue
             handle = lowering.term(atom, level)
             if handle != b.EMPTY:
-                found.append(b.item(handle, lowering.abundance.term(atom), label))
+                found.append(b.item(handle, lowering.abundance.term(atom, level), label))
         return b.union(found)
 
     return item

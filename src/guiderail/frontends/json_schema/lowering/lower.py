@@ -16,9 +16,9 @@ from guiderail.frontends.json_schema.documents.references import Document, Node
 from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.lowering.items import lower_items
 from guiderail.frontends.json_schema.lowering.layout import Notation, PlainKeys, holds
-from guiderail.frontends.json_schema.lowering.unwritable import Unwritable
+from guiderail.frontends.json_schema.lowering.unwritable import Unwritable, Writable
 from guiderail.frontends.json_schema.lowering.vote_lower import lower_tally, lower_vote
-from guiderail.frontends.json_schema.normal_form.abundance import Abundance, is_dense
+from guiderail.frontends.json_schema.normal_form.abundance import is_dense
 from guiderail.frontends.json_schema.normal_form.array_votes import ArrayVote, many_states
 from guiderail.frontends.json_schema.normal_form.outcomes import Outcomes
 from guiderail.frontends.json_schema.normal_form.shape import (
@@ -51,7 +51,7 @@ class Lowering:
         notation: how values are written.
     """
 
-    __deletable__: ClassVar[list[str]] = ["emptiness"]  # for mypyc
+    __deletable__: ClassVar[list[str]] = ["abundance", "emptiness"]  # for mypyc
 
     def __init__(self, builder: _core.Builder, document: Document, notation: Notation) -> None:
         self.builder = builder
@@ -67,14 +67,18 @@ class Lowering:
         self.max_string = None if options.max_string_length is None else Strings.length(0, options.max_string_length)
         self.ordered = options.property_order == "declared"
         self.excludes = options.excludes
+        digits = options.max_integer_digits, options.max_fraction_digits
+        self.capped = bool(self.excludes) or any(
+            most is not None for most in (options.max_depth, self.max_items, self.max_string, *digits)
+        )
         self.escapes = 1 if options.escapes == "all" and not self.excludes else 0  # of names
         self._done: dict[object, int] = {}
         self._open: set[object] = set()
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
         self._numbers: dict[Numbers, int] = {}
-        self.abundance = Abundance(self.algebra)
         self.emptiness = Unwritable(self)
+        self.abundance = Writable(self)
 
     def close(self) -> None:
         """Frees what was made here, and the document, at once.
@@ -82,7 +86,7 @@ class Lowering:
         They refer to each other in circles, which would wait for the garbage collector.
         """
         self.document.close()
-        del self.emptiness
+        del self.abundance, self.emptiness
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.

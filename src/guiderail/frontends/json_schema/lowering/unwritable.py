@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.lowering.layout import PlainKeys, holds
+from guiderail.frontends.json_schema.normal_form.abundance import Abundance
 from guiderail.frontends.json_schema.normal_form.satisfiable import Emptiness
-from guiderail.frontends.json_schema.normal_form.shape import ANY_OBJECT, UNREACHABLE, ArrayCell, ObjectCell
+from guiderail.frontends.json_schema.normal_form.shape import ANY_OBJECT, UNREACHABLE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.texts import has_surrogate
@@ -15,7 +17,9 @@ from guiderail.support.texts import has_surrogate
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lowering.lower import Lowering
 
-__all__ = ["Unwritable"]
+__all__ = ["Unwritable", "Writable"]
+
+_MOST_DECIMALS = 12  # more make no difference to whether there are plenty of numbers
 
 
 class Unwritable(Emptiness):
@@ -64,3 +68,46 @@ class Unwritable(Emptiness):
             if error.code != "not-regular":  # rules, which the digits of some numbers need
                 raise
             return False
+
+
+class Writable(Abundance):
+    """Decides whether plenty of the values of a term can be written by a lowering."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        super().__init__(lowering.emptiness)
+        self.lowering = lowering
+        self.most_items = lowering.max_items
+        options = lowering.document.options
+        digits, decimals = options.max_integer_digits, options.max_fraction_digits
+        self._short: Numbers | None = None  # those whose digits no option limits
+        if digits is not None or decimals is not None:
+            bound = None if digits is None else 10**digits
+            step = None if decimals is None else Fraction(1, 10 ** min(decimals, _MOST_DECIMALS))
+            self._short = Numbers.between(
+                exclusive_minimum=None if bound is None else -bound, exclusive_maximum=bound, multiple_of=step
+            )
+
+    def numbers(self, numbers: Numbers) -> bool:
+        if self._short is None:
+            return super().numbers(numbers)
+        try:
+            return super().numbers(numbers & self._short)
+        except LimitError as error:
+            if error.code != "number-cases":
+                raise
+            return False
+
+    def strings(self, strings: Strings) -> bool:
+        longest = self.lowering.max_string
+        return super().strings(strings if longest is None else strings & longest)
+
+    def below(self, level: int) -> int | None:
+        most = self.lowering.max_depth
+        if most is None:
+            return level
+        return level + 1 if level < most else None
+
+    def some(self, term: Term, level: int) -> bool:
+        if self.lowering.leveled:  # asked of what is inside a value that has been lowered: nothing is lowered for this
+            return self.lowering.term(term, level) != self.lowering.builder.EMPTY
+        return super().some(term, level)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, ObjectCell, Term
+from guiderail.frontends.json_schema.normal_form.shape import FALSE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.values.formats import FormatTexts
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.regex import Regex
@@ -17,7 +17,8 @@ from guiderail.frontends.regex.syntax import Alt, Cat, Rep
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
-    from guiderail.frontends.json_schema.normal_form.algebra import Algebra
+    from guiderail.frontends.json_schema.normal_form.satisfiable import Emptiness
+    from guiderail.frontends.json_schema.values.numbers import Numbers
 
 __all__ = ["PLENTY", "Abundance", "is_dense", "many_texts"]
 
@@ -45,54 +46,94 @@ _FORMATS = frozenset(
 
 
 class Abundance:
-    """Answers for the terms of one document."""
+    """Answers for the terms of one document. A subclass may know values that cannot be written.
 
-    def __init__(self, algebra: Algebra) -> None:
-        self.algebra = algebra
-        self.known: dict[Term, bool] = {TRUE: True, FALSE: False}
+    Attributes:
+        emptiness: decides which terms have a value.
+        most_items: maximum number of items of an array, or None.
+        known: the answers, by term and level.
+    """
 
-    def term(self, term: Term) -> bool:
-        """Whether there are certainly plenty of values."""
-        known = self.known.get(term)
+    most_items: int | None = None
+
+    def __init__(self, emptiness: Emptiness) -> None:
+        self.emptiness = emptiness
+        self.known: dict[tuple[Term, int], bool] = {}
+
+    def term(self, term: Term, level: int = 0) -> bool:
+        """Whether there are certainly plenty of values.
+
+        Args:
+            term: what the values satisfy.
+            level: the number of enclosing arrays and objects; it matters only to subclasses.
+        """
+        key = term, level
+        known = self.known.get(key)
         if known is None:
             spend(1)
-            self.known[term] = False  # recursive: the answer is not known yet
+            self.known[key] = False  # recursive: the answer is not known yet
             shape = term.shape()
-            count = shape.numbers.count()
-            known = self.known[term] = (
-                count is None
-                or count > PLENTY
-                or many_texts(shape.strings)
-                or any(self._array(cell) for cell in shape.arrays)
-                or any(self._object(cell) for cell in shape.objects)
+            known = self.known[key] = (
+                self.numbers(shape.numbers)
+                or self.strings(shape.strings)
+                or any(self._array(cell, level) for cell in shape.arrays)
+                or any(self._object(cell, level) for cell in shape.objects)
             )
         return known
 
-    def _array(self, cell: ArrayCell) -> bool:
-        if type(cell) is not ArrayCell or cell.contains or cell.repeated or self.algebra.emptiness.array(cell):
+    def numbers(self, numbers: Numbers) -> bool:
+        """Whether there are certainly plenty of numbers."""
+        count = numbers.count()
+        return count is None or count > PLENTY
+
+    def strings(self, strings: Strings) -> bool:
+        """Whether there are certainly plenty of strings."""
+        return many_texts(strings)
+
+    def below(self, level: int) -> int | None:
+        """The level of what is inside a value; None if no array or object can be written at this level."""
+        return level
+
+    def some(self, term: Term, level: int) -> bool:
+        """Whether there is any value."""
+        return not self.emptiness.term(term)
+
+    def _array(self, cell: ArrayCell, level: int) -> bool:
+        inner = self.below(level)
+        if inner is None or type(cell) is not ArrayCell or cell.contains or cell.repeated:
             return False
+        if self.emptiness.array(cell):
+            return False
+        high, different = cell.max, len(cell.prefix) + 1
+        if self.most_items is not None:
+            high = self.most_items if high is None else min(high, self.most_items)
         if cell.unique:  # this many items with plenty of values each can be chosen distinct
             need = max(cell.min, 1)
-            if need >= PLENTY or (cell.max is not None and cell.max < need):
+            if need >= PLENTY or (high is not None and high < need):
                 return False
-            return all(self.term(cell.item(i)) for i in range(min(need, len(cell.prefix) + 1)))
-        longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
-        for i in range(longest):
-            if self.algebra.emptiness.term(cell.item(i)):  # the list ends before it
+            return all(self.term(cell.item(i), inner) for i in range(min(need, different)))
+        if not all(self.some(cell.item(i), inner) for i in range(min(cell.min, different))):
+            return False
+        for i in range(different if high is None else min(high, different)):
+            if not self.some(cell.item(i), inner):  # the list ends before it
                 return False
-            if self.term(cell.item(i)):
+            if self.term(cell.item(i), inner):
                 return True
-        return cell.max is None and not self.algebra.emptiness.term(cell.rest)
+        return high is None
 
-    def _object(self, cell: ObjectCell) -> bool:
-        if type(cell) is not ObjectCell or cell.obligations or self.algebra.emptiness.object(cell):
+    def _object(self, cell: ObjectCell, level: int) -> bool:
+        inner = self.below(level)
+        if inner is None or type(cell) is not ObjectCell or cell.obligations or self.emptiness.object(cell):
+            return False
+        if not all(self.some(cell.named[name], inner) for name in cell.required):
             return False
         room = cell.max is None or cell.max > len(cell.required)
+        others = room and not cell.rules and cell.rest is not FALSE and self.some(cell.rest, inner)
+        if others or (cell.min > len(cell.required) and inner != level):  # are there enough others at that level?
+            return others
         for name, term in cell.named.items():
-            if (room or name in cell.required) and self.term(term):
+            if (room or name in cell.required) and not self.emptiness.excludes(name) and self.term(term, inner):
                 return True
-        if room and not cell.rules and cell.rest is not FALSE:
-            return not self.algebra.emptiness.term(cell.rest)
         return False
 
 
@@ -108,8 +149,10 @@ def many_texts(strings: Strings, most: int = PLENTY) -> bool:
     if kind == "and":  # a minimum length leaves infinitely many of infinitely many
         bounds = [part for part in parts if part._kind == "length"]
         atoms = [part for part in parts if part._kind != "length"]
-        return len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0])
-    return kind == "atom" and _count_atom(strings) > most
+        if len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0]):
+            return True
+        return strings.has_more(most)
+    return kind == "atom" and (_count_atom(strings) > most or strings.has_more(most))
 
 
 def _endless(strings: Strings) -> bool:

@@ -41,6 +41,7 @@ _ANY_TEXTS = ("", "~", "0")  # patterns that are negated rarely match all of the
 # Of a union, with all their parts. In a larger one, conditions that its members share are written once. Otherwise each
 # `if` would double what is known of a string.
 _MOST_REPEATED = 1_000
+_MOST_STATES = 1_000  # while strings are counted
 _STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
@@ -223,6 +224,10 @@ class Strings:
             return most
         return 0 if self.is_empty() else _count(self, most)
 
+    def has_more(self, than: int) -> bool:
+        """Whether there are certainly more strings than this; bounded work decides."""
+        return not self.is_empty() and _count(self, than + 1, _MOST_STATES) > than
+
     def listed(self, most: int) -> frozenset[str] | None:
         """The strings; None if there are more than ``most``, which is below 10,000, or some are very long."""
         texts = self.finite_texts()
@@ -378,15 +383,23 @@ def _is_witnessed(strings: Strings) -> bool:
 
 
 @cached(4 << 20)
-def _count(strings: Strings, most: int) -> int:
+def _count(strings: Strings, most: int, states: int = 1 << 40) -> int:
+    """The number of strings, or ``most`` if there are more; a lower bound if it takes more than so many states."""
     builder = _core.Builder()
     program = builder.finish(strings.lower(builder))
-    count, frontier = 0, [program.root]
-    while frontier and count + len(frontier) < most:  # every state is live, so each stands for a text
+    count, left, frontier = 0, states, {program.root: 1}  # how many texts lead to each state
+    while frontier and len(frontier) <= left and count + sum(frontier.values()) < most:
         spend(_STEPS * len(frontier))
-        count += sum(map(program.is_nullable, frontier))
-        frontier = [program.derivative(at, bytes((byte,))) for at in frontier for byte in program.first_bytes(at)]
-    return min(count + len(frontier), most)
+        left -= len(frontier)
+        after: dict[int, int] = {}
+        for at, texts in frontier.items():
+            if program.is_nullable(at):
+                count += texts
+            for byte in program.first_bytes(at):
+                then = program.derivative(at, bytes((byte,)))
+                after[then] = after.get(then, 0) + texts
+        frontier = after
+    return min(count + sum(frontier.values()), most)  # every state is live, so each text has a completion of its own
 
 
 @cached(4 << 20)
