@@ -190,6 +190,11 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
 
 Id Characters::step(Id e, u32 character) { return step_atom(e, atoms_->of(character)); }
 
+Id Characters::after(Id e, u32 character) {
+  const u32 atom = atoms_->of(character);
+  return derive(e, atom, utf8(atoms_->sample(atom)));
+}
+
 Id Characters::step_atom(Id e, u32 atom) {
   const u64 key = u64{index_of(e)} << 16 | atom;
   if (const Id* known = steps_.find(key)) return *known;

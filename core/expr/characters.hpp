@@ -20,7 +20,8 @@ class Characters {
     if (!(flags & kSearch) || arena_.raw_bytes_ || !arena_.finalized_ || arena_.proofs_) return false;
     return flags & kCharactersKnown ? (flags & kByCharacters) != 0 : find_read(e);
   }
-  Id step(Id e, u32 character);  // beyond ASCII; kEmpty: nothing can follow. Only if read(e)
+  Id step(Id e, u32 character);   // beyond ASCII; kEmpty: nothing can follow. Only if read(e)
+  Id after(Id e, u32 character);  // the same without asking whether anything can follow
   bool may_follow(Id e, u32 low, u32 high);
   // The characters beyond ASCII, in sets whose characters every expression treats alike. Empty: there are too many
   // sets.

@@ -8,6 +8,7 @@
 #include "base/faults.hpp"
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/characters.hpp"
 #include "expr/liveness.hpp"
 
 namespace guiderail {
@@ -332,15 +333,18 @@ bool Liveness::some_longer(Id e) {
   return longer;
 }
 
-// The length in characters of a shortest match of e; and do matches of every greater length exist (because some state
-// on the way reads a character and stays)? kInf: none within the fuel.
-Liveness::Reach Liveness::reach(Id start) {
-  if (auto it = reach_memo_.find(start); it != reach_memo_.end()) return it->second;
+// The length in characters of a shortest match of e, if that is at most `most`; and do matches of every greater length
+// exist (because some state on the way reads a character and stays)?
+Liveness::Reach Liveness::reach(Id start, u32 most) {
+  const auto known = reach_memo_.find(start);
+  if (known != reach_memo_.end() && (known->second.length != kInf || known->second.within >= most))
+    return known->second;
   arena_.ensure_classes();
   std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters; predecessor
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
-  Reach out{kInf, false};
+  Reach out{kInf, most};
+  bool depends = arena_.has(start, kHasToken);  // on more than bytes, or on a forgotten text
   const u64 work_limit = arena_.work_ + u64{arena_.limits_.fuel} * kWorkPerFuel;
   while (!queue.empty() && best.size() < arena_.limits_.fuel && arena_.work_ < work_limit) {
     arena_.make_room();
@@ -353,25 +357,31 @@ Liveness::Reach Liveness::reach(Id start) {
       for (Id s = state; s != kEmpty && !out.longer; s = best[s].second) out.longer = stays(s);
       break;
     }
-    const ByteSet possible = arena_.first(state);
-    for (u32 c = 0; c < arena_.class_count_; ++c) {
-      const u8 byte = arena_.representatives_[c];
-      if (!possible.has(byte)) continue;
-      const Id next = arena_.derive(state, byte);
-      if (next == kEmpty || arena_.has(next, kDead)) continue;
-      const bool middle = is_continuation(byte);
+    const auto meet = [&](Id next, bool middle) {
+      if (next == kEmpty || arena_.has(next, kDead)) return;
+      depends = depends || arena_.has(next, kUnknownText);
       const u32 total = cost + (middle ? 0 : 1);
+      if (add_sat(total, arena_.node(next).shortest) > most) return;
       auto [it, fresh] = best.try_emplace(next, total, state);
-      if (!fresh && it->second.first <= total) continue;
+      if (!fresh && it->second.first <= total) return;
       it->second = {total, state};
       if (middle)
         queue.push_front(next);
       else
         queue.push_back(next);
+    };
+    const ByteSet possible = arena_.first(state);
+    const bool whole = arena_.characters().read(state) && !arena_.characters().atoms().empty();
+    for (u32 c = 0; c < arena_.class_count_; ++c) {
+      const u8 byte = arena_.representatives_[c];
+      if (possible.has(byte) && !(whole && byte >= 0x80)) meet(arena_.derive(state, byte), is_continuation(byte));
     }
+    if (whole)
+      for (const CharSet::Ptr& atom : arena_.characters().atoms())
+        meet(arena_.characters().after(state, atom->ranges()[0].first), false);
   }
-  reach_memo_.emplace(start, out);
-  return out;
+  out.decided = out.length != kInf || (queue.empty() && !depends);
+  return reach_memo_.insert_or_assign(start, out).first->second;
 }
 
 // R & C{m,n}: mostly R & C* decides, which is the same for all counts.
@@ -394,8 +404,8 @@ std::optional<bool> Liveness::by_length(Id e) {
     if (const u32 some = some_length(free); some <= max && some != kInf && (some >= min || some_longer(free)))
       return true;
   }
-  const Reach r = arena_.has(free, kSearch) ? reach(free) : Reach{arena_.node(free).shortest, false};
-  if (r.length == kInf) return std::nullopt;
+  const Reach r = arena_.has(free, kSearch) ? reach(free, max) : Reach{arena_.node(free).shortest, max};
+  if (!r.decided) return std::nullopt;
   if (r.length > max) return false;
   if (r.length >= min || r.longer) return true;
   return std::nullopt;

@@ -17,8 +17,10 @@ class Liveness {
 
  private:
   struct Reach {
-    u32 length;
-    bool longer;
+    u32 length;  // of a shortest match; kInf: none has at most `within` characters
+    u32 within;
+    bool longer = false;
+    bool decided = true;  // false: the fuel ran out
   };
   struct Match {
     enum Longer : u8 { Unknown, Yes, No };
@@ -30,7 +32,7 @@ class Liveness {
   bool holds_around(Id e) const;
   bool search(Id e);
   std::optional<bool> by_length(Id e);
-  Reach reach(Id e);
+  Reach reach(Id e, u32 most);
   u32 some_length(Id e);
   bool some_longer(Id e);
   bool stays(Id state);
