@@ -64,10 +64,14 @@ bool Characters::reads_text(Id e, int& left) {
       case Kind::Union: {  // many states share one
         auto known = texts_.find(e);
         if (known == texts_.end()) {
-          int rest = kCharacterParts;
+          int rest = left;
           const Ids members(arena_.operands(e));
           const bool reads = std::ranges::all_of(members, [&](Id m) { return reads_text(m, rest); });
-          known = texts_.emplace(e, Text{kCharacterParts - rest, reads}).first;
+          if (rest < 0) {  // unknown
+            left = -1;
+            return false;
+          }
+          known = texts_.emplace(e, Text{left - rest, reads}).first;
         }
         left -= known->second.parts;
         return left >= 0 && known->second.reads;
