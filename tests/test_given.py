@@ -298,3 +298,20 @@ def test_a_wrapper_of_a_schema_is_noticed(schema: Any, key: str | None) -> None:
         assert key is not None or gr.json_schema(schema)
     assert [str(one.message)[-len(str(key)) - 3 :] for one in caught] == ([] if key is None else [f" '{key}'"])
     assert all(one.filename == __file__ for one in caught)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: gr.compile(VOCABULARY, gr.regex("a")), "the constraint comes first"),
+        (lambda: gr.compile(gr.json_schema({"type": "json_object"}), VOCABULARY), 'pass {"type": "object"}'),
+        (
+            lambda: gr.compile(gr.json_schema({"type": "json_schema", "json_schema": {}}), VOCABULARY),
+            "the schema inside",
+        ),
+        (lambda: gr.compile(gr.json_schema({"type": "function", "function": {}}), VOCABULARY), "gr.tool_calls"),
+    ],
+)
+def test_what_was_meant(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(gr.GuiderailError, match=re.escape(words)):
+        call()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 from guiderail.support.nesting import nested
+from guiderail.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["are_texts", "constraint_of", "typos", "written_by_model"]
 
 _MOST_WARNINGS = 10
-_WRAPPED = {
-    "json_schema": "a response_format of OpenAI's API; pass the schema inside it, ['json_schema']['schema']",
-    "json_object": 'a response_format of OpenAI\'s API; pass {"type": "object"}',
-    "function": "a tool in OpenAI's form; pass gr.tool_calls([tool], format=…)",
-    "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
-}
-"""Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead."""
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, os.PathLike, re.Pattern)
 
 
@@ -60,6 +54,11 @@ def constraint_of(given: Any) -> Constraint:
     if _makes_a_constraint(given):
         raise CompileError(
             f"{given.__name__} is a function that makes a constraint; call it: {given.__name__}(…)",
+            code="not-a-constraint",
+        )
+    if isinstance(given, Vocabulary):
+        raise CompileError(
+            "expected a constraint, not a vocabulary; the constraint comes first: gr.compile(constraint, vocabulary)",
             code="not-a-constraint",
         )
     from guiderail.frontends.python_types import python_type
@@ -104,7 +103,7 @@ def _way_out(given: Any) -> str:
 
 def _schema(schema: Mapping[str, Any]) -> Constraint:
     from guiderail.frontends.json_schema import json_schema
-    from guiderail.frontends.json_schema.documents.dialects import held_schema, keywords_of
+    from guiderail.frontends.json_schema.documents.dialects import WRAPPED, held_schema, keywords_of
     from guiderail.frontends.json_schema.options import DIALECTS
 
     if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
@@ -120,7 +119,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
                 else f"; pass the value of {within!r}"
             )
         raise CompileError(problem, code="not-a-constraint")
-    wrapped = _WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
+    wrapped = WRAPPED.get(schema["type"]) if isinstance(schema.get("type"), str) else None
     if wrapped is not None:
         raise CompileError(f"this is {wrapped}", code="not-a-constraint")
     made = json_schema(schema, property_order="declared")

@@ -21,6 +21,7 @@ __all__ = [
     "TYPE",
     "UNEVALUATED",
     "VALUE",
+    "WRAPPED",
     "companions_of",
     "groups_of",
     "held_schema",
@@ -112,6 +113,14 @@ ANNOTATIONS = frozenset(
     )
 )
 """Keywords that constrain nothing by design; all unknown ones are annotations as well."""
+
+# Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead.
+WRAPPED = {
+    "json_schema": "a response_format of OpenAI's API; pass the schema inside it, ['json_schema']['schema']",
+    "json_object": 'a response_format of OpenAI\'s API; pass {"type": "object"}',
+    "function": "a tool in OpenAI's form; pass gr.tool_calls([tool], format=…)",
+    "structural_tag": "a structural tag; pass gr.structural_tag(tag)",
+}
 
 
 def groups_of(dialect: str, schema: dict[str, Any]) -> int:

@@ -17,6 +17,7 @@ from guiderail.frontends.json_schema.documents.dialects import (
     TYPE,
     UNEVALUATED,
     VALUE,
+    WRAPPED,
     groups_of,
     nearest_type,
 )
@@ -245,10 +246,17 @@ def _types(node: Node) -> int:
 def _unknown_type(node: Node, declared: Any) -> SchemaError:
     error = _invalid(node, "type", f"one of {', '.join(_BITS)}, or a list of them")
     unknown = [one for one in (declared if type(declared) is list else [declared]) if one not in tuple(_BITS)]
-    meant = nearest_type(unknown[0]) if unknown else ""
-    if not meant and unknown != ["any"]:
+    first = unknown[0] if unknown else None
+    wrapped = WRAPPED.get(first) if type(first) is str else None
+    meant = nearest_type(first) if unknown and wrapped is None else ""
+    if wrapped is not None:
+        advice = f"this is {wrapped}"
+    elif meant:
+        advice = f"did you mean {meant!r}?"
+    elif unknown == ["any"]:
+        advice = "leave type out to allow any value"
+    else:
         return error
-    advice = f"did you mean {meant!r}?" if meant else "leave type out to allow any value"
     return SchemaError(f"{error.reason}; {advice}", pointer=error.pointer)
 
 
