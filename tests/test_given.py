@@ -255,7 +255,7 @@ def test_what_is_no_tokenizer(source: Any) -> None:
         ({"type": "function", "function": {"name": "f"}}, "pass gr.tool_calls([tool], format=…)"),
         ({"type": "structural_tag", "format": {}}, "pass gr.structural_tag(tag)"),
         (Size(1, 2), "is a value of Size, not a type"),
-        (VOCABULARY, "is a value of Vocabulary, not a type"),
+        (VOCABULARY, "the constraint comes first"),
     ],
 )
 def test_what_is_no_constraint(given: Any, says: str) -> None:
