@@ -22,7 +22,7 @@ def patterns() -> st.SearchStrategy[str]:
     unmet = st.builds("(?!.*{})".format, part)
     return st.builds(
         lambda conditions, count: "".join(conditions) + f".{{{count[0]},{count[1]}}}",
-        st.lists(met | unmet, min_size=1, max_size=4),
+        st.lists(met | unmet | st.sampled_from(["(?=a)", "(?=B)", "(?=..a)"]), min_size=1, max_size=4),
         st.tuples(st.integers(0, MOST), st.integers(0, MOST)).map(sorted),
     )
 
@@ -48,3 +48,16 @@ def test_the_length_that_conditions_need(most: int) -> None:
     assert not program.matches("aaBB11-c")
     assert bool(core.derivative(core.root, b"_")) == (most >= 9)
     assert bool(core.derivative(core.root, b"_" * 33)) == (most >= 41)
+
+
+@pytest.mark.parametrize(
+    "rule", ["(?=a)(?=B)", "(?=.a)(?!.*a)", "(?=é)(?=日)", r"(?=\d*$)(?=a)", "(?=(?:ab)*$)(?=(?:aab)*$)b"]
+)
+def test_conditions_that_exclude_each_other_without_a_greatest_length(rule: str) -> None:
+    assert not Program.of(gr.regex(rule + ".{2,}")).core.root
+
+
+def test_a_format_and_a_pattern_that_exclude_each_other() -> None:
+    schema = {"type": "string", "minLength": 1, "pattern": "^a", "format": "date"}
+    with pytest.raises(gr.CompileError, match="exclude each other"):
+        Program.of(gr.json_schema(schema))

@@ -197,7 +197,7 @@ def test_token_ids_and_what_comes_after_the_end() -> None:
 def test_tokens_that_are_parts_of_characters() -> None:
     found = gr.inspect.replay(gr.literal("€"), [263, 264], vocabulary=VOCABULARY)
     assert [(s.text, s.readable, s.expected) for s in found.steps] == [
-        ("⟨e2 82⟩", False, ("some character beyond ASCII",)),
+        ("⟨e2 82⟩", False, ("'€'",)),
         ("⟨ac⟩", False, ("the rest of a character",)),
     ]
     assert found.text == "€" and found.matched

@@ -406,7 +406,7 @@ std::optional<bool> Liveness::by_length(Id e) {
   }
   const Reach r = arena_.has(free, kSearch) ? reach(free, max) : Reach{arena_.node(free).shortest, max};
   if (!r.decided) return std::nullopt;
-  if (r.length > max) return false;
+  if (r.length == kInf || r.length > max) return false;
   if (r.length >= min || r.longer) return true;
   return std::nullopt;
 }

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.constraints.constraint import Constraint
-from guiderail.constraints.explain import symbol_words, words_of
+from guiderail.constraints.explain import symbol_words, words_after
 from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.frontends.given import constraint_of
 from guiderail.generation.models import Model, opened
@@ -281,7 +281,7 @@ class Recorder:
         matcher.fill_next_token_bitmask(self._bitmask)
         allowed = bitmask_to_bool(self._bitmask, size)[0]
         program, state = matcher.program, matcher.state
-        expected = words_of(program.first_bytes(state))
+        expected = words_after(program, state)
         expected += tuple(map(symbol_words, program.first_symbols(state)))
         text, readable = self._spelled(token)
         is_stop = token in matcher.stop_token_ids()
