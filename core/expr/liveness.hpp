@@ -20,7 +20,7 @@ class Liveness {
     u32 length;  // of a shortest match; kInf: none has at most `within` characters
     u32 within;
     bool longer = false;
-    bool decided = true;  // false: the fuel ran out
+    bool decided = true;  // false: the fuel ran out, or more than bytes decides
   };
   struct Match {
     enum Longer : u8 { Unknown, Yes, No };

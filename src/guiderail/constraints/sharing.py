@@ -34,7 +34,7 @@ _here = _Here()
 class walk:
     """Inside, :func:`each` shares what it finds for ``to``. ``None``: what is known outside does not apply inside.
 
-    A walk that is entered again goes on with what it has found.
+    Entering a walk again keeps what it has found.
     """
 
     __slots__ = ("_before", "_known", "_to")

@@ -238,7 +238,7 @@ class Decimals(_Numeric):
 
     @property
     def _no_whole(self) -> bool:
-        """Whether all digits stand behind the point: then there is no zero, which has a digit before it."""
+        """Whether every digit comes after the point. Then zero is not allowed: it has a digit before the point."""
         b = self.bounds
         return b.max_digits is not None and b.decimal_places is not None and b.max_digits <= b.decimal_places
 
