@@ -99,6 +99,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str | None]] = {
     "a schema of 2^60 parts": (read(shared(60)), "schema-size", None),
     "a deep schema": (read(deep(10_000)), "depth", None),
     "a deep schema of allOf": (read(deep(1_900, "allOf")), "depth", None),
+    "an option for deep values": (read({}, max_depth=1_000), "depth", None),
     "a deep text of a schema": (read('{"items":' * 10_000 + "1" + "}" * 10_000), "depth", None),
     "references and more, in a chain": (read(chain(30_000, minimum=1)), "depth", None),
     "more items than can be counted": (read({"type": "array", "minItems": 10**30}), "unsatisfiable-schema", "#"),

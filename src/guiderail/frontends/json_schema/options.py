@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
@@ -15,7 +15,7 @@ from guiderail.support.texts import has_surrogate, shown
 if TYPE_CHECKING:
     from referencing import Registry
 
-__all__ = ["DIALECTS", "SchemaOptions"]
+__all__ = ["DIALECTS", "MOST_DIGITS", "SchemaOptions"]
 
 DIALECTS = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04", "openapi-3.0")
 """Names of the dialects."""
@@ -31,16 +31,20 @@ _OPEN_CHOICES: dict[str, tuple[str, ...]] = {  # or None: models write fewer tex
     "layout": ("flexible", "compact", "spaced", "indented", "free"),
     "property_order": ("declared", "any"),
 }
-_COUNTS = {
-    "indent": 0,
-    "max_whitespace": 0,
-    "max_integer_digits": 1,
-    "max_fraction_digits": 0,
-    "max_string_length": 0,
-    "max_items": 0,
-    "max_depth": 1,
-    "max_branches": 1,
-    "block_depth": 0,
+MOST_DIGITS: Final = 10_000
+"""The largest cap on the digits of a number: its automaton has a state for each digit."""
+
+_MANY = 2**31 - 1
+_COUNTS = {  # least, most
+    "indent": (0, 100),
+    "max_whitespace": (0, _MANY),
+    "max_integer_digits": (1, MOST_DIGITS),
+    "max_fraction_digits": (0, MOST_DIGITS),
+    "max_string_length": (0, _MANY),
+    "max_items": (0, _MANY),
+    "max_depth": (1, _MANY),
+    "max_branches": (1, _MANY),
+    "block_depth": (0, _MANY),
 }
 
 
@@ -62,7 +66,7 @@ class SchemaOptions:
             ``json.dumps(indent=…)``; ``"free"``: any, up to ``max_whitespace`` characters at one position. None: a
             model always writes ``"spaced"`` (``generate``, logits processors, the server …), while ``matches`` and
             ``gr.compile`` of this constraint take ``"flexible"``.
-        indent: spaces per level in the layout ``"indented"``.
+        indent: spaces per level in the layout ``"indented"``, at most 100.
         separators: what separates members and follows a key, instead of the layout's: two strings, as for
             ``json.dumps``, or two constraints.
         max_whitespace: maximum number of whitespace characters at one position, in the layout ``"free"`` and around the
@@ -78,8 +82,8 @@ class SchemaOptions:
         outer_whitespace: allow whitespace before and after the value, up to ``max_whitespace`` characters each. JSON
             only.
         integers: ``"plain"``: digits only; ``"any"``: also ``1.0`` and ``1e2``.
-        max_integer_digits: maximum number of digits before the decimal point, or None.
-        max_fraction_digits: maximum number of digits after the decimal point, or None.
+        max_integer_digits: maximum number of digits before the decimal point, at most 10,000, or None.
+        max_fraction_digits: maximum number of digits after the decimal point, at most 10,000, or None.
         max_string_length: maximum length of any string value, in characters, or None.
         max_items: maximum number of items of any array, or None.
         max_depth: maximum nesting of arrays and objects, or None. In the layout ``"indented"``, None means 16 if the
@@ -124,9 +128,9 @@ class SchemaOptions:
             check_choice(name, getattr(self, name), allowed, code="bad-schema-option")
         for name, allowed in _OPEN_CHOICES.items():
             check_choice(name, getattr(self, name), allowed, optional=True, code="bad-schema-option")
-        for name, least in _COUNTS.items():
+        for name, (least, most) in _COUNTS.items():
             optional = name not in ("indent", "max_whitespace", "max_branches", "block_depth")
-            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-schema-option")
+            check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-schema-option")
         if isinstance(self.separators, list):
             object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
@@ -171,6 +175,11 @@ class SchemaOptions:
         if (order, layout) == (self.property_order, self.layout):
             return self
         return replace(self, property_order=order, layout=layout)
+
+    def lower_levels(self) -> str:
+        """What to add to the advice on a schema that nests too deeply: options which write each level apart."""
+        deep = {"max_depth": self.max_depth, "block_depth": self.block_depth if self.notation == "yaml" else None}
+        return "".join(f", or lower {name}={most}" for name, most in deep.items() if most is not None and most > 16)
 
     @classmethod
     def of(cls, options: Mapping[str, Any], function: Callable[..., Any] | None = None) -> SchemaOptions:

@@ -17,7 +17,14 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "all_order": ("any", "declared"),
     "on_unsupported": ("error", "omit", "warn", "ignore"),
 }
-_COUNTS = {"indent": 0, "max_text_length": 1, "max_occurs": 1, "max_orders": 1, "max_indented_depth": 1}
+_MANY = 2**31 - 1
+_COUNTS = {  # least, most
+    "indent": (0, 100),
+    "max_text_length": (1, _MANY),
+    "max_occurs": (1, _MANY),
+    "max_orders": (1, _MANY),
+    "max_indented_depth": (1, 100),
+}
 _NULLABLE = ("max_text_length", "max_occurs")
 
 
@@ -29,8 +36,9 @@ class XmlSchemaOptions:
         version: the version of XML Schema, ``"1.0"`` or ``"1.1"``.
         layout: ``"compact"``: no whitespace between elements; ``"indented"``: each child of an element that holds only
             elements is on its own line.
-        indent: spaces per level in the layout ``"indented"``.
-        max_indented_depth: levels that the layout ``"indented"`` breaks into lines; deeper ones stay on one line.
+        indent: spaces per level in the layout ``"indented"``, at most 100.
+        max_indented_depth: levels that the layout ``"indented"`` breaks into lines, at most 100; deeper
+            ones stay on one line.
         declaration: whether the text begins with ``<?xml version="1.0" encoding="UTF-8"?>``.
         attribute_order: ``"declared"``: attributes in the order of the schema; ``"any"``: in any order.
         all_order: order of the members of ``xs:all``, ``"any"`` or ``"declared"``.
@@ -65,9 +73,9 @@ class XmlSchemaOptions:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             check_choice(name, getattr(self, name), allowed, code="bad-xml-option")
-        for name, least in _COUNTS.items():
+        for name, (least, most) in _COUNTS.items():
             optional = name in _NULLABLE
-            check_integer(name, getattr(self, name), least, 2**31 - 1, optional=optional, code="bad-xml-option")
+            check_integer(name, getattr(self, name), least, most, optional=optional, code="bad-xml-option")
         for name in ("declaration", "xsi_types"):
             check_flag(name, getattr(self, name), code="bad-xml-option")
         names = self.wildcard_names

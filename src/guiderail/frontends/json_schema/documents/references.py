@@ -128,7 +128,7 @@ class _Evaluating:
         if isinstance(error, RecursionError):
             raise SchemaLimitError(
                 "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
-                "the schema, or shorten chains of references",
+                f"the schema, or shorten chains of references{self._document.options.lower_levels()}",
                 code="depth",
                 pointer=self._document.too_deep or self._document.where(),
             ) from None

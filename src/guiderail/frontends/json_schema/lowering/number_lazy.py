@@ -80,7 +80,7 @@ def table(side: Side, grids: Sequence[Grid], dotted: Sequence[bool], room: int |
     """
     if side.cuts[-1] >= 10**MAX_DIGITS:
         raise LimitError(
-            f"a number with this multipleOf has a bound of more than {MAX_DIGITS} digits; use a smaller bound",
+            f"a number has a bound of more than {MAX_DIGITS} digits; use a smaller bound",
             code="number-states",
         )
     used = [i for i in dict.fromkeys(side.above) if i]

@@ -45,6 +45,7 @@ from guiderail.frontends.json_schema.lowering.number_plan import (
     charset,
 )
 from guiderail.frontends.json_schema.lowering.number_residues import Residues
+from guiderail.frontends.json_schema.options import MOST_DIGITS
 from guiderail.frontends.json_schema.values.grids import EVERYTHING, NOTHING, Grid, in_grid, integral
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.support.caches import cached
@@ -83,8 +84,8 @@ class NumberSpelling:
 
     def __post_init__(self) -> None:
         check_choice("integers", self.integers, ("plain", "any"), code="bad-option")
-        check_integer("max_integer_digits", self.max_integer_digits, 1, optional=True, code="bad-option")
-        check_integer("max_fraction_digits", self.max_fraction_digits, 0, optional=True, code="bad-option")
+        check_integer("max_integer_digits", self.max_integer_digits, 1, MOST_DIGITS, optional=True, code="bad-option")
+        check_integer("max_fraction_digits", self.max_fraction_digits, 0, MOST_DIGITS, optional=True, code="bad-option")
         check_integer("max_states", self.max_states, 1, code="bad-option")
 
 
