@@ -20,15 +20,21 @@ from core_support import plain, takes
 from guiderail import _core
 from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema.constraint import JsonSchema
+from guiderail.frontends.json_schema.lowering import lower
 from guiderail.frontends.json_schema.normal_form import algebra, votes
 from guiderail.frontends.json_schema.options import SchemaOptions
 
 NAMES = schema_generator.NAMES
 
 
-def program(schema: Any, cells: int | None = None, **options: Any) -> _core.Program:
-    """Compiles a schema with at most this many cells in a normal form; 0: no products."""
+def program(schema: Any, cells: int | None = None, choices: int | None = None, **options: Any) -> _core.Program:
+    """Compiles a schema with at most this many cells in a normal form; 0: no products.
+
+    A cell of more choices than this is lowered as a vote.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        if choices is not None:
+            patch.setattr(lower, "_MOST_CHOICES", choices)
         if cells is not None:
             patch.setattr(algebra, "MOST_CELLS", cells)
             patch.setattr(votes, "MANIFOLD", min(cells + 1, votes.MANIFOLD))
@@ -58,6 +64,12 @@ def builders(count: int) -> list[dict[str, Any]]:
         }
         for i in range(count)
     ]
+
+
+def closed(i: int) -> dict[str, Any]:
+    """Objects with a kind and a few names, all optional and nothing besides."""
+    names = {f"{letter}{i}": {"type": "string"} for letter in "abcd"}
+    return {"properties": {"kind": {"const": f"k{i}"}, **names}, "additionalProperties": False}
 
 
 # schema, values: satisfiable, but with too many cells to multiply out
@@ -101,6 +113,31 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
             {"maps": {"x": {"o4": ""}}, "builder": "b4"},
             {"maps": {"x": {"o4": ""}}, "builder": "b5"},
         ],
+    ),
+    "closed, each with some names of its own": (
+        {
+            "oneOf": [
+                {"type": "object", **closed(i), "properties": {**closed(i)["properties"], "spec": closed(i)}}
+                for i in range(12)
+            ]
+        },
+        [
+            {"kind": "k3", "spec": {}},
+            {"kind": "k3", "spec": {"a3": "", "d3": ""}},
+            {"kind": "k3", "spec": {"a4": ""}},
+            {"spec": {"a3": "", "b3": ""}},
+            {"spec": {"kind": "k5"}, "c5": ""},
+            {"spec": {"kind": "k5"}, "c6": ""},
+            {"a3": "", "a4": ""},
+            {"kind": "k12"},
+            {"spec": 1},
+            {"spec": {}},
+            {},
+        ],
+    ),
+    "more negations than choices are written out for": (
+        {"type": "object", "allOf": [{"not": {"additionalProperties": {"const": i}}} for i in range(12)]},
+        [{}, {"a": 1}, {"a": 1, "b": 2}, {"a": 12}, {"a": 3, "b": 3}],
     ),
     "negated": (
         {"type": "object", "not": {"anyOf": [{"properties": {f"a{i}": {"const": i}}} for i in range(9)]}},
@@ -300,7 +337,7 @@ def _same_as_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
     schema = {"type": "object", "allOf": [schema]}
     judge = jsonschema.Draft202012Validator(schema)
     try:
-        late = program(schema, 0, property_order="declared" if ordered else "any")
+        late = program(schema, 0, seed % 2 * 4, property_order="declared" if ordered else "any")
     except gr.SchemaError as error:
         assert error.code == "unsatisfiable-schema"
         late = None

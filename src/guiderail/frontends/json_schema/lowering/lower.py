@@ -13,7 +13,7 @@ from typing import ClassVar
 from guiderail import _core
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.documents.references import Document, Node
-from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
+from guiderail.frontends.json_schema.errors import at_pointer
 from guiderail.frontends.json_schema.lowering.items import lower_items
 from guiderail.frontends.json_schema.lowering.layout import Notation, PlainKeys, holds
 from guiderail.frontends.json_schema.lowering.unwritable import Unwritable, Writable
@@ -31,15 +31,14 @@ from guiderail.frontends.json_schema.normal_form.shape import (
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.normal_form.votes import Vote
+from guiderail.frontends.json_schema.normal_form.votes import Vote, obligations_apart
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import spend
 
 __all__ = ["Lowering"]
 
-_MOST_OBLIGATIONS = 10  # as many as the core keeps
-_MOST_CHOICES = 8  # obligations that depend on the value: a member may meet any subset of them
+_MOST_CHOICES = 4  # obligations whose subsets are written out; beyond, an object is read as a vote
 
 
 class Lowering:
@@ -192,6 +191,8 @@ class Lowering:
     def object(self, cell: ObjectCell, level: int) -> int:
         if isinstance(cell, Vote):
             return lower_vote(self, cell, level)
+        if _has_many_choices(cell):
+            return lower_vote(self, Vote(cell, obligations_apart(self.algebra, cell)), level)
         b = self.builder
         frame = self.notation.object(level)
         names: list[bytes] = []
@@ -200,8 +201,6 @@ class Lowering:
         empty, needed, obligations = b.EMPTY, cell.required, cell.obligations
         if cell.min >= UNREACHABLE:
             return empty
-        if len(obligations) > _MOST_OBLIGATIONS:
-            raise self._too_many(_MOST_OBLIGATIONS)
         inner = level + 1
         spend(50 * len(cell.named))
         for name, term in cell.named.items():
@@ -274,9 +273,7 @@ class Lowering:
         found = self.algebra.unnamed(cell) if cell.rules else [(Strings.ALL, cell.rest)]
         regions = [(Strings.ALL, found)] if isinstance(found, Outcomes) else found
         by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
-        choices = [
-            (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE
-        ]
+        choices = list(_open_ways(cell))
         for region, asked in regions:
             # keys that meet an obligation with any value are separate; the others depend on the value
             parts: list[tuple[Strings, int]] = [(region, 0)]
@@ -293,12 +290,7 @@ class Lowering:
                 if plain is None:
                     continue
                 yield *plain, met
-                able = [
-                    (bit, wanted, t)
-                    for bit, wanted, t in choices
-                    if (names := wanted.finite_texts()) is None or not names <= cell.named.keys()
-                ]
-                for mask, some, chosen in self._subsets(able, keys):
+                for mask, some, chosen in self._subsets(choices, keys):
                     member = self._member(some, asked, chosen, level)
                     if member is not None:
                         yield *member, met | mask
@@ -341,8 +333,6 @@ class Lowering:
         together: dict[tuple[Strings, Term], int] = {}
         for bit, wanted, term in choices:  # equal requirements are met together
             together[wanted, term] = together.get((wanted, term), 0) | bit
-        if len(together) > _MOST_CHOICES:
-            raise self._too_many(_MOST_CHOICES)
         choices = [(bits, wanted, term) for (wanted, term), bits in together.items()]
         for size in range(1, len(choices) + 1):
             for some in combinations(choices, size):
@@ -355,9 +345,18 @@ class Lowering:
                         mask |= bit
                     yield mask, left, tuple(term for _, _, term in some)
 
-    def _too_many(self, most: int) -> SchemaLimitError:
-        return SchemaLimitError(
-            f"more than {most} negated sub-schemas each require some member of the same object; make the alternatives "
-            "exclude each other by a required property",
-            pointer=self.document.where(),
-        )
+
+def _open_ways(cell: ObjectCell) -> Iterator[tuple[int, Strings, Term]]:
+    """The ways to meet an obligation by the value of a member that the cell does not name, by their obligations."""
+    for i, obligation in enumerate(cell.obligations):
+        for keys, term in obligation.ways:
+            names = None if term is TRUE else keys.finite_texts()
+            if term is not TRUE and (names is None or not names <= cell.named.keys()):
+                yield 1 << i, keys, term
+
+
+def _has_many_choices(cell: ObjectCell) -> bool:
+    """Whether a member may meet so many obligations that their subsets would be too many."""
+    if len(cell.obligations) > _MOST_CHOICES:
+        return True
+    return len({(keys, term) for _, keys, term in _open_ways(cell)}) > _MOST_CHOICES

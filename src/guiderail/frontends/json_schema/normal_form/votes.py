@@ -40,6 +40,7 @@ __all__ = [
     "formula_of",
     "holds",
     "negated",
+    "obligations_apart",
     "one_of",
     "vote",
 ]
@@ -187,6 +188,12 @@ def negated(formula: Formula) -> Formula:
         if formula.op == "any" and not formula.parts:
             return ANY_OBJECT
     return Mix("not", (formula,))
+
+
+def obligations_apart(algebra: Algebra, cell: ObjectCell) -> Mix:
+    """A cell as a formula over cells without obligations: not all members miss one of them."""
+    bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
+    return Mix("all", (bare, *[negated(unmet(algebra, o)) for o in cell.obligations]))
 
 
 def vote(algebra: Algebra, formula: Formula) -> tuple[ObjectCell, ...]:
@@ -339,9 +346,7 @@ class Ballot(Numbered[ObjectCell]):
     def _add_cell(self, key: object, cell: ObjectCell) -> tuple[int, list[int]]:
         if not cell.obligations:
             return super()._add_cell(key, cell)
-        bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
-        waiting = [negated(unmet(self._algebra, o)) for o in cell.obligations]
-        return OPERATORS["all"], [self._add(bare), *[self._add(formula) for formula in waiting]]
+        return OPERATORS["all"], [self._add(part) for part in obligations_apart(self._algebra, cell).parts]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
         """What remains if cells fail.
