@@ -38,7 +38,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Lowering"]
 
-_MOST_CHOICES = 4  # obligations whose subsets are written out; beyond, an object is read as a vote
+_MOST_CHOICES = 2  # obligations whose subsets are written out; beyond, an object is read as a vote
 
 
 class Lowering:
