@@ -330,6 +330,11 @@ def test_malformed_patterns_are_refused(pattern, code):
     assert caught.value.code == code and caught.value.source == pattern
 
 
+def test_classes_of_java_are_refused_with_what_they_stand_for() -> None:
+    with pytest.raises(PatternError, match=r"'Graph'; write out what Java means by it, \[!-~\]"):
+        gr.regex(r"^[\p{Graph}\x20]+$", dialect="ecma")
+
+
 def test_what_json_schema_users_write_works_without_the_u_flag():
     def matches(pattern, text, **options):
         return gr.regex(pattern, dialect="ecma", mode="search", **options).matches(text)

@@ -34,6 +34,7 @@ _MAX_REPEAT = 2**31 - 1
 _PLAIN_CLASS = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
 _PLAIN_ITEMS = re.compile(r"(.)-(.)|(.)").findall
 _PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
+_POSIX = {"Alnum": "[0-9A-Za-z]", "Blank": r"[ \t]", "Graph": "[!-~]", "Print": "[ -~]", "XDigit": "[0-9A-Fa-f]"}
 
 
 @lru_cache(maxsize=1024)
@@ -393,14 +394,14 @@ class Parser:
             return None
         found = charsets.property_set(name, value)
         if found is None:
-            self.fail(
-                "unknown-property",
-                f"there is no Unicode property {name + ('=' + value if value else '')!r}; known are general "
-                "categories (L, Lu, Nd …), scripts (Script=Greek) and binary properties (Alphabetic, "
-                "White_Space …)",
-                i,
-                end,
+            known = (
+                "known are general categories (L, Lu, Nd …), scripts (Script=Greek) and binary properties (Alphabetic, "
+                "White_Space …)"
             )
+            if value is None and name in _POSIX:
+                known = f"write out what Java means by it, {_POSIX[name]}"
+            shown = name + ("=" + value if value else "")
+            self.fail("unknown-property", f"there is no Unicode property {shown!r}; {known}", i, end)
         if negated:
             spend(charsets.weight(found))
             found = self.complement(found)
