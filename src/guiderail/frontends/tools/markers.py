@@ -95,13 +95,19 @@ def anything(b: _core.Builder) -> int:
     return b.repeat(b.char_class(EVERY_CHARACTER), 0, -1)
 
 
-def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
-    """Any text that contains none of these."""
+def without(b: _core.Builder, forbidden: Sequence[str], end: str = "") -> int:
+    """Any text that contains none of these, nor begins ``end`` before the ``end`` that follows it.
+
+    In ``"x\\n</a>\\n</a>\\n"``, the end ``"\\n</a>\\n"`` comes after ``x``, so it cannot come after ``x\\n</a>``.
+    """
     some = [text.encode() for text in forbidden if text]
     every = anything(b)
     if not some:
         return every
-    return b.complement(b.concat([every, b.choice(some), every]))
+    bad = [b.concat([every, b.choice(some), every])]
+    if early := [end[:size].encode() for size in range(1, len(end)) if end.startswith(end[size:])]:
+        bad.append(b.concat([every, b.choice(early)]))
+    return b.complement(b.union(bad))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +115,16 @@ class FreeText(Constraint):
     """Any text that contains none of ``forbidden``, of at most ``max_characters``, in at most ``max_tokens``.
 
     A token counts if any of its bytes belongs to this text, wherever it begins and ends. A character that has begun is
-    finished, even if that takes more tokens.
+    finished, even if that takes more tokens. ``end`` is what follows, where a reader looks for the first one.
     """
 
     forbidden: tuple[str, ...] = ()
     max_characters: int | None = None
     max_tokens: int | None = None
+    end: str = ""
 
     def _lower(self, b: _core.Builder) -> int:
-        free = without(b, self.forbidden)
+        free = without(b, self.forbidden, self.end)
         if self.max_characters is not None:
             short = b.repeat(b.char_class(EVERY_CHARACTER), 0, self.max_characters)
             free = short if not self.forbidden else b.intersection([short, free])

@@ -18,6 +18,7 @@ from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.choice import read_choice
 from guiderail.frontends.tools.errors import ToolError, ToolWarning, named, of_tool
 from guiderail.frontends.tools.format import Format, read_format
+from guiderail.frontends.tools.given_content import lower_content
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, flat, name_of, read_tool
@@ -124,7 +125,7 @@ class ToolCalls(Constraint):
         frame = form.reasoning
         if frame is None or self.reasoning == "none":
             return body
-        thought = FreeText((frame.end,), max_tokens=self.max_reasoning_tokens)._lower(b)
+        thought = FreeText((frame.end,), max_tokens=self.max_reasoning_tokens, end=frame.end)._lower(b)
         after = b.union([Marker(text)._lower(b) for text in frame.after])
         rest = b.concat([thought, Marker(frame.end)._lower(b), after, body])
         if self.reasoning == "open":
@@ -167,10 +168,14 @@ class ToolCalls(Constraint):
 
     def _content(self, b: _core.Builder, forbidden: tuple[str, ...]) -> int:
         form = self.format
-        text: Constraint = FreeText((*form.triggers, *forbidden)) if self.content is None else self.content
+        end = form.content.end if form.content is not None else ""
+        if self.content is not None:
+            text = lower_content(b, self.content, self)
+        else:
+            text = FreeText((*form.triggers, *forbidden), end=end)._lower(b)
         if form.content is None:
-            return text._lower(b)
-        parts = [Marker(form.content.begin)._lower(b), text._lower(b), Marker(form.content.end)._lower(b)]
+            return text
+        parts = [Marker(form.content.begin)._lower(b), text, Marker(form.content.end)._lower(b)]
         return b.concat(parts)
 
     def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
