@@ -107,6 +107,41 @@ def test_no_string_of_an_array_or_object_contains_the_closing_tag(form: str) -> 
         assert typed.matches(arguments(form, "names", {"a": text})) is allowed
 
 
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_an_end_of_the_turn_that_overlaps_itself(choice: str) -> None:
+    form = {"name": "mine", "call": "CALL ${name} ${arguments}", "end": ["\n\n"]}
+    calls = gr.tool_calls([WRITE], format=form, choice=choice)
+    assert calls.parse("yes\n\n").content == "yes"
+    assert calls.parse("yes\n").content == "yes\n"
+    assert not calls.matches("yes\n\n\n")  # the first end counts, and nothing follows it
+    if choice == "auto":
+        assert calls.parse("CALL write {}\n\n").calls[0].arguments == {}
+
+
+def test_an_id_at_the_end_of_a_call_is_read_whole() -> None:
+    form = {"name": "mine", "call": "CALL ${name} ${arguments} ${id}", "id": "[a-z]+", "separator": "; "}
+    calls = gr.tool_calls([WRITE], format=form)
+    text = "CALL write {} abc; CALL write {} def"
+    reader = calls.reader()
+    deltas = [delta for c in text for delta in reader.feed(c)] + reader.close()
+    assert [call.id for call in reader.snapshot().calls] == ["abc", "def"]
+    assert [delta.id for delta in deltas if delta.kind == "end"] == ["abc", "def"]
+    assert reader.snapshot() == calls.parse(text)
+
+
+def test_text_between_arguments_may_come_in_pieces() -> None:
+    style = {"open": "<a>${key}<b>", "close": "</a>", "between": "<i>"}
+    form = {"name": "mine", "call": "CALL ${name}:${arguments}", "separator": "", "parameters": style}
+    schema = {"type": "object", "properties": {key: {"type": "integer"} for key in "xyz"}}
+    calls = gr.tool_calls([{"name": "w", "parameters": schema}], format=form)
+    text = "CALL w:<a>x<b>1</a><i><a>y<b>2</a><i><a>z<b>3</a>CALL w:"
+    reader = calls.reader()
+    for c in text:
+        reader.feed(c)
+    reader.close()
+    assert [call.arguments for call in reader.snapshot().calls] == [{"x": 1, "y": 2, "z": 3}, {}]
+
+
 # -- content --------------------------------------------------------------------------------------------------------
 def framed(calls: gr.ToolCalls, text: str, end: str) -> str:
     frame = calls.format.content

@@ -95,8 +95,13 @@ def anything(b: _core.Builder) -> int:
     return b.repeat(b.char_class(EVERY_CHARACTER), 0, -1)
 
 
-def without(b: _core.Builder, forbidden: Sequence[str], end: str = "") -> int:
-    """Any text that contains none of these, nor begins ``end`` before the ``end`` that follows it.
+def beginnings(ends: Sequence[str]) -> list[str]:
+    """What a text must not end with, if one of these follows it and a reader looks for the first of them."""
+    return [one[:size] for one in ends for size in range(1, len(one)) if any(e.startswith(one[size:]) for e in ends)]
+
+
+def without(b: _core.Builder, forbidden: Sequence[str], ends: Sequence[str] = ()) -> int:
+    """Any text that contains none of these, and in which none of ``ends`` begins before the one that follows it.
 
     In ``"x\\n</a>\\n</a>\\n"``, the end ``"\\n</a>\\n"`` comes after ``x``, so it cannot come after ``x\\n</a>``.
     """
@@ -105,8 +110,8 @@ def without(b: _core.Builder, forbidden: Sequence[str], end: str = "") -> int:
     if not some:
         return every
     bad = [b.concat([every, b.choice(some), every])]
-    if early := [end[:size].encode() for size in range(1, len(end)) if end.startswith(end[size:])]:
-        bad.append(b.concat([every, b.choice(early)]))
+    if early := beginnings(ends):
+        bad.append(b.concat([every, b.choice([text.encode() for text in early])]))
     return b.complement(b.union(bad))
 
 
@@ -115,16 +120,16 @@ class FreeText(Constraint):
     """Any text that contains none of ``forbidden``, of at most ``max_characters``, in at most ``max_tokens``.
 
     A token counts if any of its bytes belongs to this text, wherever it begins and ends. A character that has begun is
-    finished, even if that takes more tokens. ``end`` is what follows, where a reader looks for the first one.
+    finished, even if that takes more tokens. One of ``ends`` follows, and a reader looks for the first one.
     """
 
     forbidden: tuple[str, ...] = ()
     max_characters: int | None = None
     max_tokens: int | None = None
-    end: str = ""
+    ends: tuple[str, ...] = ()
 
     def _lower(self, b: _core.Builder) -> int:
-        free = without(b, self.forbidden, self.end)
+        free = without(b, self.forbidden, self.ends)
         if self.max_characters is not None:
             short = b.repeat(b.char_class(EVERY_CHARACTER), 0, self.max_characters)
             free = short if not self.forbidden else b.intersection([short, free])

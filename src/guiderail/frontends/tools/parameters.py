@@ -157,8 +157,8 @@ class _Writer:
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
         self.excludes = options.excludes
         limit = what.style.limit
-        self.free = without(b, [limit], limit)
-        self.raw = without(b, [limit, *self.excludes], limit)
+        self.free = without(b, [limit], [limit])
+        self.raw = without(b, [limit, *self.excludes], [limit])
         if json.excludes != self.excludes:
             self.json.notation.string = self.unclosed(self.json.notation.string)  # type: ignore[assignment,method-assign]
         self.inside: dict[Term, dict[str, int]] = {}  # terms being written, with the rules that stand for them

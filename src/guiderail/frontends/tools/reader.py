@@ -455,7 +455,7 @@ class ToolCallReader:
         arguments = state.tool.arguments
         assert isinstance(arguments, Parameters)
         if style.between and state.members:
-            if self._waits(style.between):
+            if self._waits(style.between + style.head):
                 return False
             if self._text.startswith(style.between + style.head, self._at):
                 self._at += len(style.between)
@@ -523,6 +523,8 @@ class ToolCallReader:
             match = tail.match(self._text, self._at)
             if match is None:
                 continue
+            if not self._closed and match.groupdict().get("id") and match.end("id") == len(self._text):
+                return False  # the id may still grow
             self._at = match.end()
             call = state.call
             call.text = "".join(state.written)
