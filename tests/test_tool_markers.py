@@ -142,6 +142,13 @@ def test_text_between_arguments_may_come_in_pieces() -> None:
     assert [call.arguments for call in reader.snapshot().calls] == [{"x": 1, "y": 2, "z": 3}, {}]
 
 
+def test_a_name_that_is_not_declared_ends_where_it_is_read_to_end() -> None:
+    form = {"name": "mine", "call": "CALL ${name}:${arguments}", "parameters": {"open": "<${key}is ", "close": "</a>"}}
+    calls = gr.tool_calls([{"name": "w", "parameters": {"additionalProperties": {"type": "integer"}}}], format=form)
+    assert calls.parse("CALL w:<areais 3</a>").calls[0].arguments == {"area": 3}
+    assert not calls.matches("CALL w:<thisis 3</a>")
+
+
 # -- content --------------------------------------------------------------------------------------------------------
 def framed(calls: gr.ToolCalls, text: str, end: str) -> str:
     frame = calls.format.content

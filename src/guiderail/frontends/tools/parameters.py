@@ -285,7 +285,8 @@ class _Writer:
 
     def identifiers(self) -> int:
         b = self.b
-        return b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+        free = ~_core.CharSet([(ord(c), ord(c)) for c in self.style.after_key[:1]])  # "x" may follow a name
+        return b.concat([b.char_class(_KEY_START & free), b.repeat(b.char_class(_KEY & free), 0, -1)])
 
     def names(self) -> int:
         """Names that fit into a tag without escapes: printable, with spaces only inside."""
