@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import threading
+import time
 import warnings
 
 import pytest
@@ -198,6 +199,39 @@ def test_a_task_that_is_cancelled_frees_the_model(streamed):
             await task
 
     asyncio.run(cancelled())
+    assert model.open == 0 and len(model.feeds) <= 2
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_task_that_is_cancelled_twice_frees_the_model(streamed):
+    model = Slow()
+    kept = []
+
+    async def cancelled():
+        async def streaming():
+            kept.append(gr.stream(model, "x", gr.regex("[ab]{40}")))
+            async for _ in kept[0]:
+                continue
+
+        work = streaming() if streamed else gr.agenerate(model, "x", gr.regex("[ab]{40}"))
+        task = asyncio.create_task(work)
+        await asyncio.get_running_loop().run_in_executor(None, model.begun.wait, 20)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    model.go.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("guiderail-stream"):
+            thread.join(20)
+    for _ in range(2000):
+        if model.open == 0:
+            break
+        time.sleep(0.01)
     assert model.open == 0 and len(model.feeds) <= 2
 
 

@@ -729,3 +729,29 @@ def test_members_that_may_be_missing() -> None:
     constraint = gr.python_type(Change)
     assert constraint.read("{}") == Change() and constraint.read('{"age": null}') == Change(age=None)
     assert constraint.matches('{"age": 3}') and not constraint.matches('{"age": 2}')
+
+
+def test_strings_are_stripped_and_changed_in_case_outside_of_models_too():
+    upper = Annotated[str, StringConstraints(to_upper=True)]
+    assert gr.read(list[upper], '["ab"]') == ["AB"]
+    assert gr.read(Annotated[str, StringConstraints(to_lower=True, pattern="^A")], '"AB"') == "ab"
+    assert gr.read(Annotated[str, StringConstraints(strip_whitespace=True)], '" a "') == "a"
+    assert gr.read(dict[upper, int], '{"a": 1}') == {"A": 1}
+
+
+@pytest.mark.parametrize("setting", ["str_to_upper", "str_to_lower", "str_strip_whitespace"])
+def test_strings_that_become_the_same_cannot_fill_a_set(setting):
+    class Pairs(BaseModel):
+        model_config = ConfigDict(**{setting: True})  # type: ignore[misc]
+        pair: Annotated[set[str], Field(min_length=2)]
+
+    with pytest.raises(gr.CompileError, match="fewer elements"):
+        gr.python_type(Pairs)
+
+
+def test_keys_of_a_dict_may_have_validators():
+    even = Annotated[str, AfterValidator(lambda text: text[: len(text) // 2 * 2])]
+    assert gr.read(dict[even, int], '{"abc": 1}') == {"ab": 1}
+    unhashable = Annotated[str, AfterValidator(list)]
+    with pytest.raises(gr.ReadError, match="unhashable"):
+        gr.read(dict[unhashable, int], '{"a": 1}')

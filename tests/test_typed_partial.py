@@ -238,6 +238,55 @@ def test_snapshots_stay_and_end_in_the_value(pair, data):
     assert single.snapshot() == value == made.read(text)
 
 
+class Conversion:
+    """A descriptor that takes numbers only."""
+
+    def __get__(self, owner: Any, kind: Any) -> Any:
+        return 5 if owner is None else owner.__dict__["_b"]
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.__dict__["_b"] = int(value)
+
+
+@dataclasses.dataclass
+class Converted:
+    a: int
+    b: int = Conversion()  # type: ignore[assignment]
+
+
+@dataclasses.dataclass
+class Options(dict):  # type: ignore[type-arg]
+    a: int
+
+
+@dataclasses.dataclass
+class Failure(Exception):
+    a: int
+
+
+class Checked(Pair):
+    @classmethod
+    def _make(cls, values: Any) -> Checked:
+        return cls(*values)
+
+    def __new__(cls, a: int, b: str = "b") -> Checked:
+        return super().__new__(cls, abs(a), b)
+
+
+def test_classes_that_nothing_makes_but_their_own_code_are_dicts_until_then():
+    assert growth(Converted, '{"a": 1, "b": 2}') == [{}, {"a": 1}, Converted(1, 2)]
+    for kind in (Options, Failure):
+        first, last = growth(kind, '{"a": 1}')
+        assert first == {} and type(last) is kind and last.a == 1
+    assert growth(Checked, '{"a": 1 }') == [(None, None), (1, None), (1, "b")]
+
+
+def test_the_tag_of_a_struct_is_shown_under_its_key():
+    msgspec = pytest.importorskip("msgspec")
+    kind = msgspec.defstruct("Circle", [("r", int)], tag="circle")
+    assert growth(kind, '{"type": "circle", "r": 1}')[:2] == [{}, {"type": "circle"}]
+
+
 # -- pydantic --------------------------------------------------------------------------------------------------------
 def test_models():
     pydantic = pytest.importorskip("pydantic")
@@ -287,3 +336,27 @@ def test_models_with_extra_members_and_root_models():
     assert [n.root for n in growth(Numbers, "[1, 2]")] == [[], [1], [1, 2]]
     assert all(type(n) is Numbers for n in growth(Numbers, "[1, 2]"))
     assert growth(list[Numbers], "[[1]]") == [[], [Numbers([])], [Numbers([1])]]
+
+
+def test_strings_that_a_validator_may_change_are_held_back():
+    pydantic = pytest.importorskip("pydantic")
+    upper = Annotated[str, pydantic.AfterValidator(str.upper)]
+    assert growth(list[upper], '["ab", "c"]') == [[], ["AB"], ["AB", "C"]]
+    assert growth(upper | None, '"ab"') == ["AB"]
+    assert growth(Annotated[str | int, pydantic.AfterValidator(lambda made: made * 2)], '"ab"') == ["abab"]
+    assert growth(Annotated[str, pydantic.StringConstraints(strip_whitespace=True)], '" a "') == ["a"]
+
+
+def test_secrets_and_urls_in_an_unfinished_model_have_their_type():
+    pydantic = pytest.importorskip("pydantic")
+
+    class Login(pydantic.BaseModel):
+        secret: pydantic.SecretStr
+        key: pydantic.SecretBytes
+        site: pydantic.HttpUrl
+
+    shown = growth(Login, '{"secret": "abc", "key": "def", "site": "http://a.b"}')
+    assert all("abc" not in repr(login) and "def" not in repr(login) for login in shown)
+    assert [login.secret for login in shown][:2] == [None, pydantic.SecretStr("abc")]
+    assert shown[-1] == Login(secret="abc", key=b"def", site="http://a.b")
+    assert type(shown[-1].site) is type(Login(secret="", key=b"", site="http://a.b").site)

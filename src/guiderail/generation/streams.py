@@ -114,12 +114,16 @@ class _Run(Generic[Item]):
         """The next item, made on a thread; a task that is cancelled stops the model after its current pass."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guiderail-stream")
-        step = asyncio.get_running_loop().run_in_executor(self._thread, next, self._items, _END)
+        step = self._thread.submit(next, self._items, _END)
+        done = asyncio.wrap_future(step)
         try:
-            item = await asyncio.shield(step)
+            item = await asyncio.shield(done)
         except asyncio.CancelledError:
-            await asyncio.wait([step])
-            self.close()
+            self._stopped = True
+            try:
+                await asyncio.wait([done])
+            finally:  # the task may be cancelled again while it waits
+                step.add_done_callback(lambda _: self.close())
             raise
         except BaseException:
             self._end_thread()

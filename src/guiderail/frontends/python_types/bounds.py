@@ -45,6 +45,7 @@ class Bounds:
     decimal_places: int | None = None
     texts: tuple[str | Constraint, ...] = ()  # the string matches all of them; str: an ECMA-262 pattern, searched for
     strip: bool = False  # whitespace at the ends is cut off before lengths are checked
+    case: bool = False  # letters are changed to upper or lower case, after all else is checked
     timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
     ascii: bool = False
     by_pydantic: bool = False  # pydantic checks whether floats are multiples
@@ -78,6 +79,7 @@ class Bounds:
                 changes["multiple_of"] = other.multiple_of
         changes["texts"] = self.texts + other.texts
         changes["strip"] = self.strip or other.strip
+        changes["case"] = self.case or other.case
         changes["ascii"] = self.ascii or other.ascii
         changes["by_pydantic"] = self.by_pydantic or other.by_pydantic
         changes["tag"] = self.tag if other.tag is None else other.tag
@@ -114,8 +116,8 @@ _INHERITED = {
     *((name, "pydantic") for name in ("FieldInfo", "StringConstraints", *_VALIDATORS)),
 }  # fmt: skip
 # Attributes of FieldInfo and StringConstraints in addition to the classes of annotated-types.
-_GENERAL = {"strict", "allow_inf_nan", "coerce_numbers_to_str", "union_mode", "fail_fast", "to_upper", "to_lower",
-            "regex_engine", "ascii_only"}  # fmt: skip
+_GENERAL = {"strict", "allow_inf_nan", "coerce_numbers_to_str", "union_mode", "fail_fast", "regex_engine",
+            "ascii_only"}  # fmt: skip
 
 
 def gather(metadata: Iterable[Any], *, engine: str = "rust-regex") -> Bounds:
@@ -285,6 +287,8 @@ def _general(stated: dict[str, Any], engine: str) -> Bounds:
             bounds &= Bounds(**{name: value})
         elif name == "strip_whitespace":
             bounds &= Bounds(strip=bool(value))
+        elif name in ("to_upper", "to_lower"):
+            bounds &= Bounds(case=bool(value))
         else:
             raise unsupported(f"Field({name}={value!r})", "is not known here and would be ignored", "type-metadata")
     return bounds

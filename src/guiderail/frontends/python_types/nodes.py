@@ -245,14 +245,19 @@ class Text(Node):
     sized: bool = False  # the lengths of bounds are those of the text
     injective: bool = True
     order: Callable[[Text, Bounds], Text] | None = None  # narrows the pattern to bounds of order
+    shown: Callable[[str], Any] | None = field(default=None, compare=False)  # the value, if a model will make it
     kinds = frozenset({"string"})
+
+    def __post_init__(self) -> None:
+        if self.bounds.case or self.bounds == Bounds(strip=True):
+            self.injective = False
 
     def constrained(self, bounds: Bounds) -> Node:
         node: Text = self
         if self.order is not None and not only(bounds, "texts"):
             node = self.order(self, replace(bounds, texts=()))
             bounds = Bounds(texts=bounds.texts)
-        sizes = ("min_length", "max_length", "strip") if self.sized else ()
+        sizes = ("min_length", "max_length", "strip", "case") if self.sized else ()
         patterned = any(isinstance(one, str) for one in bounds.texts)  # of the value, which is no string
         if (patterned and not self.sized) or not only(bounds, "texts", *sizes, "ascii"):
             return super().constrained(bounds)
@@ -528,15 +533,13 @@ class Checked(Node):
     def read(self, tree: Tree) -> Any:
         if self.tag is not None and isinstance(tree, dict) and not isinstance(tree, Called) and self.tag not in tree:
             raise Mismatch(f"has no member {self.tag!r}, which tells the alternatives of {self.name} apart")
-        value = self.inner.read(tree)
+        return self._checked(self.inner.read(tree), lambda: (self.data(tree),))
+
+    def _checked(self, value: Any, data: Callable[[], Any]) -> Any:
         for check in self.checks:
             if not call_user(check, value):
                 raise Mismatch("is rejected", ValueError(f"{value!r} does not satisfy {check!r}"))
-        return (
-            value
-            if self.validate is None
-            else validated(self.validate, (value,), lambda: (self.data(tree),), self.nested)
-        )
+        return value if self.validate is None else validated(self.validate, (value,), data, self.nested)
 
     def data(self, tree: Tree) -> Any:
         return self.inner.data(tree)
@@ -545,9 +548,15 @@ class Checked(Node):
         return replace(self, inner=self.inner.constrained(bounds))
 
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
-        if self.checks or self.validate is not None or self.tag is not None:
+        if self.tag is not None:
             return super().key(out)
-        return self.inner.key(out)
+        names, read = self.inner.key(out)
+
+        def checked(name: str) -> Any:
+            value = read(name)
+            return self._checked(value, lambda: (value,))
+
+        return names, checked if self.checks or self.validate is not None else read
 
 
 def described_apart(node: Node) -> tuple[Node, str | None]:

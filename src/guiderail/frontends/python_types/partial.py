@@ -8,8 +8,8 @@ a value of the type. Three rules:
 - An open container is made without validation: models, dataclasses and named tuples without their ``__init__``, with
   None for every field that is not written yet, whatever its default. Functions, and classes that need their
   ``__init__``, are shown as a dict of what has been written.
-- Other unfinished values are held back, except a growing ``str``. A union of several classes is a dict until the
-  finished parts leave only one of them.
+- Other unfinished values are held back, except a growing ``str`` that no validator of its own may change. A union of
+  several classes is a dict until the finished parts leave only one of them.
 
 Each finished member is converted once; a snapshot costs a shallow copy of the open containers.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ class TypedPartial:
         if not frames:
             if not reader.has_value:
                 return None
-            shown = self._plan.growing(value) if reader.open_string else self._plan.finish(value)
+            shown = self._plan.grow(value) if reader.open_string else self._plan.finish(value)
             return None if shown is _WITHHELD else shown
         plan = self._plan
         opened = []
@@ -104,7 +105,7 @@ class TypedPartial:
             if last_is_open:
                 plan = state.plan.member(frame.key)
         last = frames[-1]
-        shown = plan.growing(last.container[last.key]) if reader.open_string else _WITHHELD
+        shown = plan.grow(last.container[last.key]) if reader.open_string else _WITHHELD
         for frame, state in zip(reversed(frames), reversed(opened), strict=True):
             shown = state.plan.build(state.members, frame.key, shown)
         return shown
@@ -153,7 +154,7 @@ class _Plan:
         """The plan of a node, always the same one: types may be recursive."""
         found = known.get(id(node))
         if found is None:
-            inner, cls = node, None
+            inner, cls, changed = node, None, False
             while isinstance(inner, Checked | Named):
                 if isinstance(inner, Named):
                     assert inner.body is not None  # whole types only
@@ -162,6 +163,7 @@ class _Plan:
                     if getattr(cls, "__pydantic_root_model__", False):
                         break
                 else:
+                    changed |= inner.validate is not None
                     inner = inner.inner
             if isinstance(inner, Checked):
                 found = _Root(node, known, class_of, cls)
@@ -169,11 +171,12 @@ class _Plan:
                 found = _Record(node, known, class_of, inner, cls)
             else:
                 found = _KINDS.get(type(inner), _Plan)(node, known, class_of)
-            found.inner = inner
+            found.inner, found.changed = inner, changed
             known[id(node)] = found
         return found
 
     inner: Any  # the node without names and checks
+    changed: bool = False  # whether code may make another value of what was read
 
     def plan(self, node: Node) -> _Plan:
         return _Plan.of(node, self._known, self._class_of)
@@ -189,8 +192,12 @@ class _Plan:
         """What to show of a finished part that cannot be read."""
         return plain(raw)
 
-    def growing(self, raw: str) -> Any:
+    def grow(self, raw: str) -> Any:
         """What to show of an unfinished string."""
+        return _WITHHELD if self.changed else self.growing(raw)
+
+    def growing(self, raw: str) -> Any:
+        """The same, where no code may change it."""
         return _WITHHELD
 
     def member(self, key: Any) -> _Plan:
@@ -228,8 +235,14 @@ class _Undecided(_Plan):
 
 
 class _Text(_Plan):
+    def finish(self, raw: Any) -> Any:
+        if self.inner.shown is not None and isinstance(raw, str):
+            with suppress(Exception):  # the model around it will say why
+                return self.inner.shown(raw)
+        return super().finish(raw)
+
     def growing(self, raw: str) -> Any:
-        return raw if self.inner.parse is None else _WITHHELD
+        return raw if self.inner.parse is None and self.inner.shown is None else _WITHHELD
 
 
 class _Container(_Plan):
@@ -250,7 +263,7 @@ class _Array(_Container):
             return self.inner.make(super().build(members, key, open_value))
         try:
             return self.inner.make(members)  # an unfinished value is not a member of a set
-        except TypeError:  # neither is a value that a validator refused, which may not be hashable
+        except Exception:  # neither is a value that a validator refused, which may not be hashable
             return members.copy()
 
 
@@ -275,7 +288,7 @@ class _Mapping(_Container):
             _, self._read_key = self.inner.keys.key(Schemas())
         try:
             return self.inner.make({self._read_key(name): value for name, value in made.items()})
-        except Mismatch:  # as in finish
+        except Exception:  # as in finish; and a key may refuse to be hashed
             return made
 
 
@@ -328,7 +341,7 @@ class _Union(_Plan):
 
     def growing(self, raw: str) -> Any:
         arms = self._arms("string")
-        return arms[0].growing(raw) if len(arms) == 1 else _WITHHELD
+        return arms[0].grow(raw) if len(arms) == 1 else _WITHHELD
 
     def refused(self, raw: Any) -> Any:
         plan = self.decide(raw, None) if isinstance(raw, dict | list) else self
@@ -355,7 +368,7 @@ class _Root(_Container):
         return self.decided or self.plan(self.inner.inner)
 
     def growing(self, raw: str) -> Any:
-        shown = self.field.growing(raw)
+        shown = self.field.grow(raw)
         return shown if shown is _WITHHELD else _model(self.cls, {"root": shown})
 
     def member(self, key: Any) -> _Plan:
@@ -366,7 +379,7 @@ class _Root(_Container):
         if decided is self.field:
             return self
         root = _Root(self.node, self._known, self._class_of, self.cls)
-        root.inner, root.decided = self.inner, decided
+        root.inner, root.changed, root.decided = self.inner, self.changed, decided
         return root
 
     def build(self, members: Any, key: Any, open_value: Any) -> Any:
@@ -386,7 +399,7 @@ _KINDS: dict[type[Node], type[_Plan]] = {
 
 def _attributes(cls: Any, fields: Mapping[str, Field]) -> dict[str, str]:
     """The attribute for each key."""
-    found = {key: one.name for key, one in fields.items()}
+    found = {key: one.name or key for key, one in fields.items()}  # the tag of a struct has no attribute
     for name, info in getattr(cls, "__pydantic_fields__", {}).items():  # keys of pydantic are aliases
         choices = getattr(info.validation_alias, "choices", [info.validation_alias])
         for choice in (*choices, info.alias, name):
@@ -399,9 +412,16 @@ def _attributes(cls: Any, fields: Mapping[str, Field]) -> dict[str, str]:
 
 # -- classes without their __init__ --------------------------------------------------------------------------------
 def _record(cls: Any, values: dict[str, Any]) -> Any:
-    """An unfinished value of a class, made from its fields; a dict if nothing is known of the class."""
+    """An unfinished value of a class, made from its fields; a dict if nothing is known of the class, or it refuses."""
     if not isinstance(cls, type):
         return values
+    try:
+        return _made(cls, values)
+    except Exception:  # a class of a dict or an exception; code of its own, such as descriptors
+        return values
+
+
+def _made(cls: type[Any], values: dict[str, Any]) -> Any:
     if hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_fields__"):
         return _model(cls, values)
     if dataclasses.is_dataclass(cls):
@@ -411,7 +431,7 @@ def _record(cls: Any, values: dict[str, Any]) -> Any:
         return made
     named_tuple: Any = cls
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return named_tuple._make(map(values.get, named_tuple._fields))
+        return tuple.__new__(named_tuple, map(values.get, named_tuple._fields))
     return values
 
 

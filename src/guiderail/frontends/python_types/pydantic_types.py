@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends import patterns
@@ -185,6 +186,7 @@ def _rules(config: dict[str, Any]) -> ModelRules:
         min_length=config.get("str_min_length") or None,
         max_length=config.get("str_max_length"),
         strip=bool(config.get("str_strip_whitespace")),
+        case=bool(config.get("str_to_upper") or config.get("str_to_lower")),
     )
     return ModelRules(strings, config.get("regex_engine") or "rust-regex")
 
@@ -292,6 +294,9 @@ def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
         return made if in_model is None else in_model.of_string(made)
     if in_model is None:
         return nodes.Checked(made, validate=validator_of(kind, name, {}))
+    if isinstance(made, nodes.Text):
+        validate = cache(lambda: validator_of(kind, name, {}))
+        made = replace(made, shown=lambda text: validate()(text))
     return in_model.of_string(made) if name in ("EmailStr", "NameEmail", "SecretStr") else made
 
 

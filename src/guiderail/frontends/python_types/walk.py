@@ -256,7 +256,8 @@ class Walker:
             bounds = bounds.but(by_pydantic=True)
         if bounds.tag is not None:
             bounds = bounds.but(tag=tag_key(inner, bounds.tag))
-        alone = in_model is None and bool(bounds.validators or by_pydantic or bounds.tag is not None)
+        by_pydantic |= bool(bounds.validators) or bounds.strip or bounds.case or bounds.tag is not None
+        alone = in_model is None and by_pydantic
         if made is None:
             made = self.node(inner, in_model=_RUN_BY_PYDANTIC if alone else in_model)
         node = self.constrained(made, bounds)
@@ -268,7 +269,8 @@ class Walker:
 
     def constrained(self, node: nodes.Node, bounds: Bounds) -> nodes.Node:
         """A node with bounds, wrapped in its checks and description."""
-        restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None, tag=None)
+        case = bounds.case and isinstance(node, nodes.Text)
+        restrictions = dataclasses.replace(bounds, checks=(), validators=(), description=None, tag=None, case=case)
         if restrictions != Bounds():
             node = node.constrained(restrictions)
         if bounds.checks or bounds.description or bounds.tag is not None:

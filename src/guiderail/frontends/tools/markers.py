@@ -95,13 +95,24 @@ def anything(b: _core.Builder) -> int:
     return b.repeat(b.char_class(EVERY_CHARACTER), 0, -1)
 
 
-def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
-    """Any text that contains none of these."""
+def beginnings(ends: Sequence[str]) -> list[str]:
+    """What a text must not end with, if one of these follows it and a reader looks for the first of them."""
+    return [one[:size] for one in ends for size in range(1, len(one)) if any(e.startswith(one[size:]) for e in ends)]
+
+
+def without(b: _core.Builder, forbidden: Sequence[str], ends: Sequence[str] = ()) -> int:
+    """Any text that contains none of these, and in which none of ``ends`` begins before the one that follows it.
+
+    In ``"x\\n</a>\\n</a>\\n"``, the end ``"\\n</a>\\n"`` comes after ``x``, so it cannot come after ``x\\n</a>``.
+    """
     some = [text.encode() for text in forbidden if text]
     every = anything(b)
     if not some:
         return every
-    return b.complement(b.concat([every, b.choice(some), every]))
+    bad = [b.concat([every, b.choice(some), every])]
+    if early := beginnings(ends):
+        bad.append(b.concat([every, b.choice([text.encode() for text in early])]))
+    return b.complement(b.union(bad))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +120,16 @@ class FreeText(Constraint):
     """Any text that contains none of ``forbidden``, of at most ``max_characters``, in at most ``max_tokens``.
 
     A token counts if any of its bytes belongs to this text, wherever it begins and ends. A character that has begun is
-    finished, even if that takes more tokens.
+    finished, even if that takes more tokens. One of ``ends`` follows, and a reader looks for the first one.
     """
 
     forbidden: tuple[str, ...] = ()
     max_characters: int | None = None
     max_tokens: int | None = None
+    ends: tuple[str, ...] = ()
 
     def _lower(self, b: _core.Builder) -> int:
-        free = without(b, self.forbidden)
+        free = without(b, self.forbidden, self.ends)
         if self.max_characters is not None:
             short = b.repeat(b.char_class(EVERY_CHARACTER), 0, self.max_characters)
             free = short if not self.forbidden else b.intersection([short, free])

@@ -42,6 +42,7 @@ class ParameterStyle:
         escapes: how characters of names are written.
         literals: further spellings of ``true``, ``false`` and ``null``, with what they stand for.
         empty: what may stand where there are no arguments, instead of nothing.
+        read: whether there is a reader, which looks for the closing tag.
     """
 
     open: str
@@ -58,6 +59,7 @@ class ParameterStyle:
     sorted: bool = False
     literals: tuple[tuple[str, bool | None], ...] = ()
     empty: str = ""
+    read: bool = True
 
     @classmethod
     def of(cls, data: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
@@ -136,6 +138,7 @@ class ParameterStyle:
             data.get("sorted", False),
             tuple(literals.items()),
             data.get("empty", ""),
+            not builtin,
         )
 
     def scalar(self, text: str, exact: bool = False) -> Any:

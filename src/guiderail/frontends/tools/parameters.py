@@ -9,9 +9,11 @@ enforced between tags is rejected.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -38,6 +40,7 @@ _KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _NAME = _core.CharSet([(0x21, 0x7E), (0xA0, 0xD7FF), (0xE000, 0x10FFFF)]) & ~_core.CharSet(
     [(ord(c), ord(c)) for c in "<>&\"'"]
 )
+_CONTROL = re.compile('[\x00-\x1f"]')  # what strings of JSON do not contain
 _MOST_IN_ANY_ORDER = 6
 _MOST_NESTED = 32
 
@@ -119,10 +122,18 @@ class Parameters(Constraint):
                 yield shape.objects
 
     # -- writing -------------------------------------------------------------------------------------------------
+    def _written(self) -> JsonSchema:
+        """The schema, with the closing tag in no string of a value that is JSON, where it could be written."""
+        options, close = self.schema.options, self.style.close
+        if not self.style.read or self.style.nested or options.notation != "json" or _CONTROL.search(close):
+            return self.schema
+        return self.schema._with_options(replace(options, excludes=(*options.excludes, close)))
+
     def _lower(self, b: _core.Builder) -> int:
-        document = self.schema.document()
+        schema = self._written()
+        document = schema.document()
         with document.evaluating():
-            writer = _Writer(b, self.schema, document, self)
+            writer = _Writer(b, schema.lowering(b, document), self)
             handle = writer.shape(document.term().shape())
         if handle == b.EMPTY:
             raise ToolError(
@@ -135,17 +146,21 @@ class Parameters(Constraint):
 class _Writer:
     """Lowers the arguments of one schema."""
 
-    def __init__(self, b: _core.Builder, schema: JsonSchema, document: Document, what: Parameters) -> None:
+    def __init__(self, b: _core.Builder, json: Lowering, what: Parameters) -> None:
         self.b = b
         self.style = what.style
         self.any_order = what.any_order
-        self.json: Lowering = schema.lowering(b, document)
-        self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
+        options = what.schema.options
+        self.json = json
+        self.space = b.repeat(b.byte_class(_SPACE), 0, options.max_whitespace) if what.style.space else b.EPSILON
         # whitespace around every value, even an empty one; whitespace next to items only
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
-        self.excludes = schema.options.excludes
-        self.free = without(b, [what.style.limit])
-        self.raw = without(b, [what.style.limit, *self.excludes])
+        self.excludes = options.excludes
+        limit = what.style.limit
+        self.free = without(b, [limit], [limit])
+        self.raw = without(b, [limit, *self.excludes], [limit])
+        if json.excludes != self.excludes:
+            self.json.notation.string = self.unclosed(self.json.notation.string)  # type: ignore[assignment,method-assign]
         self.inside: dict[Term, dict[str, int]] = {}  # terms being written, with the rules that stand for them
         self.bodies: dict[Term, list[tuple[str, int]]] = {}
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
@@ -270,7 +285,8 @@ class _Writer:
 
     def identifiers(self) -> int:
         b = self.b
-        return b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+        free = ~_core.CharSet([(ord(c), ord(c)) for c in self.style.after_key[:1]])  # "x" may follow a name
+        return b.concat([b.char_class(_KEY_START & free), b.repeat(b.char_class(_KEY & free), 0, -1)])
 
     def names(self) -> int:
         """Names that fit into a tag without escapes: printable, with spaces only inside."""
@@ -415,6 +431,15 @@ class _Writer:
             "grammar; use a regular expression, or a format that writes arguments as JSON",
             code="tool-parameters",
         )
+
+    def unclosed(self, write: Callable[[Strings], int]) -> Callable[[Strings], int]:
+        """Writes strings of JSON without the closing tag, those with a pattern, too, which ``excludes`` passes over."""
+
+        def string(strings: Strings) -> int:
+            made = write(strings)
+            return self.within(made, self.free) if strings.has_pattern() and made != self.b.EMPTY else made
+
+        return string
 
     def framed(self, left: bytes, inside: int, right: bytes) -> int:
         return self.b.concat([self.b.literal(left), inside, self.b.literal(right)]) if self.style.quote else inside

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.tools.errors import ToolTextError
+from guiderail.frontends.tools.given_content import GivenContent
 from guiderail.frontends.tools.nested import NestedArguments
 from guiderail.frontends.tools.parameters import Parameters
 from guiderail.support.numerals import json_text
@@ -171,6 +172,7 @@ class ToolCallReader:
         self._closed = False
         self._ends = form.turn_end  # markers that may follow
         self._must_think = calls.reasoning == "required"
+        self._given = None if calls.content is None else GivenContent(calls)
         self._step: Callable[[], bool] = self._start
         if calls.reasoning == "open" and form.reasoning is not None:
             self._reasoning, self._step = [], self._thought
@@ -224,6 +226,8 @@ class ToolCallReader:
         """Whether the text may end here. Markers that could still begin then count as content."""
         if self._step == self._between:
             return not self._form.end and self._at == len(self._text)
+        if self._given is not None and self._step in (self._start, self._body, self._whole):
+            return self._given.cut(self._rest(), self._closed)[1]
         if self._step == self._framed:
             return not (self._form.content and self._form.content.end)
         return self._step in (self._over, self._free, self._start, self._body) and (
@@ -317,14 +321,29 @@ class ToolCallReader:
 
     def _body(self) -> bool:
         frame = self._form.content
+        if frame is None and self._given is not None:
+            if self._waits(*self._given.heads):
+                return False
+            self._step = self._begin if self._text.startswith(self._given.heads, self._at) else self._whole
+            return True
         if frame is None:
             self._step = self._free
             return True
         if self._text.startswith(frame.begin, self._at):
             self._at += len(frame.begin)
-            self._step = self._framed
+            self._step = self._framed if self._given is None else self._whole
             return True
         return False if self._waits(frame.begin) else self._begin()
+
+    def _whole(self) -> bool:
+        """Reads content that a constraint describes: all that is left, up to a marker at the end."""
+        assert self._given is not None
+        size, may_end = self._given.cut(self._rest(), self._closed)
+        self._say("content", self._content, self._at + size)
+        if self._closed and may_end:
+            self._at = len(self._text)
+            self._step = self._over
+        return False
 
     def _framed(self) -> bool:
         frame = self._form.content
@@ -436,7 +455,7 @@ class ToolCallReader:
         arguments = state.tool.arguments
         assert isinstance(arguments, Parameters)
         if style.between and state.members:
-            if self._waits(style.between):
+            if self._waits(style.between + style.head):
                 return False
             if self._text.startswith(style.between + style.head, self._at):
                 self._at += len(style.between)
@@ -504,6 +523,8 @@ class ToolCallReader:
             match = tail.match(self._text, self._at)
             if match is None:
                 continue
+            if not self._closed and match.groupdict().get("id") and match.end("id") == len(self._text):
+                return False  # the id may still grow
             self._at = match.end()
             call = state.call
             call.text = "".join(state.written)

@@ -18,7 +18,8 @@ from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.choice import read_choice
 from guiderail.frontends.tools.errors import ToolError, ToolWarning, named, of_tool
 from guiderail.frontends.tools.format import Format, read_format
-from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
+from guiderail.frontends.tools.given_content import lower_content
+from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd, beginnings
 from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, flat, name_of, read_tool
 from guiderail.support.arguments import checked
@@ -117,14 +118,15 @@ class ToolCalls(Constraint):
     def _lower_markers(self, b: _core.Builder) -> int:
         form = self.format
         body = self._body(b)
-        if form.turn_end == form.calls_end:
+        if self._end_alike():
             body = b.concat([body, self._ending(b, form.turn_end)])
         elif form.turn_end and self.choice in ("auto", "none"):
-            body = b.union([body, b.concat([self._content(b, self._forbidden()), self._ending(b, form.turn_end)])])
+            content = self._content(b, self._forbidden(), form.turn_end)
+            body = b.union([body, b.concat([content, self._ending(b, form.turn_end)])])
         frame = form.reasoning
         if frame is None or self.reasoning == "none":
             return body
-        thought = FreeText((frame.end,), max_tokens=self.max_reasoning_tokens)._lower(b)
+        thought = FreeText((frame.end,), max_tokens=self.max_reasoning_tokens, ends=(frame.end,))._lower(b)
         after = b.union([Marker(text)._lower(b) for text in frame.after])
         rest = b.concat([thought, Marker(frame.end)._lower(b), after, body])
         if self.reasoning == "open":
@@ -136,6 +138,10 @@ class ToolCalls(Constraint):
     def _ending(b: _core.Builder, markers: tuple[str, ...]) -> int:
         """One of the markers that may end a turn, or none."""
         return b.union([b.EPSILON, *(TurnEnd(text)._lower(b) for text in markers)])
+
+    def _end_alike(self) -> bool:
+        """Whether the same markers may follow content and calls, and do not overlap what precedes them."""
+        return self.format.turn_end == self.format.calls_end and not beginnings(self.format.turn_end)
 
     def _forbidden(self) -> tuple[str, ...]:
         """Markers that content must not contain, besides triggers: a reader would mistake them for something else."""
@@ -165,12 +171,17 @@ class ToolCalls(Constraint):
         except LimitError as error:
             raise of_tool(error, tool.name) from None
 
-    def _content(self, b: _core.Builder, forbidden: tuple[str, ...]) -> int:
+    def _content(self, b: _core.Builder, forbidden: tuple[str, ...], ends: tuple[str, ...] = ()) -> int:
         form = self.format
-        text: Constraint = FreeText((*form.triggers, *forbidden)) if self.content is None else self.content
+        if form.content is not None and form.content.end:
+            ends = (form.content.end,)
+        if self.content is not None:
+            text = lower_content(b, self.content, self)
+        else:
+            text = FreeText((*form.triggers, *forbidden), ends=ends)._lower(b)
         if form.content is None:
-            return text._lower(b)
-        parts = [Marker(form.content.begin)._lower(b), text._lower(b), Marker(form.content.end)._lower(b)]
+            return text
+        parts = [Marker(form.content.begin)._lower(b), text, Marker(form.content.end)._lower(b)]
         return b.concat(parts)
 
     def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
@@ -181,7 +192,7 @@ class ToolCalls(Constraint):
             separator = Marker(form.separator)._lower(b)
             parts.append(b.repeat(b.concat([separator, b.union([b.concat(list(call)) for call in calls])]), 0, -1))
         parts.append(Marker(form.end)._lower(b))
-        if form.turn_end != form.calls_end:
+        if not self._end_alike():
             parts.append(self._ending(b, form.calls_end))
         return b.concat(parts)
 
