@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, json_of
-from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
+from guiderail.compat.xgrammar._recipe import Recipe, combined, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
@@ -31,10 +31,10 @@ class Grammar:
 
     __slots__ = ("_constraint", "_recipe")
 
-    def __init__(self, recipe: Recipe, vocabulary: Any = None) -> None:
+    def __init__(self, recipe: Recipe, vocabulary: Any = None, *, constraint: Constraint | None = None) -> None:
         """For the class methods only."""
         self._recipe = recipe
-        self._constraint = recipe.constraint(vocabulary)
+        self._constraint = recipe.constraint(vocabulary) if constraint is None else constraint
 
     @property
     def constraint(self) -> Constraint:
@@ -116,12 +116,12 @@ class Grammar:
     @classmethod
     def concat(cls, *grammars: Grammar) -> Grammar:
         """Concatenates grammars."""
-        return cls(Recipe("concat", parts=_recipes(grammars)))
+        return _combined("concat", grammars)
 
     @classmethod
     def union(cls, *grammars: Grammar) -> Grammar:
         """Makes the union of grammars."""
-        return cls(Recipe("union", parts=_recipes(grammars)))
+        return _combined("union", grammars)
 
     def serialize_json(self) -> str:
         """Returns its source as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
@@ -144,11 +144,12 @@ class Grammar:
         return f"<Grammar of {self._constraint!r}>"
 
 
-def _recipes(grammars: Sequence[Grammar]) -> tuple[Recipe, ...]:
+def _combined(kind: str, grammars: Sequence[Grammar]) -> Grammar:
     for one in grammars:
         if not isinstance(one, Grammar):
             raise CompatTypeError(f"a grammar must be a Grammar, not {type(one).__name__}")
-    return tuple(one._recipe for one in grammars)
+    recipe = Recipe(kind, parts=tuple(one._recipe for one in grammars))
+    return Grammar(recipe, constraint=combined(kind, [one._constraint for one in grammars]))
 
 
 def _whole(grammar: Grammar) -> Grammar:
