@@ -504,7 +504,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "range with flags": ('start: "a"i.."c"', "lark-syntax", "no flags", '"a"i.."c"'),
     "range with flags, joined": ('start: A\nA: "a".."c"i & "b"', "lark-syntax", "no flags", '"a".."c"i'),
     "import": ("start: A\n%import none.A", "lark-import", "not found", "none"),
-    "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "there is no terminal 'A'", "A"),
+    "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "has no terminal 'NONE'", "A"),
     "what Lark cannot tell": ('start: A+\nA: /a/[cap?t0ure]%ignore " "', "lark-syntax", "", ""),
     "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
