@@ -12,6 +12,7 @@ import pytest
 
 import guiderail as gr
 import guiderail.compat.xgrammar as ours
+import guiderail.compat.xgrammar.testing
 from guiderail.compat._errors import CompatError
 
 TOKENS = [*(chr(i) for i in range(32, 127)), '{"', '": ', "true", "ab", "abc", "123", "\n", "é", "", "</s>"]
@@ -615,3 +616,27 @@ def test_what_is_no_serialized_grammar(recipes: Any) -> None:
     text = json.dumps({"kind": "grammar", "grammar": recipes, "__VERSION__": "guiderail-1"})
     with pytest.raises(ours.DeserializeFormatError, match="not a serialized grammar"):
         ours.Grammar.deserialize_json(text)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ours.get_model_structural_tag(["llama"]),
+        lambda: ours.normalize_tool_choice([5]),
+        lambda: ours.normalize_tool_choice([], {1: 2}),
+        lambda: ours.Grammar.from_structural_tag([1.0], ["<"]),
+        lambda: ours.Grammar.from_structural_tag([("a", "b")], ["<"]),
+        lambda: ours.BatchGrammarMatcher(np.zeros(2)),
+        lambda: ours.BatchGrammarMatcher.batch_fill_temperature([], None),
+        lambda: ours.BatchGrammarMatcher.batch_fill_temperature([], (1.0,)),
+        lambda: ours.BatchGrammarMatcher.batch_accept_token([], int),
+        lambda: ours.set_max_recursion_depth(np.zeros(2)),
+        lambda: ours.apply_token_bitmask_inplace(np.zeros(4), np.zeros(1, np.int32), backend=np.zeros(2)),
+        lambda: ours.testing.bool_mask_to_bitmask([True]),
+        lambda: ours.testing._is_grammar_accept_string('root ::= "a"', "a", color=1),
+    ],
+)
+def test_what_has_another_type_is_an_error_of_guiderail(call: Callable[[], Any]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(gr.GuiderailError):
+        call()

@@ -14,6 +14,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.support.arguments import checked_methods
 from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -241,7 +242,10 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
     """A tag in the older form: items with ``begin``, ``schema``, ``end``."""
     structures = []
     for tag in tags:
-        item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
+        item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
+        if not isinstance(item, Mapping):
+            raise CompatTypeError(f"a tag must be a StructuralTagItem or a dict, not {shown(tag)}")
+        item = dict(item)
         schema = getattr(tag, "schema_", item.get("schema"))
         item["schema"] = (
             schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema), parse_int=read_integer)
