@@ -506,6 +506,8 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "import": ("start: A\n%import none.A", "lark-import", "not found", "none"),
     "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "has no terminal 'NONE'", "A"),
     "what Lark cannot tell": ('start: A+\nA: /a/[cap?t0ure]%ignore " "', "lark-syntax", "", ""),
+    "comment at the end": ('start: A+\nA: /a#c/x | "@"', "lark-syntax", "begins a comment", "/a#c/x"),
+    "comment at the end, alone": ("start: A\nA: /a#c/x", "lark-syntax", "end the comment with a", "/a#c/x"),
     "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
     "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
