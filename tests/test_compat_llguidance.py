@@ -15,6 +15,9 @@ import pytest
 
 import guiderail as gr
 import guiderail.compat.llguidance as ours
+import guiderail.compat.llguidance.numpy as arrays
+from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
+from guiderail.compat.llguidance.tiktoken import lltokenizer_from_encoding
 
 EOS = 261  # of the tokenizer "byte"
 PAIR = {
@@ -616,3 +619,26 @@ def test_names_of_parameters_and_their_defaults_are_theirs() -> None:
                 continue
             names = [(n, p.default) for n, p in wanted.items() if n != "self"]
             assert [(n, p.default) for n, p in given.items() if n != "self"] == names, (kind, name)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ours.TokenizerWrapper(5),
+        lambda: ours.StructTag(5, "a", "b", "c"),
+        lambda: ours.StructTag("<a>", b"<a>", "b", "c"),
+        lambda: arrays.get_bitmask_shape("1", 8),
+        lambda: arrays.get_bitmask_shape(1, [8]),
+        lambda: arrays.fill_next_token_bitmask("matcher", arrays.allocate_token_bitmask(1, 8)),
+        lambda: arrays.fill_next_token_bitmask_par([], [], arrays.allocate_token_bitmask(1, 8)),
+        lambda: arrays.consume_token_par(None, []),
+        lambda: ours.LLExecutor().unsafe_compute_mask_ptr([], 1, [4], 1),
+        lambda: any_to_lark(5),
+        lambda: ours.grammar_from(np.zeros(2), "a"),
+        lambda: ours.RegexCompiler().compile("a", check=np.zeros(2)),
+        lambda: lltokenizer_from_encoding([1]),
+    ],
+)
+def test_what_has_another_type_is_an_error_of_guiderail(call: Callable[[], Any]) -> None:
+    with pytest.raises(gr.GuiderailError):
+        call()

@@ -12,6 +12,7 @@ import pytest
 
 import guiderail as gr
 import guiderail.compat.xgrammar as ours
+import guiderail.compat.xgrammar.testing
 from guiderail.compat._errors import CompatError
 
 TOKENS = [*(chr(i) for i in range(32, 127)), '{"', '": ', "true", "ab", "abc", "123", "\n", "é", "", "</s>"]
@@ -556,3 +557,86 @@ def test_registered_structural_tags() -> None:
     with pytest.raises(ValueError, match="reasoning must be"):
         ours.get_builtin_structural_tag("of this test", reasoning="high")
     assert ours.openai_tool_call_schema.FunctionToolParam(**_FUNCTIONS[0]).function.strict is None
+
+
+def _read_anew(grammar: ours.Grammar) -> ours.Grammar:
+    return ours.Grammar.deserialize_json(grammar.serialize_json())
+
+
+@pytest.mark.parametrize("how", ["concat", "union", "lark"])
+def test_grammars_that_share_their_parts(how: str) -> None:
+    def doubled(one: ours.Grammar) -> ours.Grammar:
+        if how == "lark":
+            return ours.Grammar.from_lark("start: @a @b", named_grammars={"a": one, "b": one})
+        return getattr(ours.Grammar, how)(one, one)  # type: ignore[no-any-return]
+
+    def nested() -> ours.Grammar:
+        made = ours.Grammar.from_regex("a?")
+        for _ in range(60):  # written out, it has 2^60 parts
+            made = doubled(made)
+        return made
+
+    compiler = ours.GrammarCompiler(ours.TokenizerInfo(["a", "b", "</s>"], stop_token_ids=2))
+    compiled = compiler.compile_grammar(nested())
+    assert compiler.compile_grammar(nested()) is compiler.compile_grammar(_read_anew(nested())) is compiled
+    matcher = ours.GrammarMatcher(compiled)
+    assert [matcher.accept_token(token) for token in (1, 0, 0, 2)] == [False, True, how != "union", True]
+    assert matcher.get_captures() == []
+
+
+@pytest.mark.parametrize("how", ["concat", "union"])
+def test_grammars_joined_one_by_one(how: str) -> None:
+    grammar, letter = ours.Grammar.from_regex("a"), ours.Grammar.from_regex("b?")
+    for _ in range(2_000):
+        grammar = getattr(ours.Grammar, how)(grammar, letter)
+    compiler = ours.GrammarCompiler(ours.TokenizerInfo(["a", "b", "</s>"], stop_token_ids=2))
+    matcher = ours.GrammarMatcher(compiler.compile_grammar(_read_anew(grammar)))
+    assert [matcher.accept_token(token) for token in (0, 1, 2)] == [True, how == "concat", True]
+
+
+@pytest.mark.parametrize(
+    "recipes",
+    [
+        None,
+        [],
+        [1],
+        [{"kind": "ebnf", "text": 'root ::= "a"', "options": {}, "parts": []}],
+        [{"kind": "ebnf", "text": 5, "options": {"root": "root"}, "parts": []}],
+        [{"kind": "ebnf", "text": 'root ::= "a"', "options": {"root": 5}, "parts": []}],
+        [{"kind": "concat", "text": "", "options": {}, "parts": [0]}],
+        [{"kind": "concat", "text": "", "options": {}, "parts": 5}],
+        [{"kind": "schema", "text": "{}", "options": {"x": 1}, "parts": []}],
+        [{"kind": "lark", "text": 'start: "a"', "options": {"names": ["b"]}, "parts": []}],
+        [{"kind": "structural_tag", "text": "{", "options": {}, "parts": []}],
+        [{"kind": "regex", "text": "a", "options": [], "parts": []}],
+        [{"kind": "in_order", "text": "", "options": {}, "parts": []}],
+    ],
+)
+def test_what_is_no_serialized_grammar(recipes: Any) -> None:
+    text = json.dumps({"kind": "grammar", "grammar": recipes, "__VERSION__": "guiderail-1"})
+    with pytest.raises(ours.DeserializeFormatError, match="not a serialized grammar"):
+        ours.Grammar.deserialize_json(text)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ours.get_model_structural_tag(["llama"]),
+        lambda: ours.normalize_tool_choice([5]),
+        lambda: ours.normalize_tool_choice([], {1: 2}),
+        lambda: ours.Grammar.from_structural_tag([1.0], ["<"]),
+        lambda: ours.Grammar.from_structural_tag([("a", "b")], ["<"]),
+        lambda: ours.BatchGrammarMatcher(np.zeros(2)),
+        lambda: ours.BatchGrammarMatcher.batch_fill_temperature([], None),
+        lambda: ours.BatchGrammarMatcher.batch_fill_temperature([], (1.0,)),
+        lambda: ours.BatchGrammarMatcher.batch_accept_token([], int),
+        lambda: ours.set_max_recursion_depth(np.zeros(2)),
+        lambda: ours.apply_token_bitmask_inplace(np.zeros(4), np.zeros(1, np.int32), backend=np.zeros(2)),
+        lambda: ours.testing.bool_mask_to_bitmask([True]),
+        lambda: ours.testing._is_grammar_accept_string('root ::= "a"', "a", color=1),
+    ],
+)
+def test_what_has_another_type_is_an_error_of_guiderail(call: Callable[[], Any]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(gr.GuiderailError):
+        call()

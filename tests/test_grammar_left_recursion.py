@@ -228,3 +228,16 @@ def test_long_chains_at_the_left() -> None:
     with pytest.raises(gr.LimitError) as caught:
         gr.grammar(deep, "gbnf", start="r0").matches("f")
     assert caught.value.code == "grammar-depth"
+
+
+@pytest.mark.parametrize("item", ['"a"', '"a"?', '"a"*', '"a"+', "B", "(B B)*", "A", "A?", "(A B)*"])
+@pytest.mark.parametrize("body", ["A ::= {item} A | {end}", "A ::= {item} A B | {end}", "A ::= {item} {end} | A B"])
+def test_what_comes_zero_times_before_recursion(item: str, body: str) -> None:
+    once, without = (gbnf(body.format(item=part, end='"b"') + '\nB ::= "a"') for part in (f"({item}){{0}}", ""))
+    assert [once.matches(word) for word in WORDS] == [without.matches(word) for word in WORDS]
+
+
+def test_terminals_that_come_zero_times() -> None:
+    grammar = gr.grammar('start: (A*)~0 start | B\nA: "a"\nB: "b"', "lark")
+    assert [word for word in WORDS if grammar.matches(word)] == ["b"]
+    assert gr.grammar({"S": [[gr.Ref("A").repeat().repeat(0, 0), gr.Ref("S")], "b"], "A": ["a"]}).matches("b")

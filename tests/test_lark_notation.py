@@ -125,3 +125,57 @@ def test_a_template_that_uses_itself_with_more_and_more_is_refused() -> None:
     with pytest.raises(gr.CompileError, match="ever larger") as caught:
         gr.grammar('start: l{A}\nl{x}: x l{p{x}} | x\np{y}: y y\nA: "a"\n', "lark")
     assert caught.value.code == "lark-grammar"
+
+
+def _error(main: Path) -> gr.GuiderailError:
+    with pytest.raises(gr.GuiderailError) as caught:
+        gr.grammar(main).program()
+    return caught.value
+
+
+def test_imports_in_a_circle_and_files_that_are_not_grammars(tmp_path: Path) -> None:
+    for name, text in {
+        "one": "%import .two.b\na: b?",
+        "two": "%import .one.a\nb: a",
+        "itself": "%import .itself.a\na: a?",
+        "open": 'a: "a',
+    }.items():
+        (tmp_path / f"{name}.lark").write_text(f"{text}\n", encoding="utf-8")
+    (tmp_path / "binary.lark").write_bytes(b"a: \xff")
+    main = tmp_path / "main.lark"
+    for name, message in {
+        "one": "in a circle: one.lark -> two.lark -> one.lark;",
+        "itself": "in a circle: itself.lark -> itself.lark;",
+        "main": "in a circle: main.lark -> main.lark;",
+        "binary": "the grammar 'binary' to import is not UTF-8",
+        "open": f"in {tmp_path / 'open.lark'} (line 1, column 4 of an imported grammar)",
+    }.items():
+        main.write_text(f"%import .{name}.a\nstart: a\n", encoding="utf-8")
+        error = _error(main)
+        assert message in error.message
+        assert error.code == ("lark-syntax" if name == "open" else "lark-import")
+        assert "; expected" not in error.message
+        if name != "open":
+            assert error.span is not None and main.read_text()[slice(*error.span)] == "%import"
+
+
+@pytest.mark.parametrize("imports", ["folder", b"folder", [5], [None], [lambda base, path: (path, "")], [["folder"]]])
+def test_imports_are_a_list_of_directories(imports: Any) -> None:
+    with pytest.raises(gr.CompileError, match="imports takes a list of directories") as caught:
+        gr.grammar('start: "a"', "lark", imports=imports)
+    assert caught.value.code == "grammar-option"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("%import common.NONE", "the grammar 'common' has no terminal 'NONE' to import"),
+        ("%import common.none -> NONE", "the grammar 'common' has no rule 'none' to import"),
+        ("%import common (INT, NONE)", "the grammar 'common' has no terminal 'NONE' to import"),
+        ("%import common.INT", "there is no terminal 'NONE', which 'start' uses; define it, or correct the name"),
+    ],
+)
+def test_names_that_an_imported_grammar_lacks(statement: str, message: str) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gr.grammar(f"start: NONE\n{statement}", "lark").program()
+    assert caught.value.message == message

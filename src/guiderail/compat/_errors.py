@@ -104,6 +104,6 @@ def integers(what: str, values: Any) -> list[int]:
         CompatTypeError: they are something else.
     """
     listed = values.tolist() if hasattr(values, "tolist") else values
-    if isinstance(listed, str) or not hasattr(listed, "__iter__"):
+    if isinstance(listed, str | type) or not hasattr(listed, "__iter__"):
         raise CompatTypeError(f"{what} must be a list of integers, not {shown(values)}")
     return [integer(what, one) for one in listed]

@@ -10,11 +10,13 @@ from guiderail.compat._errors import CompatTypeError, CompatValueError, integer,
 from guiderail.compat.llguidance._matcher import LLMatcher, check_matcher, check_place, fill_draft, target
 from guiderail.errors import LimitError
 from guiderail.matching.matcher import fill_next_token_bitmasks
+from guiderail.support.arguments import checked_methods
 from guiderail.support.texts import shown
 
 __all__ = ["LLExecutor"]
 
 
+@checked_methods
 class LLExecutor:
     """Fills the masks of many matchers on several threads.
 

@@ -12,7 +12,7 @@ from guiderail.compat._errors import CompatAssertionError, CompatTypeError, Comp
 from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.compat.llguidance.gbnf_to_lark import any_to_lark
-from guiderail.support.arguments import checked
+from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
 from guiderail.support.texts import shown
@@ -27,6 +27,7 @@ GrammarFormat = Literal[
 ]
 
 
+@checked
 def grammar_from(format: GrammarFormat, text: str) -> str:
     """Returns the grammar of a text in some format.
 
@@ -87,6 +88,9 @@ class StructTag:
     end: str
 
     def __post_init__(self) -> None:
+        for name in ("trigger", "begin", "end"):
+            if not isinstance(getattr(self, name), str):
+                raise CompatTypeError(f"{name} must be a string, not {shown(getattr(self, name))}")
         if not self.trigger:
             raise CompatAssertionError("trigger must not be empty")
         if not self.begin.startswith(self.trigger):
@@ -130,6 +134,7 @@ class StructTag:
         return json.dumps({"grammars": [{"name": "struct_tag", "lark_grammar": text}, *others]})
 
 
+@checked_methods
 class JsonCompiler:
     """The older way to make the grammar of a JSON Schema; options are those of ``x-guidance``."""
 
@@ -166,6 +171,7 @@ class JsonCompiler:
         return _checked(grammar_from_json_schema(_text(schema), overrides=self._options), check)
 
 
+@checked_methods
 class LarkCompiler:
     """The older way to make the grammar of a Lark text."""
 
@@ -178,6 +184,7 @@ class LarkCompiler:
         return _checked(json.dumps({"grammars": [{"name": "lark_grammar", "lark_grammar": _text(lark)}]}), check)
 
 
+@checked_methods
 class RegexCompiler:
     """The older way to make the grammar of a regular expression."""
 

@@ -29,6 +29,9 @@ class TokenizerWrapper:
     """
 
     def __init__(self, gtokenizer: Any) -> None:
+        missing = [name for name in ("eos_token_id", "bos_token_id", "tokens") if not hasattr(gtokenizer, name)]
+        if missing:
+            raise CompatTypeError(f"{shown(gtokenizer)} is no tokenizer to wrap: it has no {' and no '.join(missing)}")
         self.eos_token_id: int = gtokenizer.eos_token_id
         self.bos_token_id: int | None = gtokenizer.bos_token_id
         self.tokens: Sequence[bytes] = gtokenizer.tokens

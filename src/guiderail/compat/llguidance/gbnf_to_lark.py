@@ -24,7 +24,7 @@ class GbnfToLarkError(CompatValueError):
 
 def is_lark_syntax(text: str) -> bool:
     """Whether a grammar is in Lark: it has a rule ``start:`` or the line ``%llguidance``."""
-    return _LARK.search(text) is not None
+    return isinstance(text, str) and _LARK.search(text) is not None
 
 
 def gbnf_to_lark(text: str) -> str:

@@ -12,6 +12,7 @@ from guiderail.compat._errors import CompatAssertionError, CompatIndexError, Com
 from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.matching import bitmask as native
+from guiderail.support.arguments import checked
 
 __all__ = [
     "allocate_token_bitmask", "apply_token_bitmask_inplace", "consume_token_par", "fill_next_token_bitmask",
@@ -21,7 +22,7 @@ __all__ = [
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
     """Returns ``(batch_size, ceil(vocab_size / 32))``."""
-    return batch_size, (vocab_size + 31) // 32
+    return integer("batch_size", batch_size), (integer("vocab_size", vocab_size) + 31) // 32
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32]:
@@ -58,6 +59,7 @@ def apply(logits: Any, mask: Any) -> None:
 apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
 
 
+@checked
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index: int = 0) -> None:
     """Writes the mask into row ``index`` of an int32 array ``(batch, words)``.
 
@@ -73,6 +75,7 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index
     interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
 
 
+@checked
 def fill_next_token_bitmask_par(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: NDArray[np.int32]
 ) -> None:
@@ -86,6 +89,7 @@ def fill_next_token_bitmask_par(
     executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
+@checked
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: NDArray[np.int32]
 ) -> None:
@@ -100,6 +104,7 @@ def fill_next_token_bitmask_par_with_draft_tokens(
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
+@checked
 def consume_token_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
     """Reads one token with each ``(matcher, token)`` and returns which were allowed."""
     return executor.consume_token_par(matchers)

@@ -13,6 +13,7 @@ from guiderail.compat.llguidance._executor import LLExecutor
 from guiderail.compat.llguidance._matcher import LLMatcher
 from guiderail.compat.llguidance.numpy import consume_token_par, get_bitmask_shape
 from guiderail.matching import bitmask as native
+from guiderail.support.arguments import checked
 
 __all__ = [
     "allocate_token_bitmask", "apply_token_bitmask_inplace", "consume_token_par", "fill_next_token_bitmask",
@@ -46,6 +47,7 @@ def _array(bitmask: Any) -> Any:
     return bitmask.numpy()
 
 
+@checked
 def fill_next_token_bitmask(interp: LLMatcher, bitmask: Any, index: int = 0) -> None:
     """Writes the mask into row ``index``.
 
@@ -55,6 +57,7 @@ def fill_next_token_bitmask(interp: LLMatcher, bitmask: Any, index: int = 0) -> 
     arrays.fill_next_token_bitmask(interp, _array(bitmask), index)
 
 
+@checked
 def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: Any) -> None:
     """Writes the mask of each ``(matcher, row)``, in one call.
 
@@ -65,6 +68,7 @@ def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[L
     arrays.fill_next_token_bitmask_par(executor, matchers, _array(bitmask))
 
 
+@checked
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: Any
 ) -> None:

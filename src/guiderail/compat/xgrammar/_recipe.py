@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, raised_as
@@ -17,7 +20,7 @@ from guiderail.support.texts import shown
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Recipe", "schema_recipe"]
+__all__ = ["Recipe", "combined", "schema_recipe"]
 
 NO_BOUND = 2**31 - 1
 """Maximum characters of whitespace at one position, where XGrammar sets no bound."""
@@ -29,9 +32,21 @@ _REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
 _TESTS = ("not", "if", "contains", "oneOf")
 
 
-@dataclass(frozen=True, slots=True)
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "ebnf": ("root",), "schema": (), "regex": (), "lark": ("names",), "structural_tag": (), "json": (), "concat": (),
+    "union": (),
+}  # fmt: skip
+"""The kinds of recipes, with the options that each must have; those of schemas have defaults."""
+
+_COMBINED = ("concat", "union")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
     """One way to make a grammar.
+
+    A grammar may be a part of another twice on each of forty levels, or be joined to others in a loop. So no method
+    recurs into parts that are combined, and each visits a part once, however many paths lead to it.
 
     Attributes:
         kind: ``"ebnf"``, ``"schema"``, ``"regex"``, ``"lark"``, ``"structural_tag"``, ``"json"``, ``"concat"``,
@@ -45,6 +60,45 @@ class Recipe:
     text: str = ""
     options: tuple[tuple[str, Any], ...] = ()
     parts: tuple[Recipe, ...] = field(default=())
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((*self._own(), *self.parts)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Recipe):
+            return NotImplemented
+        known: set[tuple[int, int]] = set()
+        left = [(self, other)]
+        while left:
+            one, two = left.pop()
+            if one is two or (id(one), id(two)) in known:
+                continue
+            if one._hash != two._hash or one._own() != two._own():
+                return False
+            known.add((id(one), id(two)))
+            left += zip(one.parts, two.parts, strict=True)
+        return True
+
+    def _own(self) -> tuple[Any, ...]:
+        """What it consists of, without its parts."""
+        return self.kind, self.text, self.options, len(self.parts)
+
+    def _in_order(self, kinds: Collection[str]) -> list[Recipe]:
+        """This recipe and the parts of recipes of these kinds, at any depth: each once, after its own parts."""
+        order: dict[int, Recipe] = {}
+        left = [(self, False)]
+        while left:
+            one, done = left.pop()
+            if done:
+                order.setdefault(id(one), one)
+            elif id(one) not in order:
+                left.append((one, True))
+                left += [(part, False) for part in reversed(one.parts) if one.kind in kinds]
+        return list(order.values())
 
     def constraint(self, vocabulary: Vocabulary | None = None) -> Constraint:
         """Builds the constraint. Tokens that a structural tag or a Lark grammar names are those of ``vocabulary``.
@@ -53,8 +107,20 @@ class Recipe:
             CompatError: the text cannot be read; the message says where and why.
         """
         with raised_as(), nested("the grammar"):
-            made: Constraint = getattr(self, f"_{self.kind}")(vocabulary, dict(self.options))
-            return made
+            return self._built(vocabulary, {})
+
+    def _built(self, vocabulary: Vocabulary | None, built: dict[int, Constraint]) -> Constraint:
+        """The constraint. ``built`` has those of parts that are built already, by identity."""
+        for one in self._in_order(_COMBINED):
+            if id(one) in built:
+                continue
+            if one.kind in _COMBINED:
+                built[id(one)] = combined(one.kind, [built[id(part)] for part in one.parts])
+            elif one.kind == "lark":
+                built[id(one)] = one._lark(vocabulary, built)
+            else:
+                built[id(one)] = getattr(one, f"_{one.kind}")(vocabulary, dict(one.options))
+        return built[id(self)]
 
     def _ebnf(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
         from guiderail.frontends.grammar import grammar
@@ -80,10 +146,10 @@ class Recipe:
 
         return regex(_BELL.sub(lambda found: _BELLS.get(found[0], found[0]), self.text), dialect="ecma")
 
-    def _lark(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+    def _lark(self, vocabulary: Vocabulary | None, built: dict[int, Constraint]) -> Constraint:
         from guiderail.frontends.grammar import grammar
 
-        named = dict(zip(options["names"], self.parts, strict=True))
+        named = dict(zip(dict(self.options)["names"], self.parts, strict=True))
         made: dict[str, Constraint] = {}
 
         def read(text: str, around: tuple[str, ...]) -> Constraint:
@@ -102,15 +168,15 @@ class Recipe:
                 if part.kind == "lark" and not part.parts:  # a text may name the others
                     made[name] = read(part.text, (*around, name))
                 else:
-                    made[name] = part.constraint(vocabulary)
+                    made[name] = part._built(vocabulary, built)
             return made[name]
 
         return read(self.text, ())
 
     def asks_for(self, attribute: str) -> bool:
         """Whether a Lark grammar in it sets an attribute of a rule, judged by its text."""
-        here = self.kind == "lark" and re.search(rf"\[[^\]\n]*\b{attribute}\b", self.text) is not None
-        return here or any(part.asks_for(attribute) for part in self.parts)
+        sets = re.compile(rf"\[[^\]\n]*\b{attribute}\b")
+        return any(one.kind == "lark" and sets.search(one.text) for one in self._in_order(_OPTIONS))
 
     def _structural_tag(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
         from guiderail.frontends.tools import structural_tag
@@ -124,20 +190,19 @@ class Recipe:
             escapes="all",
         )
 
-    def _concat(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        return sequence(*(part.constraint(vocabulary) for part in self.parts))
-
-    def _union(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        return AnyOf(tuple(part.constraint(vocabulary) for part in self.parts))
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns JSON that :meth:`from_json` reads."""
-        return {
-            "kind": self.kind,
-            "text": self.text,
-            "options": dict(self.options),
-            "parts": [part.to_json() for part in self.parts],
-        }
+    def to_json(self) -> list[dict[str, Any]]:
+        """Returns JSON that :meth:`from_json` reads: all recipes, parts first; a part is a position in this list."""
+        order = self._in_order(_OPTIONS)
+        position = {id(one): at for at, one in enumerate(order)}
+        return [
+            {
+                "kind": one.kind,
+                "text": one.text,
+                "options": dict(one.options),
+                "parts": [position[id(part)] for part in one.parts],
+            }
+            for one in order
+        ]
 
     @classmethod
     def from_json(cls, data: Any) -> Recipe:
@@ -146,14 +211,48 @@ class Recipe:
         Raises:
             KeyError, TypeError, ValueError: the text is something else.
         """
-        kind = data["kind"]
-        if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
+        if not isinstance(data, list) or not data:
+            raise ValueError(f"the recipes must be a list, not {shown(data)}")
+        read: list[Recipe] = []
+        for one in data:
+            read.append(cls._read(one, read))
+        return read[-1]
+
+    @classmethod
+    def _read(cls, data: Any, before: list[Recipe]) -> Recipe:
+        kind, text, options = data["kind"], data["text"], data["options"]
+        if not isinstance(kind, str) or kind not in _OPTIONS:
             raise ValueError(f"there is no grammar of the kind {shown(kind)}")
-        options = data["options"]
+        if not isinstance(text, str):
+            raise TypeError(f"the text of a grammar must be a string, not {shown(text)}")
         if kind == "schema":
-            return schema_recipe(data["text"], **options)
-        frozen = tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in options.items()))
-        return cls(kind, data["text"], frozen, tuple(cls.from_json(part) for part in data["parts"]))
+            return schema_recipe(text, **options)
+        if not isinstance(options, dict) or set(options) != set(_OPTIONS[kind]):
+            raise ValueError(
+                f"a grammar of the kind {kind} has the options {list(_OPTIONS[kind])}, not {shown(options)}"
+            )
+        at = data["parts"]
+        if not all(type(one) is int and 0 <= one < len(before) for one in at):
+            raise ValueError(f"the parts of a grammar must be positions before it, not {shown(at)}")
+        parts = tuple(before[one] for one in at)
+        if kind == "structural_tag":
+            json.loads(text, parse_int=read_integer)
+        if kind == "ebnf" and not isinstance(options["root"], str):
+            raise TypeError(f"root must be the name of a rule, not {shown(options['root'])}")
+        if kind == "lark" and not (_names(options["names"]) and len(options["names"]) == len(parts)):
+            raise ValueError(f"names must name each part, not {shown(options['names'])}")
+        return cls(
+            kind, text, tuple((key, tuple(v) if isinstance(v, list) else v) for key, v in options.items()), parts
+        )
+
+
+def combined(kind: str, parts: Sequence[Constraint]) -> Constraint:
+    """The constraint of a recipe of the kind ``"concat"`` or ``"union"``."""
+    return sequence(*parts) if kind == "concat" else reduce(or_, parts, AnyOf(()))
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def schema_recipe(

@@ -72,8 +72,8 @@ def apply_token_bitmask_inplace(
         CompatValueError: the backend is unknown, or for another device; or the arrays do not fit. The logits are
             unchanged then.
     """
-    if backend not in _BACKENDS:
-        raise CompatValueError(f"Unknown backend: {backend}. The value should be one of them: {list(_BACKENDS)}")
+    if not isinstance(backend, str) or backend not in _BACKENDS:
+        raise CompatValueError(f"Unknown backend: {shown(backend)}. The value should be one of them: {list(_BACKENDS)}")
     device = getattr(getattr(logits, "device", None), "type", "cpu")
     if device not in _DEVICES.get(backend, (device,)):
         raise CompatValueError(f"the backend {backend!r} does not support logits on {device!r}; leave it out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from guiderail.compat._errors import CompatValueError
 from guiderail.compat.xgrammar.openai_tool_call_schema import (
@@ -62,7 +62,7 @@ def get_model_structural_tag(
         ValueError: nothing is registered for the family: guiderail keeps formats as data, for ``guiderail.tool_calls``;
             or the tools, the choice or the reasoning are wrong.
     """
-    make = _registered.get(model)
+    make = _registered.get(model) if isinstance(model, str) else None
     if make is None:
         raise CompatValueError(
             f"no structural tag is registered for {shown(model)}; guiderail keeps the formats of model families as "
@@ -103,11 +103,11 @@ def normalize_tool_choice(
     """
     if not isinstance(tools, list | None):
         raise CompatValueError(f"tools must be a list, not {shown(tools)}")
-    read = [one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(one)
+    read = [one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _valid("a tool", _TOOL, one)
             for one in tools or ()]  # fmt: skip
     functions = [one for one in read if isinstance(one, FunctionToolParam)]
     others = [one for one in read if isinstance(one, BuiltinToolParam)]
-    choice = _CHOICE.validate_python("auto" if tool_choice is None else tool_choice)
+    choice = _valid("tool_choice", _CHOICE, "auto" if tool_choice is None else tool_choice)
     if isinstance(choice, AllowedToolChoiceParam):
         functions, others = _allowed(functions, others, choice)
         return _checked(functions, others, choice.allowed_tools.mode)
@@ -122,6 +122,13 @@ def normalize_tool_choice(
     if choice == "none":
         return [], [], "auto"
     return _checked(functions, others, choice)
+
+
+def _valid(what: str, kind: TypeAdapter[Any], value: Any) -> Any:
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        raise CompatValueError(f"{what} has another form: {error}") from error
 
 
 def _allowed(

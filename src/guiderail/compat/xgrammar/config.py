@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from guiderail.compat._errors import CompatError
+from guiderail.compat._errors import CompatError, integer
 from guiderail.compat.xgrammar._serialized import VERSION
 
 __all__ = ["get_max_recursion_depth", "get_serialization_version", "max_recursion_depth", "set_max_recursion_depth"]
@@ -24,7 +24,7 @@ def set_max_recursion_depth(max_recursion_depth: int) -> None:
     Raises:
         CompatError: ``compat-option``: another depth.
     """
-    if max_recursion_depth != _DEPTH:
+    if integer("max_recursion_depth", max_recursion_depth) != _DEPTH:
         raise CompatError(
             "guiderail has no recursion depth to set: it limits steps of work (max_work and max_step_work of "
             "guiderail.compile); leave the depth out",

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guiderail.compat._errors import CompatError, CompatTypeError, CompatValueError, json_of
-from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
+from guiderail.compat.xgrammar._recipe import Recipe, combined, schema_recipe
 from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
 from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
 from guiderail.constraints.constraint import Constraint
 from guiderail.support.arguments import checked_methods
 from guiderail.support.json_objects import loads
 from guiderail.support.numerals import read_integer
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -31,10 +32,10 @@ class Grammar:
 
     __slots__ = ("_constraint", "_recipe")
 
-    def __init__(self, recipe: Recipe, vocabulary: Any = None) -> None:
+    def __init__(self, recipe: Recipe, vocabulary: Any = None, *, constraint: Constraint | None = None) -> None:
         """For the class methods only."""
         self._recipe = recipe
-        self._constraint = recipe.constraint(vocabulary)
+        self._constraint = recipe.constraint(vocabulary) if constraint is None else constraint
 
     @property
     def constraint(self) -> Constraint:
@@ -116,12 +117,12 @@ class Grammar:
     @classmethod
     def concat(cls, *grammars: Grammar) -> Grammar:
         """Concatenates grammars."""
-        return cls(Recipe("concat", parts=_recipes(grammars)))
+        return _combined("concat", grammars)
 
     @classmethod
     def union(cls, *grammars: Grammar) -> Grammar:
         """Makes the union of grammars."""
-        return cls(Recipe("union", parts=_recipes(grammars)))
+        return _combined("union", grammars)
 
     def serialize_json(self) -> str:
         """Returns its source as JSON that :meth:`deserialize_json` reads. The format differs from XGrammar's."""
@@ -144,11 +145,12 @@ class Grammar:
         return f"<Grammar of {self._constraint!r}>"
 
 
-def _recipes(grammars: Sequence[Grammar]) -> tuple[Recipe, ...]:
+def _combined(kind: str, grammars: Sequence[Grammar]) -> Grammar:
     for one in grammars:
         if not isinstance(one, Grammar):
             raise CompatTypeError(f"a grammar must be a Grammar, not {type(one).__name__}")
-    return tuple(one._recipe for one in grammars)
+    recipe = Recipe(kind, parts=tuple(one._recipe for one in grammars))
+    return Grammar(recipe, constraint=combined(kind, [one._constraint for one in grammars]))
 
 
 def _whole(grammar: Grammar) -> Grammar:
@@ -240,7 +242,10 @@ def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
     """A tag in the older form: items with ``begin``, ``schema``, ``end``."""
     structures = []
     for tag in tags:
-        item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
+        item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
+        if not isinstance(item, Mapping):
+            raise CompatTypeError(f"a tag must be a StructuralTagItem or a dict, not {shown(tag)}")
+        item = dict(item)
         schema = getattr(tag, "schema_", item.get("schema"))
         item["schema"] = (
             schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema), parse_int=read_integer)

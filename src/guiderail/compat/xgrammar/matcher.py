@@ -312,7 +312,9 @@ class BatchGrammarMatcher:
     """
 
     def __init__(self, max_threads: int | Literal["auto"] = "auto") -> None:
-        if max_threads != "auto" and (not isinstance(max_threads, int) or max_threads < 1):
+        if not (isinstance(max_threads, str) and max_threads == "auto") and (
+            not isinstance(max_threads, int) or max_threads < 1
+        ):
             raise CompatError(
                 f"max_threads must be 'auto', or 1 or more, not {shown(max_threads)}", code="compat-option"
             )
@@ -362,6 +364,8 @@ class BatchGrammarMatcher:
         places = range(len(matchers)) if indices is None else integers("indices", indices)
         if len(places) != len(matchers):
             raise CompatError(f"there are {len(places)} indices for {len(matchers)} matchers", code="compat-batch")
+        if not (hasattr(temperatures, "__len__") and hasattr(temperatures, "__setitem__")):
+            raise CompatTypeError(f"temperatures must be an array or a tensor, not {shown(temperatures)}")
         if not all(0 <= place < len(temperatures) for place in places):
             raise CompatError(
                 f"an index is out of range: temperatures has {len(temperatures)} elements", code="compat-batch"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from guiderail.compat._errors import CompatTypeError
 from guiderail.compat.xgrammar.compiler import GrammarCompiler
 from guiderail.compat.xgrammar.grammar import Grammar
 from guiderail.compat.xgrammar.matcher import GrammarMatcher
 from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guiderail.matching.bitmask import bitmask_to_bool
+from guiderail.support.texts import shown
 
 __all__ = [
     "_get_masked_tokens_from_bitmask",
@@ -37,7 +39,7 @@ def _is_grammar_accept_string(grammar: Grammar | str, input_str: str | bytes, **
     """Whether a grammar matches a whole text; with ``require_termination=False``, also the beginning of one."""
     whole = kwargs.pop("require_termination", True)
     if kwargs:
-        raise TypeError(f"_is_grammar_accept_string has no options {', '.join(kwargs)} here")
+        raise CompatTypeError(f"_is_grammar_accept_string has no options {', '.join(kwargs)} here")
     matcher = _get_matcher_from_grammar(grammar)
     return matcher.accept_string(input_str) and (not whole or matcher.is_terminated())
 
@@ -55,6 +57,8 @@ def bool_mask_to_bitmask(bool_mask: Any) -> Any:
 
     from guiderail.matching.bitmask import bool_to_bitmask
 
+    if not isinstance(bool_mask, torch.Tensor):
+        raise CompatTypeError(f"bool_mask must be a tensor, not {shown(bool_mask)}")
     return torch.from_numpy(bool_to_bitmask(bool_mask.numpy()))
 
 

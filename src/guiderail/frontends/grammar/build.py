@@ -107,7 +107,10 @@ def names(e: Expression) -> Iterator[Name]:
 
 
 def leaves(e: Expression) -> Leaves:
-    """The names in an expression, and whether all else in it is text (not so if a choice has no alternatives)."""
+    """The names in an expression, and whether all else in it is text that comes as it is written.
+
+    Not so if a choice has no alternatives, or a repetition stands for the empty text.
+    """
     root: Any = e
     kind = type(root)
     if kind is Name:
@@ -129,6 +132,7 @@ def leaves(e: Expression) -> Leaves:
         if kind is Name:
             found.add(here.name)
         elif kind is Repetition:
+            plain = plain and here.max != 0
             stack.append(here.item)
         elif kind is Sequence or kind is Choice:
             if id(here) not in seen:

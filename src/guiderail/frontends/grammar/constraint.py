@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
@@ -437,9 +438,20 @@ def grammar(
     from guiderail.frontends.grammar.lark.assembly import indentation_of
 
     given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
-    folders = tuple(str(folder) for folder in imports)
+    folders = _folders(imports)
     options = _checked_options(schema_options or {})
     return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given, options)
+
+
+def _folders(imports: Iterable[str | Path]) -> tuple[str, ...]:
+    folders = (imports,) if isinstance(imports, str | bytes) else tuple(imports)
+    for folder in folders:
+        if isinstance(imports, str | bytes) or not isinstance(folder, str | os.PathLike):
+            raise CompileError(
+                f"imports takes a list of directories, not {shown(folder)}; write imports=[folder]",
+                code="grammar-option",
+            )
+    return tuple(str(folder) for folder in folders)
 
 
 def _checked_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

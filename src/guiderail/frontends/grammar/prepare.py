@@ -216,7 +216,7 @@ def _loops(
 
 
 class _Unfolding:
-    """Turns embedded constraints that consist of parts into rules.
+    """Turns embedded constraints that consist of parts into rules, and what comes zero times into the empty text.
 
     So the rules of a grammar within the grammar are analysed together with all others.
     """
@@ -240,7 +240,7 @@ class _Unfolding:
         if isinstance(e, Choice):
             return e if all(a is b for a, b in zip(kids, e.parts, strict=True)) else choice(kids)
         if isinstance(e, Repetition):
-            return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
+            return e if kids[0] is e.item and e.max != 0 else repetition(kids[0], e.min, e.max)
         return e
 
     def _unfold(self, constraint: Constraint) -> Expression:

@@ -15,7 +15,7 @@ from guiderail.frontends.grammar.analysis import meant
 from guiderail.frontends.grammar.lark.assembly import Assembly, LarkGrammar
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
-from guiderail.frontends.grammar.lark.notation import grammar_builder
+from guiderail.frontends.grammar.lark.notation import ImportFault, grammar_builder
 from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
 from guiderail.frontends.grammar.lark.tokens import Token
@@ -36,6 +36,7 @@ _UNEXPECTED = {
     "/": "this regular expression is never closed; add / before the end of the line",
 }
 _DIRECTIVES = ("%import", "%ignore", "%declare", "%override", "%extend", "%json", "%lark", "%regex")
+_BESIDE = re.compile(r" at (?= *in )")
 _PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
 _QUOTED = re.compile(
     r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|(?:in|for)(?! rule)) ([A-Za-z_]\w*)"
@@ -108,6 +109,8 @@ class _LarkAssembly(Assembly):
             raise self.translated(error.__context__, bool(builder.used_files)) from error
         except OSError as error:
             raise self.not_found(error) from error
+        except ImportFault as error:
+            raise self.not_imported(str(error)) from error
         except ValueError as error:
             if not is_digit_limit(error):
                 raise
@@ -197,9 +200,9 @@ class _LarkAssembly(Assembly):
         if found is not None or hasattr(cause, "line"):
             line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
             message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
-            if type(cause).__name__ == "UnexpectedCharacters" and not in_file:  # it expects any token
+            if type(cause).__name__ == "UnexpectedCharacters":  # it expects any token
                 text, at = self.rewritten.text, _offset(self.rewritten.text, line, column)
-                message, expected = _unexpected(text, at), []
+                message, expected = _BESIDE.sub("", message) if in_file else _unexpected(text, at), []
             if expected:
                 message += f"; expected {_readable(expected)}"
             if in_file:
@@ -219,18 +222,41 @@ class _LarkAssembly(Assembly):
         if undefined := _UNDEFINED.fullmatch(message):
             known = [s.name.text for s in self.statements if s.name is not None]
             name, kind = undefined[1], "terminal" if undefined[1].isupper() else "rule"
-            message = f"there is no {kind} {name!r}, which {undefined[2]!r} uses{meant(name, known)}"
+            message = (
+                self.imported(name) or f"there is no {kind} {name!r}, which {undefined[2]!r} uses{meant(name, known)}"
+            )
         return CompileError(message, code="lark-grammar", source=self.source, span=span)
 
     def not_found(self, error: OSError) -> CompileError:
         missing = str(error.filename or error)
         stem = os.path.splitext(os.path.basename(missing))[0]
-        return CompileError(
-            f"the grammar {missing!r} to import was not found; pass its folder in imports",
-            code="lark-import",
-            source=self.source,
-            span=self.uses.get("", {}).get(stem),
-        )
+        return self.not_imported(f"the grammar {missing!r} to import was not found; pass its folder in imports", stem)
+
+    def not_imported(self, message: str, stem: str | None = None) -> CompileError:
+        """The error for a grammar that cannot be imported; ``stem``: its name in an import, else all imports count."""
+        at = [
+            token.span
+            for statement in self.statements
+            if statement.tokens[0].text == "%import"
+            for token in statement.tokens
+            if token.text == (stem or "%import")
+        ]
+        span = at[0] if len(at) == 1 or (at and stem) else None
+        return CompileError(message, code="lark-import", source=self.source, span=span)
+
+    def imported(self, name: str) -> str | None:
+        """What to say of an undefined name that an import should have defined."""
+        for statement in self.statements:
+            words = [token.text for token in statement.tokens]
+            if words[0] != "%import":
+                continue
+            begin = words.index("(") if "(" in words else len(words) - (4 if "->" in words else 2)
+            bound = words[begin + 1 :: 2] if "(" in words else words[-1:]
+            if name in bound:
+                wanted = words[-3] if "->" in words else name
+                kind = "terminal" if wanted.isupper() else "rule"
+                return f"the grammar {''.join(words[1:begin])!r} has no {kind} {wanted!r} to import"
+        return None
 
     # -- rules
     def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-__all__ = ["grammar_builder"]
+__all__ = ["ImportFault", "grammar_builder"]
 
 _NOTATION = "e852eff4c6290c7b"  # versions with the notation that is read here
 _DEEPEST = 40  # nested parentheses
@@ -296,6 +298,39 @@ def _sound(builder: Any, lark: Any) -> bool:
     return all(name in known for name in builder._ignore_names)
 
 
+class ImportFault(Exception):
+    """A grammar that cannot be imported; the text says which and why."""
+
+
+_loading: ContextVar[tuple[Any, ...]] = ContextVar("_loading", default=())
+"""The names of the grammars that are being loaded, each imported by the one before."""
+
+
+def _imports(load: Any, do_import: Any) -> dict[str, Any]:
+    """Lark's methods that load and import grammars. Lark would follow imports in a circle until the stack is full."""
+
+    def load_grammar(builder: Any, text: str, name: Any = "<?>", *rest: Any) -> None:
+        above = _loading.get()
+        if name in above:
+            circle = " -> ".join(os.path.basename(str(one)) for one in (*above[above.index(name) :], name))
+            raise ImportFault(
+                f"grammars import each other in a circle: {circle}; move what they share into a third one"
+            )
+        token = _loading.set((*above, name))
+        try:
+            load(builder, text, name, *rest)
+        finally:
+            _loading.reset(token)
+
+    def imported(builder: Any, path: tuple[str, ...], *rest: Any) -> None:
+        try:
+            do_import(builder, path, *rest)
+        except UnicodeDecodeError as error:
+            raise ImportFault(f"the grammar {'.'.join(path)!r} to import is not UTF-8: {error}") from error
+
+    return {"load_grammar": load_grammar, "do_import": imported}
+
+
 @lru_cache(maxsize=1)
 def grammar_builder() -> Any:
     """Lark's ``GrammarBuilder``, with the faster parser for what it loads and imports."""
@@ -326,6 +361,7 @@ def grammar_builder() -> Any:
                 lark.GrammarBuilder.validate(builder)  # raises, with the message
 
         methods["validate"] = validate
+        methods.update(_imports(methods["load_grammar"], methods["do_import"]))
         names["_parse_grammar"] = parse
         names["GrammarBuilder"] = type("GrammarBuilder", (lark.GrammarBuilder,), methods)
     except AttributeError:  # a version of Lark with other names inside

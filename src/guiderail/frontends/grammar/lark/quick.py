@@ -256,6 +256,8 @@ class _Reader:
             if "\n" in token and "x" not in flags:
                 raise _Unusual
             regex(value, flags=flags)  # it is valid by itself
+            if "x" in flags:
+                regex(f"(?x:{value})")  # it ends in no comment
             found = RegexPattern(value, flags, token)
         self.literals[token] = found
         return found

@@ -214,10 +214,28 @@ def regex_of(token: Token, source: str) -> Constraint:
     flags = token.text[cut + 1 :]
     pattern = _unescaped(token, token.text[1:cut], source)
     try:
-        return regex(pattern, flags="".join(sorted(set(flags))))
+        made = regex(pattern, flags="".join(sorted(set(flags))))
     except GuiderailError as error:
         words = "this regular expression cannot be used: "
         raise relocated(error, words, source=source, span=(token.start, token.end)) from error
+    if "x" in flags and _ends_in_comment(pattern):
+        raise PatternError(
+            "with the flag x, the # at the end of this regular expression begins a comment, which would hide the rest "
+            "of the terminal, too; write \\# for the character, or end the comment with a line break",
+            code="lark-syntax",
+            source=source,
+            span=(token.start, token.end),
+        )
+    return made
+
+
+def _ends_in_comment(pattern: str) -> bool:
+    """Whether a pattern with the flag ``x`` ends in a comment, so that a parenthesis after it belongs to that."""
+    try:
+        regex(f"(?x:{pattern})")
+    except GuiderailError:
+        return True
+    return False
 
 
 def structured(source: str, token: Token, start: int, end: int) -> Constraint:
