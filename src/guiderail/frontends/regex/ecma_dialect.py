@@ -101,10 +101,12 @@ class EcmaParser(Parser):
             match = _DECIMAL.match(self.pattern, i + 1)
             assert match is not None
             if self.unicode or (len(match[0]) < 6 and int(match[0]) <= self.group_count()):
-                self.refuse_backreference(i, match.end())
+                return self.reference(int(match[0][:9]), i, match.end(), unset_matches=True)
         if c == "k" and (self.unicode or self.has_names()):
             close = self.pattern.find(">", i)
-            self.refuse_backreference(i, close + 1 if close > 0 else i + 2)
+            name = self.pattern[i + 3 : close] if self.pattern.startswith("<", i + 2) else ""
+            end = close + 1 if close > 0 else i + 2
+            return self.reference(self.names.get(name), i, end, unset_matches=True)
         char, end = self.character(i, in_class=False)
         self.text(char, i, end)
         return end

@@ -75,8 +75,11 @@ class Parser:
         self.max_nesting = max_nesting
         self.assertions = 0
         self.atomics = 0
-        self.names: set[str] = set()
+        self.names: dict[str, int] = {}  # numbers of named groups
         self.groups = 0
+        self.numbers: dict[int, int] = {}  # of groups, by where they begin
+        self.contents: dict[int, Node] = {}  # of groups that have ended
+        self.has_references = False
         self.alts: list[Node] = []
         self.items: list[Node] = []
         self.last = NOTHING
@@ -119,12 +122,17 @@ class Parser:
     def parse(self) -> Parsed:
         try:
             self.read()
+            if self.stack:
+                start = self.stack[-1][3]
+                self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
+            tree = self.alternation(len(self.pattern), 0)
+            if self.has_references:
+                from guiderail.frontends.regex.backreferences import written_out
+
+                tree, self.assertions = written_out(tree, self.contents, self)
         except LimitError as error:
             raise in_text(error, self.pattern, (self.at, self.at + 1)) from None
-        if self.stack:
-            start = self.stack[-1][3]
-            self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
-        return Parsed(self.alternation(len(self.pattern), 0), self.assertions, self.atomics)
+        return Parsed(tree, self.assertions, self.atomics)
 
     def read(self) -> None:
         """Reads the whole pattern, item by item."""
@@ -246,6 +254,27 @@ class Parser:
                     *where,
                 )
 
+    def reference(self, group: int | None, start: int, end: int, *, unset_matches: bool) -> int:
+        """Adds a backreference. ``unset_matches``: a group that matched nothing stands for the empty text."""
+        from guiderail.frontends.regex.backreferences import Reference
+
+        if group is None or group not in self.contents:
+            self.refuse_backreference(start, end, "no group of this number or name ends before it")
+        flags = self.flags
+        self.atom(Reference(group, lambda text: self.literal(text, flags, start, end), unset_matches, start, end))
+        self.has_references = True
+        return end
+
+    def literal(self, text: str, flags: int, start: int, end: int) -> Node:
+        """The text as if it stood in the pattern, under some flags."""
+        outside = self.items, self.last, self.flags
+        self.items, self.last, self.flags = [], NOTHING, flags
+        if text:
+            self.text(text, start, end)
+        items = self.items
+        self.items, self.last, self.flags = outside
+        return items[0] if len(items) == 1 else Cat(items, start, end) if items else Lit("", start, end)
+
     # -- quantifiers
     def quantifier(self, i: int, c: str) -> int:
         if c == "*":
@@ -309,8 +338,7 @@ class Parser:
         """Reads the opener at ``i``."""
         pattern = self.pattern
         if not pattern.startswith("?", i + 1):
-            self.groups += 1
-            return self.push(i, "group", "", i + 1, self.flags)
+            return self.push_group(i, "", i + 1)
         c, sign = pattern[i + 2 : i + 3], pattern[i + 3 : i + 4]
         if c == ":":
             return self.push(i, "group", "", i + 3, self.flags)
@@ -319,6 +347,12 @@ class Parser:
         if c == "<" and sign in ("=", "!"):
             return self.push(i, "look", "<" + sign, i + 4, self.flags)
         return self.open_extension(i)
+
+    def push_group(self, start: int, name: str, body: int) -> int:
+        """Opens a group that has a number."""
+        self.groups += 1
+        self.numbers[start] = self.groups
+        return self.push(start, "group", name, body, self.flags)
 
     def push(self, start: int, kind: str, name: str, body: int, flags: int) -> int:
         """Opens a group of ``kind`` whose contents begin at ``body`` and are read with ``flags``."""
@@ -349,6 +383,8 @@ class Parser:
         if kind == "group":
             self.atom(body)
             self.grouped = (body, start)
+            if start in self.numbers:
+                self.contents[self.numbers[start]] = body
         elif kind == "look":
             self.assertions += 1
             self.atom(Look(body, "<" in name, "!" in name, start, end))
@@ -373,9 +409,8 @@ class Parser:
             return self.push(start, "extension", name, body, self.flags)
         if name in self.names:
             self.fail("duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1)
-        self.names.add(name)
-        self.groups += 1
-        return self.push(start, "group", name, body, self.flags)
+        self.names[name] = self.groups + 1
+        return self.push_group(start, name, body)
 
     # -- pieces of escapes
     def property_escape(self, i: int) -> tuple[CharSet, int] | None:
@@ -429,10 +464,10 @@ class Parser:
     def fail_code(self, code: str, message: str, start: int, end: int) -> NoReturn:
         raise PatternError(message, code=code, source=self.pattern, span=(start, max(end, start + 1)))
 
-    def refuse_backreference(self, start: int, end: int) -> NoReturn:
+    def refuse_backreference(self, start: int, end: int, why: str) -> NoReturn:
         self.fail(
             "backreference",
-            "a backreference needs memory, which no automaton has; "
+            f"a backreference needs memory, which no automaton has: {why}; "
             "write out the possible texts, e.g. (?:'[^']*'|\"[^\"]*\")",
             start,
             end,

@@ -103,7 +103,8 @@ class PythonParser(Parser):
             octal = _OCTAL.match(self.pattern, i + 1)
             if octal is None or len(octal[0]) < 3:
                 number = _REFERENCE.match(self.pattern, i + 1)
-                self.refuse_backreference(i, number.end() if number else end)
+                assert number is not None
+                return self.reference(int(number[0]), i, number.end(), unset_matches=False)
         char, end = self.character(i, in_class=False)
         self.text(char, i, end)
         return end
@@ -260,7 +261,7 @@ class PythonParser(Parser):
                 max(close, i + 5),
             )
         if c == "=":
-            self.refuse_backreference(i, close + 1)
+            return self.reference(self.names.get(name), i, close + 1, unset_matches=False)
         return self.named(name, i, i + 4, close + 1)
 
     def comment(self, i: int) -> int:

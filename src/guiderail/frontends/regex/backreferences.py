@@ -1,0 +1,303 @@
+"""Backreferences to groups with few texts, written out.
+
+A backreference needs a memory. If its group has few texts, the memory has few states: a pattern is the union, over the
+texts of the group, of the same pattern with this text in both places.
+
+    (['"])[a-z]*\\1   →   '[a-z]*' | "[a-z]*"
+
+A node is rewritten for each state of the memory that it may begin in, and its results are kept by the state that they
+end in. A repetition starts each iteration without the texts of its own groups. That is what ECMAScript does; Python
+keeps them, and patterns for which this makes a difference are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from itertools import product
+from typing import TYPE_CHECKING, Any as Anything, NoReturn
+
+from guiderail.frontends.regex.facts import children
+from guiderail.frontends.regex.syntax import (
+    Alt,
+    Atomic,
+    Boundary,
+    Cat,
+    Edge,
+    EndNl,
+    Ext,
+    Lit,
+    Look,
+    Node,
+    Rep,
+    Set,
+)
+from guiderail.frontends.regex.trampoline import run
+from guiderail.support.work import spend
+
+if TYPE_CHECKING:
+    from guiderail.frontends.regex.parser import Parser
+
+__all__ = ["Reference", "written_out"]
+
+_MOST_TEXTS = 64  # as many as \w has in ASCII, and one more
+_MOST_STATES = 128
+_NODE = 60  # steps for a node that is rewritten for one state of the memory, and for an item of a sequence
+
+Memory = frozenset[tuple[int, str]]  # the groups that have a text, with it
+Ways = dict[Memory, Node]  # what may be matched, by the memory at its end
+
+
+class Reference(Node):
+    """What a group has matched; ``literal`` makes a node of a text that is read under the flags of this place."""
+
+    __slots__ = ("group", "literal", "unset_matches")
+
+    def __init__(self, group: int, literal: Callable[[str], Node], unset_matches: bool, start: int, end: int) -> None:
+        self.group = group
+        self.literal = literal
+        self.unset_matches = unset_matches  # whether a group without a text stands for the empty text
+        self.start = start
+        self.end = end
+
+
+def written_out(tree: Node, groups: dict[int, Node], parser: Parser) -> tuple[Node, int]:
+    """The tree without backreferences, and how many assertions it has.
+
+    Args:
+        tree: the pattern.
+        groups: the contents of each group, which are nodes of the tree.
+        parser: reports what cannot be written out.
+
+    Raises:
+        PatternError: ``regex-backreference``: a group has too many texts, or is repeated in a way that is not followed.
+    """
+    made = _Writer(tree, groups, parser).write()
+    return made, sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
+
+
+class _Writer:
+    def __init__(self, tree: Node, groups: dict[int, Node], parser: Parser) -> None:
+        self.tree = tree
+        self.parser = parser
+        self.references: dict[int, list[Reference]] = {}
+        self.within: dict[int, tuple[frozenset[int], frozenset[int]]] = {}  # groups captured and used, by node
+        for reference in _all(tree):
+            if isinstance(reference, Reference):
+                self.references.setdefault(reference.group, []).append(reference)
+        self.looping: list[int] = []  # groups whose text may be one of an earlier iteration
+        self.captures: dict[int, list[int]] = {}  # numbers of groups, by contents
+        self.texts: dict[int, tuple[str, ...]] = {}
+        self.last: dict[int, int] = {}  # where the last reference to each group begins
+        for group, uses in self.references.items():
+            texts = _texts(groups[group])
+            if texts is None:
+                self.refuse(uses[0], f"the group has more than {_MOST_TEXTS} texts, or contains an assertion")
+            self.captures.setdefault(id(groups[group]), []).append(group)
+            self.last[group] = max(use.start for use in uses)
+            self.texts[group] = tuple(sorted(texts))
+
+    def refuse(self, at: Node, why: str) -> NoReturn:
+        self.parser.refuse_backreference(at.start, at.end, why)
+
+    def write(self) -> Node:
+        self._survey(self.tree)
+        ways: Ways = run(self.ways(self.tree, frozenset()))
+        return _any(ways.values(), self.tree)
+
+    def _survey(self, tree: Node) -> None:
+        """Finds which groups each node captures, and which it uses."""
+        stack = [(tree, False)]
+        while stack:
+            node, done = stack.pop()
+            if not done:
+                stack.append((node, True))
+                stack += [(child, False) for child in children(node)]
+                continue
+            captured, used = set(self.captures.get(id(node), ())), set[int]()
+            if isinstance(node, Reference):
+                used.add(node.group)
+            for child in children(node):
+                inner = self.within[id(child)]
+                captured |= inner[0]
+                used |= inner[1]
+            self.within[id(node)] = frozenset(captured), frozenset(used)
+
+    def ways(self, node: Node, memory: Memory) -> Generator[Anything, Anything, Ways]:
+        captured, used = self.within[id(node)]
+        if not captured and not used:
+            return {memory: node}
+        spend(_NODE)
+        if id(node) in self.captures:
+            return self._group(node, memory)
+        if isinstance(node, Reference):
+            text = dict(memory).get(node.group)
+            if text is None and node.group in self.looping:
+                self.refuse(node, "it may stand for what its group matched in an earlier iteration")
+            if text is None:
+                return {memory: Lit("", node.start, node.end)} if node.unset_matches else {}
+            return {memory: node.literal(text)}
+        if isinstance(node, Cat):
+            sequence: Ways = yield self._sequence(node, memory)
+            return sequence
+        if isinstance(node, Alt):
+            found: dict[Memory, list[Node]] = {}
+            for item in node.items:
+                for after, made in (yield self.ways(item, memory)).items():
+                    found.setdefault(after, []).append(made)
+            return {after: _any(some, node) for after, some in found.items()}
+        if isinstance(node, Rep):
+            repetition: Ways = yield self._repetition(node, memory)
+            return repetition
+        if isinstance(node, Ext) or (isinstance(node, Atomic) and captured):
+            self.refuse(self._a_use(captured | used), "its group is inside an atomic group or an extension")
+        assert isinstance(node, Look | Atomic)
+        if captured:
+            for use in self._uses(captured):
+                backwards = isinstance(node, Look) and node.behind and use.unset_matches  # as ECMAScript reads it
+                if backwards or not node.start <= use.start < node.end:
+                    self.refuse(use, "its group is inside a look-around")
+        inner = _any((yield self.ways(node.item, memory)).values(), node.item)
+        if isinstance(node, Atomic):
+            return {memory: Atomic(inner, node.start, node.end)}
+        return {memory: Look(inner, node.behind, node.negative, node.start, node.end)}
+
+    def _group(self, node: Node, memory: Memory) -> Ways:
+        numbers = self.captures[id(node)]
+        if self.within[id(node)] != (frozenset(numbers), frozenset()):
+            self.refuse(self._a_use(numbers), "its group contains another group that is referred to")
+        kept = [(group, text) for group, text in memory if group not in numbers]
+        return {
+            frozenset([*kept, *((group, text) for group in numbers)]): Lit(text, node.start, node.end)
+            for text in self.texts[numbers[0]]
+        }
+
+    def _sequence(self, node: Cat, memory: Memory) -> Generator[Anything, Anything, Ways]:
+        found: dict[Memory, list[Node]] = {memory: []}
+        for item in node.items:
+            spend(_NODE * len(found))
+            after: dict[Memory, list[list[Node]]] = {}
+            for before, items in found.items():
+                for end, made in (yield self.ways(item, before)).items():
+                    after.setdefault(self._needed(end, item.end), []).append([*items, made])
+            if len(after) > _MOST_STATES:
+                self.refuse(self._a_use(self.texts), "its groups have too many texts together")
+            found = {end: some[0] if len(some) == 1 else [_any(map(_cat, some), node)] for end, some in after.items()}
+        return {end: _cat(items) if items else Lit("", node.start, node.end) for end, items in found.items()}
+
+    def _needed(self, memory: Memory, position: int) -> Memory:
+        """Without the texts of groups that nothing refers to from here on."""
+        return frozenset((group, text) for group, text in memory if self.last[group] >= position)
+
+    def _repetition(self, node: Rep, memory: Memory) -> Generator[Anything, Anything, Ways]:
+        captured, _ = self.within[id(node)]
+        span = node.start, node.end
+        if not captured:
+            inner = _any((yield self.ways(node.item, memory)).values(), node.item)
+            return {memory: Rep(inner, node.min, node.max, node.mode, *span)}
+        if node.mode == "possessive":
+            self.refuse(self._a_use(captured), "its group is repeated possessively")
+        own = frozenset((group, text) for group, text in memory if group not in captured)
+        looped = node.max != 1
+        keeps = looped and not self._a_use(captured).unset_matches  # Python does not forget what a group matched
+        if keeps:
+            self.looping += captured
+        once: Ways = yield self.ways(node.item, own)
+        if keeps:
+            del self.looping[-len(captured) :]
+        if all(node.start <= use.start < node.end for use in self._uses(captured)):
+            inner = _any(once.values(), node.item)
+            return {own: Rep(inner, node.min, node.max, node.mode, *span)}
+        found: dict[Memory, list[Node]] = {own: [Lit("", *span)]} if node.min == 0 or node.max == 0 else {}
+        if looped and _least(node.item) == 0:
+            self.refuse(self._a_use(captured), "its group is repeated, and an iteration may match nothing")
+        for after, made in once.items() if node.max != 0 else ():
+            if keeps and not captured <= {group for group, _ in after}:
+                self.refuse(self._a_use(captured), "its group may match in one iteration and not in the next")
+            before = Rep(_any(once.values(), node.item), max(node.min - 1, 0), max(node.max - 1, -1), "greedy", *span)
+            found.setdefault(after, []).append(_cat([before, made]) if looped else made)
+        return {after: _any(some, node) for after, some in found.items()}
+
+    def _uses(self, groups: Iterable[int]) -> list[Reference]:
+        return [use for group in sorted(groups) for use in self.references[group]]
+
+    def _a_use(self, groups: Iterable[int]) -> Reference:
+        return self._uses(groups)[0]
+
+
+def _all(tree: Node) -> Iterable[Node]:
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += children(node)
+
+
+def _cat(items: list[Node]) -> Node:
+    return items[0] if len(items) == 1 else Cat(items, items[0].start, items[-1].end)
+
+
+def _any(nodes: Iterable[Node], place: Node) -> Node:
+    found = list(nodes)
+    return found[0] if len(found) == 1 else Alt(found, place.start, place.end)
+
+
+def _texts(node: Node) -> set[str] | None:
+    """The texts of a group; None: there are many, or they depend on what is around them."""
+    found: dict[int, set[str]] = {}
+    stack = [(node, False)]
+    while stack:
+        at, done = stack.pop()
+        spend(4)
+        if isinstance(at, Lit):
+            made: set[str] = {at.text}
+        elif isinstance(at, Set):
+            if len(at.chars) > _MOST_TEXTS:
+                return None
+            made = {chr(c) for low, high in at.chars.ranges() for c in range(low, high + 1)}
+        elif not isinstance(at, Cat | Alt | Rep) or (isinstance(at, Rep) and not 0 <= at.max <= _MOST_TEXTS):
+            return None
+        elif not done:
+            stack.append((at, True))
+            stack += [(child, False) for child in children(at)]
+            continue
+        else:
+            parts = [found[id(child)] for child in children(at)]
+            made = set()
+            if isinstance(at, Alt):
+                made = set().union(*parts)
+            else:
+                repeated = [parts * n for n in range(at.min, at.max + 1)] if isinstance(at, Rep) else [parts]
+                for some in repeated:
+                    joined = {""}
+                    for part in some:
+                        joined = {a + b for a, b in product(joined, part)}
+                        spend(len(joined))
+                        if len(joined) > _MOST_TEXTS:
+                            return None
+                    made |= joined
+        if len(made) > _MOST_TEXTS:
+            return None
+        found[id(at)] = made
+    return found[id(node)]
+
+
+def _least(node: Node) -> int:
+    """A lower bound on the length of a match."""
+    found: dict[int, int] = {}
+    stack = [(node, False)]
+    while stack:
+        at, done = stack.pop()
+        if not done:
+            stack.append((at, True))
+            stack += [(child, False) for child in children(at)]
+            continue
+        parts = [found[id(child)] for child in children(at)]
+        if isinstance(at, Lit):
+            found[id(at)] = len(at.text)
+        elif isinstance(at, Alt):
+            found[id(at)] = min(parts, default=0)
+        elif isinstance(at, Rep):
+            found[id(at)] = parts[0] * at.min
+        else:
+            found[id(at)] = 1 if isinstance(at, Set) else sum(parts) if isinstance(at, Cat | Atomic) else 0
+    return found[id(node)]
