@@ -13,6 +13,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.errors import LimitError, PatternError
+from guiderail.frontends.grammar.lark.first_match import Unknown, first_match
 
 NODE = shutil.which("node")
 TEXTS = ["".join(letters) for length in range(6) for letters in itertools.product("ab", repeat=length)]
@@ -113,6 +114,28 @@ def followed(seed: int, count: int, dialect: str, behind: bool) -> dict[str, lis
 def test_python_agrees(seed: int) -> None:
     for pattern, verdicts in followed(seed, 60, "python", behind=False).items():
         assert verdicts == [re.fullmatch(pattern, text) is not None for text in TEXTS], pattern
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_search_tries_the_texts_in_the_order_of_the_pattern(seed: int) -> None:
+    """Where it is said to: Lark's terminals take the match that `re` finds first."""
+    decided = 0
+    for pattern in followed(seed, 120, "python", behind=False):
+        parsed = gr.regex(pattern)._parsed
+        try:
+            found = first_match(parsed.tree)
+        except Unknown:
+            continue
+        if not parsed.in_order or found.depends or found.needs:
+            continue
+        decided += 1
+        for text in TEXTS:
+            taken = re.match(pattern, text)
+            ends = [at for at in range(len(text) + 1) if re.fullmatch(pattern, text[:at])]
+            if taken and ends:
+                assert not found.longest or taken.end() == max(ends), (pattern, text)
+                assert not found.shortest or taken.end() == min(ends), (pattern, text)
+    assert decided > 30
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -8,15 +8,17 @@ texts of the group, of the same pattern with this text in both places.
 A node is rewritten for each state of the memory that it may begin in, and its results are kept by the state that they
 end in. A repetition starts each iteration without the texts of its own groups. That is what ECMAScript does; Python
 keeps them, and patterns for which this makes a difference are refused.
+
+The alternatives come in the order in which a backtracking search tries them if nothing before a group, and no other
+alternative, leaves a choice; `written_out` says whether that is so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from itertools import product
-from typing import TYPE_CHECKING, Any as Anything, NoReturn
+from typing import TYPE_CHECKING, Any as Anything, NamedTuple, NoReturn, TypeVar
 
-from guiderail.frontends.regex.facts import children
+from guiderail.frontends.regex.facts import Facts, children
 from guiderail.frontends.regex.syntax import (
     Alt,
     Atomic,
@@ -45,6 +47,7 @@ _NODE = 60  # steps for a node that is rewritten for one state of the memory, an
 
 Memory = frozenset[tuple[int, str]]  # the groups that have a text, with it
 Ways = dict[Memory, Node]  # what may be matched, by the memory at its end
+_T = TypeVar("_T")
 
 
 class Reference(Node):
@@ -60,8 +63,22 @@ class Reference(Node):
         self.end = end
 
 
-def written_out(tree: Node, groups: dict[int, Node], parser: Parser) -> tuple[Node, int]:
-    """The tree without backreferences, and how many assertions it has.
+class Written(NamedTuple):
+    """A pattern without backreferences.
+
+    Attributes:
+        tree: the pattern.
+        assertions: how many it has.
+        in_order: whether a search tries its alternatives in the order of the pattern that was given.
+    """
+
+    tree: Node
+    assertions: int
+    in_order: bool
+
+
+def written_out(tree: Node, groups: dict[int, Node], parser: Parser) -> Written:
+    """The tree without backreferences.
 
     Args:
         tree: the pattern.
@@ -71,8 +88,10 @@ def written_out(tree: Node, groups: dict[int, Node], parser: Parser) -> tuple[No
     Raises:
         PatternError: ``regex-backreference``: a group has too many texts, or is repeated in a way that is not followed.
     """
-    made = _Writer(tree, groups, parser).write()
-    return made, sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
+    writer = _Writer(tree, groups, parser)
+    made = writer.write()
+    count = sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
+    return Written(made, count, writer.in_order)
 
 
 class _Writer:
@@ -84,9 +103,11 @@ class _Writer:
         for reference in _all(tree):
             if isinstance(reference, Reference):
                 self.references.setdefault(reference.group, []).append(reference)
+        self.facts = Facts()
+        self.in_order = True
         self.looping: list[int] = []  # groups whose text may be one of an earlier iteration
         self.captures: dict[int, list[int]] = {}  # numbers of groups, by contents
-        self.texts: dict[int, tuple[str, ...]] = {}
+        self.texts: dict[int, list[str]] = {}
         self.last: dict[int, int] = {}  # where the last reference to each group begins
         for group, uses in self.references.items():
             texts = _texts(groups[group])
@@ -94,7 +115,7 @@ class _Writer:
                 self.refuse(uses[0], f"the group has more than {_MOST_TEXTS} texts, or contains an assertion")
             self.captures.setdefault(id(groups[group]), []).append(group)
             self.last[group] = max(use.start for use in uses)
-            self.texts[group] = tuple(sorted(texts))
+            self.texts[group] = texts
 
     def refuse(self, at: Node, why: str) -> NoReturn:
         self.parser.refuse_backreference(at.start, at.end, why)
@@ -143,7 +164,7 @@ class _Writer:
             found: dict[Memory, list[Node]] = {}
             for item in node.items:
                 for after, made in (yield self.ways(item, memory)).items():
-                    found.setdefault(after, []).append(made)
+                    self._add(found, after, made)
             return {after: _any(some, node) for after, some in found.items()}
         if isinstance(node, Rep):
             repetition: Ways = yield self._repetition(node, memory)
@@ -175,14 +196,21 @@ class _Writer:
         found: dict[Memory, list[Node]] = {memory: []}
         for item in node.items:
             spend(_NODE * len(found))
+            if self.within[id(item)][0] and not all(self.facts(one).unique for some in found.values() for one in some):
+                self.in_order = False
             after: dict[Memory, list[list[Node]]] = {}
             for before, items in found.items():
                 for end, made in (yield self.ways(item, before)).items():
-                    after.setdefault(self._needed(end, item.end), []).append([*items, made])
+                    self._add(after, self._needed(end, item.end), [*items, made])
             if len(after) > _MOST_STATES:
                 self.refuse(self._a_use(self.texts), "its groups have too many texts together")
             found = {end: some[0] if len(some) == 1 else [_any(map(_cat, some), node)] for end, some in after.items()}
         return {end: _cat(items) if items else Lit("", node.start, node.end) for end, items in found.items()}
+
+    def _add(self, found: dict[Memory, list[_T]], after: Memory, made: _T) -> None:
+        if after in found and after != next(reversed(found)):
+            self.in_order = False
+        found.setdefault(after, []).append(made)
 
     def _needed(self, memory: Memory, position: int) -> Memory:
         """Without the texts of groups that nothing refers to from here on."""
@@ -207,14 +235,20 @@ class _Writer:
         if all(node.start <= use.start < node.end for use in self._uses(captured)):
             inner = _any(once.values(), node.item)
             return {own: Rep(inner, node.min, node.max, node.mode, *span)}
-        found: dict[Memory, list[Node]] = {own: [Lit("", *span)]} if node.min == 0 or node.max == 0 else {}
+        found: dict[Memory, list[Node]] = {}
+        none = Lit("", *span)
+        if node.max == 0 or (node.min == 0 and node.mode == "lazy"):
+            self._add(found, own, none)
         if looped and _least(node.item) == 0:
             self.refuse(self._a_use(captured), "its group is repeated, and an iteration may match nothing")
         for after, made in once.items() if node.max != 0 else ():
             if keeps and not captured <= {group for group, _ in after}:
                 self.refuse(self._a_use(captured), "its group may match in one iteration and not in the next")
             before = Rep(_any(once.values(), node.item), max(node.min - 1, 0), max(node.max - 1, -1), "greedy", *span)
-            found.setdefault(after, []).append(_cat([before, made]) if looped else made)
+            self.in_order = self.in_order and not looped
+            self._add(found, after, _cat([before, made]) if looped else made)
+        if node.min == 0 < abs(node.max) and node.mode != "lazy":
+            self._add(found, own, none)
         return {after: _any(some, node) for after, some in found.items()}
 
     def _uses(self, groups: Iterable[int]) -> list[Reference]:
@@ -241,19 +275,22 @@ def _any(nodes: Iterable[Node], place: Node) -> Node:
     return found[0] if len(found) == 1 else Alt(found, place.start, place.end)
 
 
-def _texts(node: Node) -> set[str] | None:
-    """The texts of a group; None: there are many, or they depend on what is around them."""
-    found: dict[int, set[str]] = {}
+def _texts(node: Node) -> list[str] | None:
+    """The texts of a group, in the order in which a search tries them.
+
+    None: there are many, or they depend on what is around them.
+    """
+    found: dict[int, list[str]] = {}
     stack = [(node, False)]
     while stack:
         at, done = stack.pop()
         spend(4)
         if isinstance(at, Lit):
-            made: set[str] = {at.text}
+            made = [at.text]
         elif isinstance(at, Set):
             if len(at.chars) > _MOST_TEXTS:
                 return None
-            made = {chr(c) for low, high in at.chars.ranges() for c in range(low, high + 1)}
+            made = [chr(c) for low, high in at.chars.ranges() for c in range(low, high + 1)]
         elif not isinstance(at, Cat | Alt | Rep) or (isinstance(at, Rep) and not 0 <= at.max <= _MOST_TEXTS):
             return None
         elif not done:
@@ -262,23 +299,30 @@ def _texts(node: Node) -> set[str] | None:
             continue
         else:
             parts = [found[id(child)] for child in children(at)]
-            made = set()
             if isinstance(at, Alt):
-                made = set().union(*parts)
+                made = [text for part in parts for text in part]
+            elif isinstance(at, Cat):
+                made = [""]
+                for part in reversed(parts):
+                    made = _joined(part, made)
             else:
-                repeated = [parts * n for n in range(at.min, at.max + 1)] if isinstance(at, Rep) else [parts]
-                for some in repeated:
-                    joined = {""}
-                    for part in some:
-                        joined = {a + b for a, b in product(joined, part)}
-                        spend(len(joined))
-                        if len(joined) > _MOST_TEXTS:
-                            return None
-                    made |= joined
+                made = [""] if at.min >= at.max else []
+                for count in range(at.max, 0, -1):  # from the last iteration back
+                    again = _joined(parts[0], made if count < at.max else [""])
+                    stop = [""] if count > at.min else []
+                    made = [*stop, *again] if at.mode == "lazy" else [*again, *stop]
+                    if len(made) > _MOST_TEXTS * 4:
+                        return None
+        made = list(dict.fromkeys(made))
         if len(made) > _MOST_TEXTS:
             return None
         found[id(at)] = made
     return found[id(node)]
+
+
+def _joined(first: list[str], then: list[str]) -> list[str]:
+    spend(len(first) * len(then))
+    return list(dict.fromkeys(a + b for a in first for b in then))
 
 
 def _least(node: Node) -> int:

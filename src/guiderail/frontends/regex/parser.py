@@ -49,12 +49,13 @@ def _plain_set(items: str) -> CharSet | None:
 class Parsed:
     """A tree with properties that the lowering needs."""
 
-    __slots__ = ("assertions", "atomics", "tree")
+    __slots__ = ("assertions", "atomics", "in_order", "tree")
 
-    def __init__(self, tree: Node, assertions: int, atomics: int) -> None:
+    def __init__(self, tree: Node, assertions: int, atomics: int, in_order: bool = True) -> None:
         self.tree = tree
         self.assertions = assertions  # anchors, boundaries and look-arounds
         self.atomics = atomics  # atomic groups and possessive quantifiers
+        self.in_order = in_order  # its alternatives come in the order of the pattern
 
 
 class Parser:
@@ -80,6 +81,7 @@ class Parser:
         self.numbers: dict[int, int] = {}  # of groups, by where they begin
         self.contents: dict[int, Node] = {}  # of groups that have ended
         self.has_references = False
+        self.in_order = True
         self.alts: list[Node] = []
         self.items: list[Node] = []
         self.last = NOTHING
@@ -129,10 +131,10 @@ class Parser:
             if self.has_references:
                 from guiderail.frontends.regex.backreferences import written_out
 
-                tree, self.assertions = written_out(tree, self.contents, self)
+                tree, self.assertions, self.in_order = written_out(tree, self.contents, self)
         except LimitError as error:
             raise in_text(error, self.pattern, (self.at, self.at + 1)) from None
-        return Parsed(tree, self.assertions, self.atomics)
+        return Parsed(tree, self.assertions, self.atomics, self.in_order)
 
     def read(self) -> None:
         """Reads the whole pattern, item by item."""

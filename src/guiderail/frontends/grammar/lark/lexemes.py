@@ -21,6 +21,7 @@ from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, fi
 from guiderail.frontends.grammar.lark.first_match_texts import FirstMatchTexts
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
+from guiderail.frontends.regex.facts import Facts
 from guiderail.support.caches import cached, text_weight
 from guiderail.support.places import relocated
 from guiderail.support.work import out_of_work
@@ -129,7 +130,10 @@ def _rank(definition: Any) -> tuple[int, int, int, str]:
 
 @cached(8 << 20, lambda made, pattern: text_weight(made, pattern.pattern))
 def _first_match(pattern: Regex) -> FirstMatch:
-    return first_match(pattern._parsed.tree)
+    parsed = pattern._parsed
+    if not parsed.in_order and not Facts()(parsed.tree).unique:
+        raise Unknown("it refers to a group that follows a choice", False)
+    return first_match(parsed.tree)
 
 
 def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
