@@ -15,7 +15,7 @@ alternative, leaves a choice; `written_out` says whether that is so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any as Anything, NamedTuple, NoReturn, TypeVar
 
 from guiderail.frontends.regex.facts import Facts, children
@@ -30,6 +30,7 @@ from guiderail.frontends.regex.syntax import (
     Lit,
     Look,
     Node,
+    Reference,
     Rep,
     Set,
 )
@@ -39,7 +40,7 @@ from guiderail.support.work import spend
 if TYPE_CHECKING:
     from guiderail.frontends.regex.parser import Parser
 
-__all__ = ["Reference", "written_out"]
+__all__ = ["written_out"]
 
 _MOST_TEXTS = 64  # as many as \w has in ASCII, and one more
 _MOST_STATES = 128
@@ -48,19 +49,6 @@ _NODE = 60  # steps for a node that is rewritten for one state of the memory, an
 Memory = frozenset[tuple[int, str]]  # the groups that have a text, with it
 Ways = dict[Memory, Node]  # what may be matched, by the memory at its end
 _T = TypeVar("_T")
-
-
-class Reference(Node):
-    """What a group has matched; ``literal`` makes a node of a text that is read under the flags of this place."""
-
-    __slots__ = ("group", "literal", "unset_matches")
-
-    def __init__(self, group: int, literal: Callable[[str], Node], unset_matches: bool, start: int, end: int) -> None:
-        self.group = group
-        self.literal = literal
-        self.unset_matches = unset_matches  # whether a group without a text stands for the empty text
-        self.start = start
-        self.end = end
 
 
 class Written(NamedTuple):
@@ -77,32 +65,30 @@ class Written(NamedTuple):
     in_order: bool
 
 
-def written_out(tree: Node, groups: dict[int, Node], parser: Parser) -> Written:
+def written_out(tree: Node, parser: Parser) -> Written:
     """The tree without backreferences.
 
     Args:
         tree: the pattern.
-        groups: the contents of each group, which are nodes of the tree.
-        parser: reports what cannot be written out.
+        parser: knows the backreferences and the contents of the groups, and reports what cannot be written out.
 
     Raises:
         PatternError: ``regex-backreference``: a group has too many texts, or is repeated in a way that is not followed.
     """
-    writer = _Writer(tree, groups, parser)
+    writer = _Writer(tree, parser)
     made = writer.write()
     count = sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
     return Written(made, count, writer.in_order)
 
 
 class _Writer:
-    def __init__(self, tree: Node, groups: dict[int, Node], parser: Parser) -> None:
+    def __init__(self, tree: Node, parser: Parser) -> None:
         self.tree = tree
         self.parser = parser
         self.references: dict[int, list[Reference]] = {}
         self.within: dict[int, tuple[frozenset[int], frozenset[int]]] = {}  # groups captured and used, by node
-        for reference in _all(tree):
-            if isinstance(reference, Reference):
-                self.references.setdefault(reference.group, []).append(reference)
+        for reference in parser.references:
+            self.references.setdefault(reference.group, []).append(reference)
         self.facts = Facts()
         self.in_order = True
         self.looping: list[int] = []  # groups whose text may be one of an earlier iteration
@@ -110,10 +96,11 @@ class _Writer:
         self.texts: dict[int, list[str]] = {}
         self.last: dict[int, int] = {}  # where the last reference to each group begins
         for group, uses in self.references.items():
-            texts = _texts(groups[group])
+            contents = parser.contents[group]
+            texts = _texts(contents)
             if texts is None:
                 self.refuse(uses[0], f"the group has more than {_MOST_TEXTS} texts, or contains an assertion")
-            self.captures.setdefault(id(groups[group]), []).append(group)
+            self.captures.setdefault(id(contents), []).append(group)
             self.last[group] = max(use.start for use in uses)
             self.texts[group] = texts
 
@@ -239,7 +226,7 @@ class _Writer:
         none = Lit("", *span)
         if node.max == 0 or (node.min == 0 and node.mode == "lazy"):
             self._add(found, own, none)
-        if looped and _least(node.item) == 0:
+        if looped and self.facts(node.item).least == 0:
             self.refuse(self._a_use(captured), "its group is repeated, and an iteration may match nothing")
         for after, made in once.items() if node.max != 0 else ():
             if keeps and not captured <= {group for group, _ in after}:
@@ -323,25 +310,3 @@ def _texts(node: Node) -> list[str] | None:
 def _joined(first: list[str], then: list[str]) -> list[str]:
     spend(len(first) * len(then))
     return list(dict.fromkeys(a + b for a in first for b in then))
-
-
-def _least(node: Node) -> int:
-    """A lower bound on the length of a match."""
-    found: dict[int, int] = {}
-    stack = [(node, False)]
-    while stack:
-        at, done = stack.pop()
-        if not done:
-            stack.append((at, True))
-            stack += [(child, False) for child in children(at)]
-            continue
-        parts = [found[id(child)] for child in children(at)]
-        if isinstance(at, Lit):
-            found[id(at)] = len(at.text)
-        elif isinstance(at, Alt):
-            found[id(at)] = min(parts, default=0)
-        elif isinstance(at, Rep):
-            found[id(at)] = parts[0] * at.min
-        else:
-            found[id(at)] = 1 if isinstance(at, Set) else sum(parts) if isinstance(at, Cat | Atomic) else 0
-    return found[id(node)]

@@ -21,6 +21,7 @@ from guiderail.frontends.regex.syntax import (
     Look,
     Node,
     Not,
+    Reference,
     Rep,
     Set,
 )
@@ -130,7 +131,7 @@ class Facts:
             return Fact(least, most, ANY, ANY, any(f.special for f in facts), any(f.unique for f in facts))
         if isinstance(node, Not):
             return Fact(0, -1, ANY, ANY, self(node.item).special, False)
-        assert isinstance(node, Any | Ext)
+        assert isinstance(node, Any | Ext | Reference)
         return Fact(0, -1, ANY, ANY, False, False)
 
     def of_cat(self, items: list[Node]) -> Fact:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from guiderail._core import CharSet
 from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex import charsets
-from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Rep, Set
+from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Reference, Rep, Set
 from guiderail.support.places import in_text
 from guiderail.support.work import spend
 
@@ -80,8 +80,7 @@ class Parser:
         self.groups = 0
         self.numbers: dict[int, int] = {}  # of groups, by where they begin
         self.contents: dict[int, Node] = {}  # of groups that have ended
-        self.has_references = False
-        self.in_order = True
+        self.references: list[Reference] = []
         self.alts: list[Node] = []
         self.items: list[Node] = []
         self.last = NOTHING
@@ -128,13 +127,14 @@ class Parser:
                 start = self.stack[-1][3]
                 self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
             tree = self.alternation(len(self.pattern), 0)
-            if self.has_references:
+            assertions, in_order = self.assertions, True
+            if self.references:
                 from guiderail.frontends.regex.backreferences import written_out
 
-                tree, self.assertions, self.in_order = written_out(tree, self.contents, self)
+                tree, assertions, in_order = written_out(tree, self)
         except LimitError as error:
             raise in_text(error, self.pattern, (self.at, self.at + 1)) from None
-        return Parsed(tree, self.assertions, self.atomics, self.in_order)
+        return Parsed(tree, assertions, self.atomics, in_order)
 
     def read(self) -> None:
         """Reads the whole pattern, item by item."""
@@ -258,13 +258,12 @@ class Parser:
 
     def reference(self, group: int | None, start: int, end: int, *, unset_matches: bool) -> int:
         """Adds a backreference. ``unset_matches``: a group that matched nothing stands for the empty text."""
-        from guiderail.frontends.regex.backreferences import Reference
-
         if group is None or group not in self.contents:
             self.refuse_backreference(start, end, "no group of this number or name ends before it")
         flags = self.flags
-        self.atom(Reference(group, lambda text: self.literal(text, flags, start, end), unset_matches, start, end))
-        self.has_references = True
+        node = Reference(group, lambda text: self.literal(text, flags, start, end), unset_matches, start, end)
+        self.references.append(node)
+        self.atom(node)
         return end
 
     def literal(self, text: str, flags: int, start: int, end: int) -> Node:

@@ -25,6 +25,7 @@ __all__ = [
     "Look",
     "Node",
     "Not",
+    "Reference",
     "Rep",
     "Set",
 ]
@@ -186,6 +187,19 @@ class Ext(Node):
     ) -> None:
         self.build = build
         self.items = items
+        self.start = start
+        self.end = end
+
+
+class Reference(Node):
+    """What a group has matched; ``literal`` makes a node of a text that is read under the flags of this place."""
+
+    __slots__ = ("group", "literal", "unset_matches")
+
+    def __init__(self, group: int, literal: Callable[[str], Node], unset_matches: bool, start: int, end: int) -> None:
+        self.group = group
+        self.literal = literal
+        self.unset_matches = unset_matches  # whether a group without a text stands for the empty text
         self.start = start
         self.end = end
 
