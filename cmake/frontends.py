@@ -40,14 +40,17 @@ def main(folder: str, group: str, *files: str) -> None:
     if mistakes := [mistake for file in files for mistake in mistaken(file)]:
         sys.exit("\n".join(mistakes))
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        mypycify(
-            [f"--config-file={PROJECT}", *OPTIONS, *files],
-            target_dir=folder,
-            group_name=group,
-            multi_file=True,
-            include_runtime_files=True,
-        )
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            mypycify(
+                [f"--config-file={PROJECT}", *OPTIONS, *files],
+                target_dir=folder,
+                group_name=group,
+                multi_file=True,
+                include_runtime_files=True,
+            )
+    except SystemExit:
+        sys.exit(said.getvalue())
     if complaints := [line for line in said.getvalue().splitlines() if ": warning: " in line or ": error: " in line]:
         sys.exit("\n".join(complaints))
 

@@ -398,7 +398,7 @@ def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, 
 
 
 def test_a_grammar_becomes_the_same_in_every_process() -> None:
-    code = "from guiderail import grammars\ng = grammars.sql()\nprint(g.report(), g.program().dump())"
+    code = "from guiderail import grammars\ng = grammars.sql()\nprint(repr(g.report()), g.program().dump())"
     found = {
         subprocess.run(
             [sys.executable, "-c", code],

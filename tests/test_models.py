@@ -131,6 +131,30 @@ def test_a_row_that_was_cleared_is_as_good_as_new(embedded):
 
 
 @needs_demo
+def test_rows_with_one_prompt_read_it_once(embedded, monkeypatch):
+    prompt, other, more = (embedded.encode(text, chat=False) for text in ("one two three four five", "A cat", " six"))
+    with embedded.new_session(1, 64) as alone:
+        each = [alone.feed([[token]])[0].copy() for token in prompt + more]
+    read = []
+    decode = capi.decode
+    monkeypatch.setattr(
+        capi, "decode", lambda library, context, batch: (read.append(batch.n_tokens), decode(library, context, batch))
+    )
+    with embedded.new_session(4, 64) as session:
+        told = session.feed_each([prompt, other, prompt, prompt], [0, 1, 3, 1])
+        assert read == [len(prompt) + len(other)]
+        assert [len(one) for one in told] == [0, 1, 3, 1]
+        end = len(prompt)
+        np.testing.assert_allclose(told[2], each[end - 3 : end], atol=0.2)
+        np.testing.assert_allclose(told[3], each[end - 1 : end], atol=0.2)
+        after = session.feed([other, [], more, more])  # each goes on by itself
+        np.testing.assert_allclose(after[2], each[-1], atol=0.2)
+        np.testing.assert_array_equal(after[3].argmax(), each[-1].argmax())
+        session.clear_row(3)
+        np.testing.assert_allclose(session.feed([[], [], [], prompt])[3], each[end - 1], atol=0.2)
+
+
+@needs_demo
 def test_a_prompt_longer_than_one_decode_call(embedded, monkeypatch):
     prompt = embedded.encode("Every day the cat sat on the mat. " * 4, chat=False)
     with embedded.new_session(1, len(prompt)) as session:
@@ -350,6 +374,28 @@ def test_transformers_rows_of_unequal_feeds_equal_a_plain_forward(kind):
             all_ = model.model(torch.tensor([tokens])).logits[0].numpy()
         np.testing.assert_allclose(logits[row], all_[-1], atol=1e-4)
         np.testing.assert_allclose(each[row], all_[len(all_) - len(each[row]) :], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_rows_of_transformers_with_one_prompt_read_it_once(kind):
+    torch = pytest.importorskip("torch")
+    model = TransformersModel(tiny(kind), Letters())
+    read = []
+    model.model.register_forward_pre_hook(
+        lambda _, args, given: read.append(given["input_ids"].shape), with_kwargs=True
+    )
+    session = model.new_session(5, 16)
+    texts = [[1, 2, 3], [7], [1, 2, 3], [], [7]]
+    first = session.feed(texts).copy()
+    more = [[4], [5, 6], [8], [9], [3]]
+    then = session.feed(more)
+    assert read == [(3, 3), (5, 2)]  # the empty row is one of its own
+    for row, tokens in enumerate(texts):
+        with torch.inference_mode():
+            plain = model.model(input_ids=torch.tensor([tokens + more[row]])).logits[0].numpy()
+        if tokens:
+            np.testing.assert_allclose(first[row], plain[len(tokens) - 1], atol=1e-4)
+        np.testing.assert_allclose(then[row], plain[-1], atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])

@@ -17,7 +17,7 @@ def extended(pointer: str, *steps: str | int) -> str:
     >>> extended("#/properties", "a/b", 0)
     '#/properties/a~1b/0'
     """
-    return "/".join([pointer, *(str(step).replace("~", "~0").replace("/", "~1") for step in steps)])
+    return "/".join([pointer, *[str(step).replace("~", "~0").replace("/", "~1") for step in steps]])
 
 
 def unescaped(step: str) -> str:

@@ -8,7 +8,7 @@ from guiderail.errors import GuiderailError, PatternError
 
 __all__ = ["clipped", "has_surrogate", "shown", "utf8"]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def has_surrogate(text: str) -> bool:
@@ -25,8 +25,9 @@ def utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
+        half = text[error.start]
         raise PatternError(
-            f"a lone surrogate U+{ord(text[error.start]):04X} is not a character and has no UTF-8 form; remove it",
+            f"a lone surrogate U+{ord(half):04X} is not a character and has no UTF-8 form; remove it",
             code="lone-surrogate",
             source=text,
             span=(error.start, error.start + 1),

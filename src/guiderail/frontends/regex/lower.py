@@ -114,7 +114,7 @@ def _quick(parsed: Parsed, emitter: _Emitter, search: bool) -> int | None:
             after = b.repeat(b.literal(b"\n"), 0, 1) if search else b.EPSILON
     if left:
         return None
-    return b.concat([before, *(emitter.emit(item) for item in items[low:high]), after])
+    return b.concat([before, *[emitter.emit(item) for item in items[low:high]], after])
 
 
 def _check_loops(tree: Node, facts: Facts, source: str) -> None:

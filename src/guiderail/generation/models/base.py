@@ -27,6 +27,7 @@ __all__ = [
     "empty_prompt",
     "feed_each",
     "feed_rows",
+    "leaders",
     "room_after",
 ]
 
@@ -113,6 +114,19 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Frees the model and its sessions."""
+
+
+def leaders(fresh: Sequence[Sequence[int] | None]) -> list[int]:
+    """Which row reads for which: several answers to one prompt begin with the same tokens, so one row can read for all.
+
+    Args:
+        fresh: the tokens of each row that has read nothing yet; None for the others.
+
+    Returns:
+        for each row, the first with the same tokens: mostly the row itself.
+    """
+    first: dict[tuple[int, ...], int] = {}
+    return [row if not tokens else first.setdefault(tuple(tokens), row) for row, tokens in enumerate(fresh)]
 
 
 def feed_rows(session: Session, rows: Sequence[Sequence[int]], asked: Collection[int]) -> Logits:

@@ -16,7 +16,7 @@ import numpy as np
 
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
-from guiderail.generation.models.base import Logits, check_context_length, context_full
+from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
 from guiderail.support.options import check_integer
 from guiderail.support.packages import install
 
@@ -273,23 +273,36 @@ class GGUFSession:
         if len(rows) != self.batch:
             raise ModelError(f"the session has {self.batch} rows, not {len(rows)}", code="bad-batch")
         items: list[tuple[int, int, int, bool]] = []  # token, position, row, whether its logits are wanted
+        reader = leaders([None if used else tokens for used, tokens in zip(self._used, rows, strict=True)])
+        copies: dict[int, list[int]] = {}
+        most = list(counts)  # logits wanted of each row that reads
         for row, tokens in enumerate(rows):
             if self._used[row] + len(tokens) > self.length:
                 raise context_full(self._model.name, self._used[row] + len(tokens), self.length)
+            if reader[row] != row:
+                copies.setdefault(reader[row], []).append(row)
+                continue
+            most[row] = max(count for lead, count in zip(reader, counts, strict=True) if lead == row)
             for i, token in enumerate(tokens):
                 if not 0 <= token < self._model.logits_size:
                     raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
-                items.append((token, self._used[row] + i, row, i >= len(tokens) - counts[row]))
+                items.append((token, self._used[row] + i, row, i >= len(tokens) - most[row]))
         if not items:
             raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
         start = wanted = 0
         for end, item in enumerate(items, 1):
             wanted += item[3]
             if end == len(items) or end - start == self._capacity or wanted == self._outputs:
-                yield from self._decode(items[start:end])
+                for row, logits in self._decode(items[start:end]):
+                    for each in (row, *copies.get(row, ())):
+                        if counts[each] >= most[row]:
+                            yield each, logits
+                    most[row] -= 1
                 start, wanted = end, 0
         for row, tokens in enumerate(rows):
-            self._used[row] += len(tokens)
+            if reader[row] == row:
+                self._used[row] += len(tokens)
+        self.copy_rows([(row, copy) for row, some in copies.items() for copy in some])
 
     def _decode(self, items: list[tuple[int, int, int, bool]]) -> Iterator[tuple[int, Logits]]:
         batch = self._tokens

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, check_context_length, context_full
+from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
 from guiderail.generation.models.branches import MOST_CHAINS
 
 if TYPE_CHECKING:
@@ -176,17 +177,29 @@ class TransformersSession:
         full = np.concatenate([self._mask, mask], axis=1)
         model = self._model.model
         device = model.device
-        with torch.inference_mode():
-            output = model(
-                input_ids=torch.from_numpy(ids).to(device),
-                attention_mask=torch.from_numpy(full).to(device),
-                position_ids=torch.from_numpy(positions).to(device),
-                past_key_values=self._cache,
-                use_cache=True,
-                **({"logits_to_keep": most} if self._keeps else {}),
-            )
-            last: Logits = output.logits[:, -most:, :].float().cpu().numpy()
-        self._cache, self._mask = output.past_key_values, full
+
+        def read(which: NDArray[np.intp]) -> tuple[Any, Logits]:
+            with torch.inference_mode():
+                output = model(
+                    input_ids=torch.from_numpy(ids[which]).to(device),
+                    attention_mask=torch.from_numpy(full[which]).to(device),
+                    position_ids=torch.from_numpy(positions[which]).to(device),
+                    past_key_values=self._cache,
+                    use_cache=True,
+                    **({"logits_to_keep": most} if self._keeps else {}),
+                )
+                return output.past_key_values, output.logits[:, -most:, :].float().cpu().numpy()
+
+        fresh = self._cache is None
+        readers, place = np.unique(leaders(rows if fresh else [None] * self.batch), return_inverse=True)
+        cache, last = read(readers)
+        if len(readers) < self.batch:  # several answers to one prompt: what was read once is copied
+            if hasattr(cache, "reorder_cache"):
+                cache.reorder_cache(torch.from_numpy(place))
+                last = last[place]
+            else:  # of a model that keeps a form of its own
+                cache, last = read(np.arange(self.batch))
+        self._cache, self._mask = cache, full
         for row, tokens in enumerate(rows):
             self._used[row] += len(tokens)
         return last

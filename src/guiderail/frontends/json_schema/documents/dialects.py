@@ -31,7 +31,7 @@ __all__ = [
     "other_dialect",
 ]
 
-TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = (1 << i for i in range(10))
+TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = [1 << i for i in range(10)]
 
 _DRAFT4 = {
     "type": TYPE,
@@ -170,9 +170,9 @@ def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]
     """What stands in a schema object where a schema belongs, and the steps that lead there."""
     for keyword, value in schema.items():
         if keyword in _NAMED and isinstance(value, dict):
-            yield from ((one, (keyword, str(key))) for key, one in value.items())
+            yield from [(one, (keyword, str(key))) for key, one in value.items()]
         elif keyword in _MANY and isinstance(value, list):
-            yield from ((one, (keyword, str(i))) for i, one in enumerate(value))
+            yield from [(one, (keyword, str(i))) for i, one in enumerate(value)]
         elif keyword in _ONE:
             yield value, (str(keyword),)
 
