@@ -127,34 +127,37 @@ class Cached(Generic[P, R]):
     def __call__(self, *args: P.args, **named: P.kwargs) -> R:
         assert not named
         results = compilation.results
-        if results is not None:
-            return self._ask(args, results)
-        compilation.results = {}
-        try:
-            return self._ask(args, compilation.results)
-        finally:
-            compilation.results = None
-
-    def _ask(self, args: tuple[Any, ...], results: dict[Hashable, Any]) -> R:
+        if results is None:
+            compilation.results = {}
+            try:
+                return self(*args, **named)
+            finally:
+                compilation.results = None
         key = self, args
-        before = spent()
         made: _Made | None = results.get(key)
-        if made is None:
-            made = self.cache.get(args)
-            if made is not None:
-                made.pay(results)
-            else:
-                made = _Made(key)
-                made.make(self._function, args)
-                weight = _STEP * made.steps if self._weigh is None else self._weigh(made.value, *args)
-                made = self.cache.put(args, made, weight)
-                results[key] = made
         outer: _Made | None = compilation.making
+        if made is None:
+            before = spent()
+            made = self._find(key, results)
+            if outer is not None:
+                outer.elsewhere += spent() - before
         if outer is not None:
             outer.needed.append(made)
-            outer.elsewhere += spent() - before
         value: R = made.value
         return value
+
+    def _find(self, key: tuple[Cached[P, R], tuple[Any, ...]], results: dict[Hashable, Any]) -> _Made:
+        """Pays for a result that the compilation has not asked for before, and makes it if it is not cached."""
+        args = key[1]
+        made = self.cache.get(args)
+        if made is not None:
+            made.pay(results)
+            return made
+        made = _Made(key)
+        made.make(self._function, args)
+        weight = _STEP * made.steps if self._weigh is None else self._weigh(made.value, *args)
+        made = results[key] = self.cache.put(args, made, weight)
+        return made
 
 
 def cached(most_bytes: int, weigh: Callable[..., int] | None = None) -> Callable[[Callable[P, R]], Cached[P, R]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 __all__ = ["Places", "extended", "followed", "inside", "steps", "unescaped"]
 
-_INDEX = re.compile("0|[1-9][0-9]{0,17}")  # no list is longer, and int() refuses thousands of digits
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,17}")  # no list is longer, and int() refuses thousands of digits
 
 
 def extended(pointer: str, *steps: str | int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from guiderail.errors import GuiderailError, PatternError
 
 __all__ = ["clipped", "has_surrogate", "shown", "utf8"]
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def has_surrogate(text: str) -> bool:

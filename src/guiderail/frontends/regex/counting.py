@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from guiderail.frontends.regex.constraint import Regex
 from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Edge, EndNl, Lit, Node, Rep, Set
 
 __all__ = ["INFINITE", "count_strings", "count_texts", "likely_text", "unanchored"]
 
-INFINITE = 1 << 200
-_MOST_PIECES = 200  # of a likely text
+INFINITE: Final = 1 << 200
+_MOST_PIECES: Final = 200  # of a likely text
 
 
 def count_texts(regex: Regex) -> int:

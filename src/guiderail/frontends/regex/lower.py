@@ -9,6 +9,8 @@ core, inside one ``scope``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.errors import CompileError, LimitError, PatternError
@@ -40,10 +42,10 @@ from guiderail.support.work import out_of_work, spend
 
 __all__ = ["lower"]
 
-_NODE = 10  # steps that a node takes, besides those of the core
-_CHARACTER = 2  # and a character of a text
-_RANGE = 9  # and a range of a set, with the automaton of its characters
-_EDGE = (charsets.NONE, True)  # the neighbour at either end of the text: its edge, no character
+_NODE: Final = 10  # steps that a node takes, besides those of the core
+_CHARACTER: Final = 2  # and a character of a text
+_RANGE: Final = 9  # and a range of a set, with the automaton of its characters
+_EDGE: Final = (charsets.NONE, True)  # the neighbour at either end of the text: its edge, no character
 
 
 def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 from guiderail.frontends.json_schema.options import DIALECTS
 
@@ -31,9 +31,18 @@ __all__ = [
     "other_dialect",
 ]
 
-TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = [1 << i for i in range(10)]
+TYPE: Final = 1 << 0
+VALUE: Final = 1 << 1
+NUMBER: Final = 1 << 2
+STRING: Final = 1 << 3
+ARRAY: Final = 1 << 4
+OBJECT: Final = 1 << 5
+REFERENCE: Final = 1 << 6
+DYNAMIC: Final = 1 << 7
+BRANCH: Final = 1 << 8
+UNEVALUATED: Final = 1 << 9
 
-_DRAFT4 = {
+_DRAFT4: Final = {
     "type": TYPE,
     "enum": VALUE,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
@@ -55,18 +64,18 @@ _DRAFT4 = {
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "dependencies"), BRANCH),
     "$ref": REFERENCE,
 }
-_DRAFT6 = {**_DRAFT4, "const": VALUE, "contains": ARRAY, "propertyNames": OBJECT}
-_DRAFT7 = {**_DRAFT6, "if": BRANCH}
-_2019 = {
+_DRAFT6: Final = {**_DRAFT4, "const": VALUE, "contains": ARRAY, "propertyNames": OBJECT}
+_DRAFT7: Final = {**_DRAFT6, "if": BRANCH}
+_2019: Final = {
     **_DRAFT7,
     **dict.fromkeys(("dependentRequired", "dependentSchemas"), BRANCH),
     **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), UNEVALUATED),
     "$recursiveRef": DYNAMIC,
 }
-_2020 = {**_2019, "prefixItems": ARRAY, "$dynamicRef": DYNAMIC}
+_2020: Final = {**_2019, "prefixItems": ARRAY, "$dynamicRef": DYNAMIC}
 del _2020["$recursiveRef"]
 
-_TABLES: dict[str, dict[str, int]] = {
+_TABLES: Final[dict[str, dict[str, int]]] = {
     "2020-12": _2020,
     "2019-09": _2019,
     "draft-07": _DRAFT7,
@@ -75,16 +84,16 @@ _TABLES: dict[str, dict[str, int]] = {
     "openapi-3.0": {**_DRAFT4, "nullable": TYPE},
 }
 
-COMPANIONS = {
+COMPANIONS: Final = {
     "then": "if",
     "else": "if",
     "minContains": "contains",
     "maxContains": "contains",
 }
 """Keywords that mean something only beside another."""
-_COUNTED = ("minContains", "maxContains")  # since 2019-09, where contains is older
+_COUNTED: Final = ("minContains", "maxContains")  # since 2019-09, where contains is older
 
-ANNOTATIONS = frozenset(
+ANNOTATIONS: Final = frozenset(
     (
         "$anchor",
         "$comment",
@@ -115,7 +124,7 @@ ANNOTATIONS = frozenset(
 """Keywords that constrain nothing by design; all unknown ones are annotations as well."""
 
 # Objects of OpenAI's API that look like a schema, because they have a type, and what to pass instead.
-WRAPPED = {
+WRAPPED: Final = {
     "json_schema": "a response_format of OpenAI's API; pass the schema inside it, ['json_schema']['schema']",
     "json_object": 'a response_format of OpenAI\'s API; pass {"type": "object"}',
     "function": "a tool in OpenAI's form; pass gr.tool_calls([tool], format=…)",
@@ -154,16 +163,18 @@ def other_dialect(keyword: str, dialect: str) -> str:
     return next((name for name in _TABLES if keyword in _TABLES[name] or keyword in companions_of(name)), "")
 
 
-HOLDERS: dict[str, type | tuple[type, ...]] = {
+HOLDERS: Final[dict[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), dict),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
     **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
 }
 """Keywords that hold schemas, and the types of their values."""
-_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
-                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
-_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_NAMED = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"))
+_ONE: Final = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not",
+                         "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_MANY: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED: Final = frozenset(
+    ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+)
 
 
 def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]]]:
@@ -177,8 +188,8 @@ def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[Any, tuple[str, ...]
             yield value, (str(keyword),)
 
 
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_MEANT = {
+_TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+_MEANT: Final = {
     **{name: name for name in _TYPES},
     **dict.fromkeys(("bool",), "boolean"),
     **dict.fromkeys(("int", "int32", "int64", "long"), "integer"),
@@ -198,7 +209,7 @@ def nearest_type(name: object) -> str:
     return _MEANT[close[0]] if close else ""
 
 
-_WRAPPERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
+_WRAPPERS: Final = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
 """Keys under which others keep a schema."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
@@ -28,7 +28,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Document", "Node", "Scope", "dialect_of"]
 
-_URIS = {
+_URIS: Final = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
     "json-schema.org/draft/2019-09/schema": "2019-09",
     "json-schema.org/draft-07/schema": "draft-07",
@@ -37,7 +37,7 @@ _URIS = {
     "spec.openapis.org/oas/3.0/dialect/base": "openapi-3.0",
     "spec.openapis.org/oas/3.1/dialect/base": "2020-12",
 }
-_METASCHEMAS = {
+_METASCHEMAS: Final = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
     "2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft-07": "http://json-schema.org/draft-07/schema#",
@@ -45,11 +45,11 @@ _METASCHEMAS = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "openapi-3.0": "http://json-schema.org/draft-04/schema#",
 }
-_BEFORE_DRAFT_4 = frozenset(f"json-schema.org/draft-0{number}/schema" for number in range(4))
-OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
+_BEFORE_DRAFT_4: Final = frozenset(f"json-schema.org/draft-0{number}/schema" for number in range(4))
+OLD: Final = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
 """Dialects in which all keywords next to ``$ref`` are ignored."""
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(("$id", "id", "$anchor", "$dynamicAnchor", "$schema", "$ref"), str),
     **HOLDERS,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.documents.references import Node
@@ -27,8 +27,8 @@ from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import out_of_work, spend
 
-_WRITTEN_OUT = 8  # sets of strings that one set overlaps with: it is written as an intersection with their complements
-_COMPARED = 100  # sets of strings, each with each
+_WRITTEN_OUT: Final = 8  # sets that one set of strings overlaps with: it is intersected with their complements
+_COMPARED: Final = 100  # sets of strings, each with each
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Final
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.json_schema.documents.dialects import (
@@ -47,8 +47,14 @@ from guiderail.support.work import out_of_work, spend
 
 __all__ = ["evaluate", "shape_of_values"]
 
-_NULL, _BOOLEAN, _INTEGER, _NUMBER, _STRING, _ARRAY, _OBJECT = [1 << i for i in range(7)]
-_BITS = {
+_NULL: Final = 1 << 0
+_BOOLEAN: Final = 1 << 1
+_INTEGER: Final = 1 << 2
+_NUMBER: Final = 1 << 3
+_STRING: Final = 1 << 4
+_ARRAY: Final = 1 << 5
+_OBJECT: Final = 1 << 6
+_BITS: Final = {
     "null": _NULL,
     "boolean": _BOOLEAN,
     "integer": _INTEGER,
@@ -57,13 +63,13 @@ _BITS = {
     "array": _ARRAY,
     "object": _OBJECT,
 }
-_EVERY_TYPE = 127
-_ANY_ARRAYS = (ANY_ARRAY,)
-_ANY_OBJECTS = (ANY_OBJECT,)
+_EVERY_TYPE: Final = 127
+_ANY_ARRAYS: Final = (ANY_ARRAY,)
+_ANY_OBJECTS: Final = (ANY_OBJECT,)
 
 
-_COMPOUND = REFERENCE | DYNAMIC | BRANCH | UNEVALUATED
-_OWN = TYPE | VALUE | NUMBER | STRING | ARRAY | OBJECT
+_COMPOUND: Final = REFERENCE | DYNAMIC | BRANCH | UNEVALUATED
+_OWN: Final = TYPE | VALUE | NUMBER | STRING | ARRAY | OBJECT
 
 
 def evaluate(node: Node) -> Shape:
@@ -217,7 +223,7 @@ def _bound(node: Node, keyword: str) -> Any:
     return value
 
 
-_INF = float("inf")
+_INF: Final = float("inf")
 
 
 def _types(node: Node) -> int:
@@ -330,7 +336,7 @@ def read_pattern(node: Node, keyword: str, pattern: str) -> Strings | None:
         raise _at_keyword(node, keyword, error) from error
 
 
-_BEYOND = frozenset(
+_BEYOND: Final = frozenset(
     ("regex-backreference", "regex-recursion", "regex-conditional", "regex-atomic", "regex-empty-lookaround-loop")
 )
 

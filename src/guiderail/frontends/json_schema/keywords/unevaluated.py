@@ -11,7 +11,7 @@ that evaluate it holds, or its value satisfies the schema of ``unevaluatedProper
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.documents.references import Node
 from guiderail.frontends.json_schema.errors import TooMany
@@ -107,7 +107,7 @@ def _among(some: tuple[Term, ...], others: tuple[Term, ...]) -> bool:
     return not some or set(some).issubset(others)
 
 
-_NONE = Way()
+_NONE: Final = Way()
 
 
 def apply_unevaluated(node: Node, shape: Shape) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.lowering.layout import Frame
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_items"]
 
-_MOST_LABELS = 32  # as many as the core keeps
+_MOST_LABELS: Final = 32  # as many as the core keeps
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.lowering.layout import PlainKeys, holds
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Unwritable", "Writable"]
 
-_MOST_DECIMALS = 12  # more make no difference to whether there are plenty of numbers
+_MOST_DECIMALS: Final = 12  # more make no difference to whether there are plenty of numbers
 
 
 class Unwritable(Emptiness):

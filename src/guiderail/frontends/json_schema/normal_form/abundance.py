@@ -6,7 +6,7 @@ list is written. "Plenty" means certainly more than `PLENTY`; the answer False m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, ArrayCell, ObjectCell, Term
 from guiderail.frontends.json_schema.values.formats import FormatTexts
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLENTY", "Abundance", "is_dense", "many_texts"]
 
-PLENTY = 1 << 32
-_FORMATS = frozenset(
+PLENTY: Final = 1 << 32
+_FORMATS: Final = frozenset(
     (
         "date-time",
         "email",

@@ -8,7 +8,7 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.normal_form.array_cells import and_array, not_array
@@ -41,14 +41,14 @@ from guiderail.support.work import spend, spent
 
 __all__ = ["Algebra"]
 
-MOST_CELLS = 64
+MOST_CELLS: Final = 64
 """Maximum number of cells in a union of objects; for arrays, a quarter of it. More are read side by side."""
 
-_MOST_ALONE = 16  # times as many, if a condition is added to each and none is multiplied
-_PRUNED = 16  # times as many are searched for those that are not empty
-_TRIED = 1_000_000  # steps, for the alternatives of one schema
+_MOST_ALONE: Final = 16  # times as many, if a condition is added to each and none is multiplied
+_PRUNED: Final = 16  # times as many are searched for those that are not empty
+_TRIED: Final = 1_000_000  # steps, for the alternatives of one schema
 _PARTS = 16  # regions of keys that may overlap, in addition to two for each pattern
-_FEW = 4  # optional members whose negations are cells of their own
+_FEW: Final = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
 

@@ -8,7 +8,7 @@ they fail, which counters they increment. The core reads the items of an array b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from guiderail.frontends.json_schema.normal_form.array_cells import and_array, not_array
 from guiderail.frontends.json_schema.normal_form.shape import ANY_ARRAY, TRUE, ArrayCell, Contains, Term
@@ -55,12 +55,12 @@ def many_states(cell: ArrayCell) -> bool:
     return states > MOST_STATES
 
 
-MOST_STATES = 256
+MOST_STATES: Final = 256
 """Maximum number of combinations of positions and counts that are written out in advance."""
 
-_SPLIT = 60  # steps for splitting values by a term
-_WAY = 60  # steps for an item after a state
-_STARVED = 30  # steps for asking whether there is room for the items that cells need
+_SPLIT: Final = 60  # steps for splitting values by a term
+_WAY: Final = 60  # steps for an item after a state
+_STARVED: Final = 30  # steps for asking whether there is room for the items that cells need
 
 _Counts = tuple[int, ...]
 _State = tuple[int, int, int, _Counts]  # position, items, cells that failed (as bits), counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, NOTHING, TRUE, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.normal_form.simplify import quick_shape
@@ -12,7 +14,7 @@ from guiderail.support.work import spend
 
 __all__ = ["discriminator", "plainly_disjoint", "plainly_within", "told_apart"]
 
-_FEW_TEXTS = 8
+_FEW_TEXTS: Final = 8
 
 
 def plainly_within(x: Term, y: Term) -> bool | None:

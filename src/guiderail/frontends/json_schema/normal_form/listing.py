@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from guiderail.frontends.json_schema.normal_form.abundance import many_texts
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term, identity
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Listing", "can_differ"]
 
-_MOST = 1_000  # values of a term
-_LONGEST = 100  # items of a listed array
-_DEPTH = 6  # of arrays and objects
-_MOST_LOOKS = 1_000_000  # at values, while groups share them out
-_COMBINATION = 20  # steps for one more item or member
+_MOST: Final = 1_000  # values of a term
+_LONGEST: Final = 100  # items of a listed array
+_DEPTH: Final = 6  # of arrays and objects
+_MOST_LOOKS: Final = 1_000_000  # at values, while groups share them out
+_COMBINATION: Final = 20  # steps for one more item or member
 
 Values = dict[object, Any]
 """By identity."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.frontends.json_schema.errors import SchemaLimitError
 from guiderail.frontends.json_schema.normal_form.satisfiable import is_empty_shape
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcomes"]
 
-_STEP = 100  # of work for a pattern and an outcome
+_STEP: Final = 100  # of work for a pattern and an outcome
 
 
 class Outcomes:

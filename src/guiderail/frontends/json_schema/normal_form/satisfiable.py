@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.errors import Undecided
@@ -67,9 +66,8 @@ class Emptiness:
         self._steps = 0
         self._votes = 0
 
-    @contextmanager
-    def shallow(self) -> Iterator[None]:
-        """Within this context, questions that lead more than a few terms deep raise `Undecided`.
+    def certainly(self, is_empty: Callable[[], bool]) -> bool:
+        """Whether a question is answered with yes, without leading more than a few terms deep.
 
         A question that is open outside is asked anew: what it assumes may turn out wrong, whereas a shape made from
         the answers here stays.
@@ -81,7 +79,13 @@ class Emptiness:
             self._deepest -= self._depth
         self._assumed, self._lowest, self._depth = {}, _NO_ASSUMPTION, 0
         try:
-            yield
+            return is_empty()
+        except Undecided:
+            return False
+        except LimitError as error:
+            if out_of_work(error):
+                raise
+            return False
         finally:
             self._assumed, self._lowest, self._depth, self._deepest = before
 
@@ -405,10 +409,10 @@ class _Due:
         self.ways: dict[int, list[tuple[Strings, Term, list[str]]]] = {}
 
 
-_NO_ASSUMPTION = 1 << 60
-_SHALLOW = 6  # terms
-_MOST_STEPS = 500  # choices tried for the obligations of one object
-_MOST_COUNTED = 4_096  # items
+_NO_ASSUMPTION: Final = 1 << 60
+_SHALLOW: Final = 6  # terms
+_MOST_STEPS: Final = 500  # choices tried for the obligations of one object
+_MOST_COUNTED: Final = 4_096  # items
 
 
 def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:
@@ -433,29 +437,17 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
 
     If the schema's own shape is under evaluation, the answer is False.
     """
-    return _certainly(algebra, lambda: algebra.emptiness.shape(shape))
+    return algebra.emptiness.certainly(lambda: algebra.emptiness.shape(shape))
 
 
 def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
     """Whether a cell is certainly empty; like `is_empty_shape`."""
-    return _certainly(algebra, lambda: algebra.emptiness.object(cell))
+    return algebra.emptiness.certainly(lambda: algebra.emptiness.object(cell))
 
 
 def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
     """Whether a cell is certainly empty; like `is_empty_shape`."""
-    return _certainly(algebra, lambda: algebra.emptiness.array(cell))
-
-
-def _certainly(algebra: Algebra, is_empty: Callable[[], bool]) -> bool:
-    try:
-        with algebra.emptiness.shallow():
-            return is_empty()
-    except Undecided:
-        return False
-    except LimitError as error:
-        if out_of_work(error):
-            raise
-        return False
+    return algebra.emptiness.certainly(lambda: algebra.emptiness.array(cell))
 
 
 def prune(algebra: Algebra, shape: Shape) -> Shape:

@@ -9,7 +9,7 @@ finite.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-UNREACHABLE = 2**32 - 1
+UNREACHABLE: Final = 2**32 - 1
 """The core counts no further, and no text has this many items or members."""
 
 
@@ -335,15 +335,15 @@ def identity(value: Any) -> object:
     return value
 
 
-TRUE: Term = Fixed(None)  # its shape needs it, and is set below
-FALSE: Term = Fixed(None)
-ANY_ARRAY = ArrayCell((), TRUE)
-ANY_OBJECT = ObjectCell({}, TRUE)
-_ALL = Numbers.ALL, Strings.ALL, (ANY_ARRAY,), (ANY_OBJECT,)
+TRUE: Final[Term] = Fixed(None)  # its shape needs it, and is set below
+FALSE: Final[Term] = Fixed(None)
+ANY_ARRAY: Final = ArrayCell((), TRUE)
+ANY_OBJECT: Final = ObjectCell({}, TRUE)
+_ALL: Final = Numbers.ALL, Strings.ALL, (ANY_ARRAY,), (ANY_OBJECT,)
 TRUE.known = ANYTHING = Shape(True, 3, *_ALL)
 FALSE.known = NOTHING = Shape(False, 0, Numbers.NONE, Strings.NONE, (), ())
 
-TYPE_TERMS: dict[str, Term] = {
+TYPE_TERMS: Final[dict[str, Term]] = {
     "null": Fixed(Shape(True, 0, Numbers.NONE, Strings.NONE, (), ())),
     "boolean": Fixed(Shape(False, 3, Numbers.NONE, Strings.NONE, (), ())),
     "integer": Fixed(Shape(False, 0, Numbers.INTEGERS, Strings.NONE, (), ())),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.normal_form.shape import FALSE, TRUE, ObjectCell, Shape, Term
@@ -12,9 +13,9 @@ from guiderail.support.work import spend
 
 __all__ = ["Cover", "quick_shape", "within"]
 
-_COMBINED = (And, Or, Not)
-_NO_NAME: tuple[str, Term] = "", TRUE  # a condition that says nothing
-_MOST = 400  # cells among which covers are searched for, in quadratic time
+_COMBINED: Final = (And, Or, Not)
+_NO_NAME: Final[tuple[str, Term]] = "", TRUE  # a condition that says nothing
+_MOST: Final = 400  # cells among which covers are searched for, in quadratic time
 
 
 class Cover:

@@ -15,7 +15,7 @@ If alternatives require several objects under one key, an atom is a formula agai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from guiderail.frontends.json_schema.normal_form.disjoint import plainly_disjoint
 from guiderail.frontends.json_schema.normal_form.obligations import unmet
@@ -74,7 +74,7 @@ class Mix:
 if TYPE_CHECKING:
     Formula = Mix | ObjectCell
 
-IMPOSSIBLE = Mix("any", ())
+IMPOSSIBLE: Final = Mix("any", ())
 """No object at all."""
 
 
@@ -235,7 +235,7 @@ def bits(numbers: Iterable[int]) -> int:
 
 
 # -- the form that the core reads -------------------------------------------------------------------------------------
-OPERATORS = {"all": 1, "any": 2, "one": 3, "not": 4}
+OPERATORS: Final = {"all": 1, "any": 2, "one": 3, "not": 4}
 _C = TypeVar("_C")
 
 
@@ -326,10 +326,10 @@ class Numbered(Generic[_C]):
         return True if yes >> last else False if no >> last else None
 
 
-_JOINED = 10  # steps for a part of a formula that is put together
-_MADE = 20  # steps for a part
-_LIVE = 10  # steps for a part that matters
-_TRUTH = 3  # steps for deciding a part
+_JOINED: Final = 10  # steps for a part of a formula that is put together
+_MADE: Final = 20  # steps for a part
+_LIVE: Final = 10  # steps for a part that matters
+_TRUTH: Final = 3  # steps for deciding a part
 
 
 class Ballot(Numbered[ObjectCell]):
@@ -499,26 +499,24 @@ class Atoms:
                     split.append(part)
                     continue
                 values, fails = part.values, ballot.normal(part.failed | cells)
-                hits = part._replace(inside=part.inside | {term})
-                misses = part._replace(outside=part.outside | {term})
-                if fails is not None:
-                    misses = misses._replace(failed=fails)
+                inside, outside = part.inside | {term}, part.outside | {term}
+                failed = part.failed if fails is None else fails
                 if values is not TRUE:
                     if plainly_disjoint(values.shape(), term.shape()):
-                        (lost if fails is None else split).append(misses)
+                        (lost if fails is None else split).append(_Values(values, failed, part.inside, outside))
                         continue
                     if within(values, term, algebra.within):
-                        split.append(hits)
+                        split.append(_Values(values, part.failed, inside, part.outside))
                         continue
                 both = _part(algebra, values, term, True, late)
                 if not algebra.emptiness.term(both):
-                    split.append(hits._replace(values=both))
+                    split.append(_Values(both, part.failed, inside, part.outside))
                 if fails is None:
-                    lost.append(misses)
+                    lost.append(_Values(values, failed, part.inside, outside))
                     continue
                 rest = _part(algebra, values, term, False, late)
                 if not algebra.emptiness.term(rest):
-                    split.append(misses._replace(values=rest))
+                    split.append(_Values(rest, failed, part.inside, outside))
             parts = split
             algebra._limit(len(parts))
         same: dict[frozenset[int], list[_Values]] = {}
@@ -552,7 +550,7 @@ class _Values(NamedTuple):
     outside: frozenset[Term]
 
 
-MANIFOLD = 4
+MANIFOLD: Final = 4
 """With this many terms whose objects have this many members each, combinations are left as formulas."""
 
 

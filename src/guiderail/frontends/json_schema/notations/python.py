@@ -10,6 +10,7 @@ call:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from guiderail import _core
 from guiderail.errors import CompileError
@@ -33,13 +34,13 @@ from guiderail.frontends.json_schema.values.strings import Strings
 
 __all__ = ["CALL", "PythonLowering"]
 
-CALL = "x-guiderail-call"
+CALL: Final = "x-guiderail-call"
 """Name of the property whose constant is the constructor."""
 
-_NULL = TYPE_TERMS["null"]
-_BOOLEANS = [(Fixed(Shape(False, bit, Numbers.NONE, Strings.NONE, (), ())), bit) for bit in (1, 2)]
+_NULL: Final = TYPE_TERMS["null"]
+_BOOLEANS: Final = [(Fixed(Shape(False, bit, Numbers.NONE, Strings.NONE, (), ())), bit) for bit in (1, 2)]
 
-_MAX_INTEGER_DIGITS = 300  # Python's own parser stops at 4,300
+_MAX_INTEGER_DIGITS: Final = 300  # Python's own parser stops at 4,300
 
 
 class _Notation(JsonNotation):

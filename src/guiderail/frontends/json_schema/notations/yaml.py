@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Final
 
 from guiderail import _core
 from guiderail.errors import CompileError
@@ -40,19 +41,19 @@ from guiderail.frontends.json_schema.values.strings import Strings
 
 __all__ = ["KEY_LENGTH", "YamlLowering"]
 
-KEY_LENGTH = 160
+KEY_LENGTH: Final = 160
 """Most characters of a key that the schema does not name; each may take six as an escape."""
 
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_SAFE = r"^[^\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]*$"
-_LETTER = (
+_ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_SAFE: Final = r"^[^\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]*$"
+_LETTER: Final = (
     r"A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0388-\u03ff\u0400-\u052f\u3041-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
 )
-_INSIDE = rf"{_LETTER}0-9_.,;/()'\x22+&%!?=*@\-"
-_WORDS = "yes|no|on|off|true|false|null|y|n"
-_PLAIN = rf"[{_LETTER}](?:[ {_INSIDE}]*[{_INSIDE}])?"
-_IS_PLAIN = re.compile(_PLAIN)
-_IS_WORD = re.compile(_WORDS, re.IGNORECASE)
+_INSIDE: Final = rf"{_LETTER}0-9_.,;/()'\x22+&%!?=*@\-"
+_WORDS: Final = "yes|no|on|off|true|false|null|y|n"
+_PLAIN: Final = rf"[{_LETTER}](?:[ {_INSIDE}]*[{_INSIDE}])?"
+_IS_PLAIN: Final = re.compile(_PLAIN)
+_IS_WORD: Final = re.compile(_WORDS, re.IGNORECASE)
 
 
 def _is_plain(text: str) -> bool:

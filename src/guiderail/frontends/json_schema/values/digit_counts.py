@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from guiderail.frontends.json_schema.values.numbers import Numbers
 
 __all__ = ["DIGIT_COUNTS", "MOST_DIGITS", "with_digits"]
 
-MOST_DIGITS = 1000
-_LEAST = ("minDigits", "minDigitsInteger")
-_MOST = ("maxDigits", "maxDigitsInteger")
-DIGIT_COUNTS = (*_LEAST, *_MOST, "maxDigitsFraction")
+MOST_DIGITS: Final = 1000
+_LEAST: Final = ("minDigits", "minDigitsInteger")
+_MOST: Final = ("maxDigits", "maxDigitsInteger")
+DIGIT_COUNTS: Final = (*_LEAST, *_MOST, "maxDigitsFraction")
 """The keywords."""
 
 

@@ -33,9 +33,9 @@ Grid: TypeAlias = frozenset[Difference]
 NOTHING: Final[Grid] = frozenset()
 EVERYTHING: Final[Grid] = frozenset({(None, frozenset())})
 
-_MAX_DIFFERENCES = 256
-_MAX_TERMS = 1 << 16
-_PAIR = 8  # steps of work for comparing a multiple with another
+_MAX_DIFFERENCES: Final = 256
+_MAX_TERMS: Final = 1 << 16
+_PAIR: Final = 8  # steps of work for comparing a multiple with another
 
 
 def _lcm(a: Fraction | None, b: Fraction | None) -> Fraction | None:

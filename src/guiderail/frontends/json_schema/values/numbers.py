@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.values.grids import (
@@ -38,7 +38,7 @@ __all__ = ["Cell", "Number", "Numbers"]
 Number: TypeAlias = int | float | Decimal | Fraction
 """What stands for a number; a float means the decimal that ``repr`` writes."""
 
-MAX_DECIMAL_EXPONENT = 10_000
+MAX_DECIMAL_EXPONENT: Final = 10_000
 """Numbers whose decimal point is more than this many digits away are rejected (`LimitError`)."""
 
 
@@ -124,8 +124,8 @@ def _step(value: Number) -> Fraction:
     return step
 
 
-_CUT = 20  # steps for a cut of a set
-_MERGED = 30  # steps for joining two sets
+_CUT: Final = 20  # steps for a cut of a set
+_MERGED: Final = 30  # steps for joining two sets
 
 
 def _without_needless(
@@ -442,7 +442,7 @@ def _show(cell: Cell) -> str:
     return text
 
 
-_WHOLE: dict[Grid, Numbers] = {}
+_WHOLE: Final[dict[Grid, Numbers]] = {}
 _ALL = Numbers.ALL = Numbers._make([], [EVERYTHING], [])
 Numbers.NONE = Numbers._make([], [NOTHING], [])
 Numbers.INTEGERS = Numbers._make([], [frozenset({(Fraction(1), frozenset())})], [])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.values.strings import Strings, program_of
 from guiderail.support.work import out_of_work, spend
 
 __all__ = ["certainly_apart", "divided"]
 
-_LONGEST_BEGINNING = 50  # bytes of two constraints that are compared one by one
-_STEPS = 40  # of work for each of them
+_LONGEST_BEGINNING: Final = 50  # bytes of two constraints that are compared one by one
+_STEPS: Final = 40  # of work for each of them
 
 
 def certainly_apart(one: Strings, other: Strings) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
@@ -35,17 +35,17 @@ from guiderail.support.work import spend
 
 __all__ = ["Strings", "program_of"]
 
-_MOST = 2**32 - 2  # the longest length that the core can count
-_LONGEST_LISTED = 1_000  # bytes of a text that is listed
-_ANY_TEXTS = ("", "~", "0")  # patterns that are negated rarely match all of them
+_MOST: Final = 2**32 - 2  # the longest length that the core can count
+_LONGEST_LISTED: Final = 1_000  # bytes of a text that is listed
+_ANY_TEXTS: Final = ("", "~", "0")  # patterns that are negated rarely match all of them
 # Of a union, with all their parts. In a larger one, conditions that its members share are written once. Otherwise each
 # `if` would double what is known of a string.
-_MOST_REPEATED = 1_000
-_MOST_STATES = 1_000  # while strings are counted
-_STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
+_MOST_REPEATED: Final = 1_000
+_MOST_STATES: Final = 1_000  # while strings are counted
+_STEPS: Final = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
-_ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*)\)|([A-Za-z0-9_-]+))\$")
+_ALTERNATIVES: Final = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*)\)|([A-Za-z0-9_-]+))\$")
 
 
 class Strings:
