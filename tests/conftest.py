@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import compiled
+import guiderail as gr
 import skips
-from guiderail import Vocabulary
 
 if os.environ.get("GUIDERAIL_INTERPRETED") == "1":
     compiled.use_sources()
@@ -113,8 +113,8 @@ def llama3_path(llama3_model_file: Path, request: pytest.FixtureRequest) -> Path
 
 
 @pytest.fixture(scope="session")
-def llama3(llama3_path: Path) -> Vocabulary:
-    return Vocabulary.from_huggingface(llama3_path)
+def llama3(llama3_path: Path) -> gr.Vocabulary:
+    return gr.Vocabulary.from_huggingface(llama3_path)
 
 
 @pytest.fixture(scope="session")
@@ -123,8 +123,8 @@ def smollm2_path() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2(smollm2_path: Path) -> Vocabulary:
-    return Vocabulary.from_gguf(smollm2_path)
+def smollm2(smollm2_path: Path) -> gr.Vocabulary:
+    return gr.Vocabulary.from_gguf(smollm2_path)
 
 
 @pytest.fixture(scope="session")
@@ -134,8 +134,8 @@ def deepseek_path() -> Path:
 
 
 @pytest.fixture(scope="session")
-def deepseek(deepseek_path: Path) -> Vocabulary:
-    return Vocabulary.from_huggingface(deepseek_path)
+def deepseek(deepseek_path: Path) -> gr.Vocabulary:
+    return gr.Vocabulary.from_huggingface(deepseek_path)
 
 
 @pytest.fixture(scope="session")
@@ -144,8 +144,8 @@ def tekken_path() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tekken(tekken_path: Path) -> Vocabulary:
-    return Vocabulary.from_tekken(tekken_path)
+def tekken(tekken_path: Path) -> gr.Vocabulary:
+    return gr.Vocabulary.from_tekken(tekken_path)
 
 
 @pytest.fixture(scope="session")
@@ -155,8 +155,8 @@ def mistral_path() -> Path:
 
 
 @pytest.fixture(scope="session")
-def mistral(mistral_path: Path) -> Vocabulary:
-    return Vocabulary.from_sentencepiece(mistral_path)
+def mistral(mistral_path: Path) -> gr.Vocabulary:
+    return gr.Vocabulary.from_sentencepiece(mistral_path)
 
 
 @pytest.fixture(scope="session")
