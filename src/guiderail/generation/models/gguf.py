@@ -276,13 +276,14 @@ class GGUFSession:
         reader = leaders([None if used else tokens for used, tokens in zip(self._used, rows, strict=True)])
         copies: dict[int, list[int]] = {}
         most = list(counts)  # logits wanted of each row that reads
+        for lead, count in zip(reader, counts, strict=True):
+            most[lead] = max(most[lead], count)
         for row, tokens in enumerate(rows):
             if self._used[row] + len(tokens) > self.length:
                 raise context_full(self._model.name, self._used[row] + len(tokens), self.length)
             if reader[row] != row:
                 copies.setdefault(reader[row], []).append(row)
                 continue
-            most[row] = max(count for lead, count in zip(reader, counts, strict=True) if lead == row)
             for i, token in enumerate(tokens):
                 if not 0 <= token < self._model.logits_size:
                     raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
