@@ -5,6 +5,7 @@ It takes and returns plain data, so that another process can do it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -91,22 +92,17 @@ class Renderer:
         return [piece for piece in pieces if piece[0]]
 
     def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> str:
-        from jinja2 import TemplateError
-
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
             given = list(tools) if tools else None
             return str(self._template.render(messages=messages, tools=given, add_generation_prompt=True, **self._names))
 
-        wrong = (TemplateError, TypeError, ValueError, KeyError, AttributeError)
         try:
             return render(messages)
-        except wrong as error:
+        except Exception as error:  # whatever a template of others may raise
             written = _with_written_arguments(messages)
             if written is not None:
-                try:
+                with contextlib.suppress(Exception):  # the first error is the one to report
                     return render(written)
-                except wrong:
-                    pass  # report the first error
             raise ModelError(
                 f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
             ) from error

@@ -6,7 +6,9 @@ key-value cache of its rows. Masks, sampling and stopping happen outside, so an 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,6 +24,7 @@ __all__ = [
     "Logits",
     "Model",
     "Session",
+    "chat_tokens",
     "check_context_length",
     "context_full",
     "empty_prompt",
@@ -106,7 +109,7 @@ class Model(Protocol):
             system: the system message; only with ``chat=True``.
 
         Raises:
-            ModelError: ``no-chat-template``: the model has no usable template.
+            ModelError: ``no-chat-template``: the model has no usable template. ``chat-template``: it rejects the texts.
         """
 
     def new_session(self, batch: int, length: int) -> Session:
@@ -114,6 +117,52 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Frees the model and its sessions."""
+
+
+def chat_tokens(
+    name: str,
+    prompt: str,
+    system: str | None,
+    render: Callable[[Mapping[str, str]], str],
+    tokenize: Callable[[str, bool, bool], list[int]],
+) -> list[int]:
+    """The token ids of a prompt in a chat template. Only the template can write special tokens, not the prompt.
+
+    Args:
+        name: of the model, for errors.
+        prompt: what the user says.
+        system: the system message, or None.
+        render: the chat template: texts by role → the whole text, up to the start of the answer.
+        tokenize: a text, whether it may spell special tokens, whether it begins the prompt → token ids.
+
+    Raises:
+        ModelError: ``chat-template``: the template rejects the texts, or cannot be read.
+    """
+    texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
+
+    def rendered(texts: Mapping[str, str]) -> str:
+        try:
+            return render(texts)
+        except ModelError:
+            raise
+        except Exception as error:  # whatever a template of others may raise
+            way = "" if system is None else "put the system message into the prompt, or "
+            raise ModelError(
+                f"the chat template of {name} cannot show this prompt: {error}; {way}pass chat=False to continue the "
+                "prompt as it stands",
+                code="chat-template",
+            ) from error
+
+    if all(tokenize(text, True, False) == tokenize(text, False, False) for text in texts.values()):
+        return tokenize(rendered(texts), True, True)
+    # Some text spells a special token. It is rendered as a mark, and tokenized by itself.
+    mark = secrets.token_hex(8)
+    parts = re.split(rf"{mark}:(\d+):", rendered({role: f"{mark}:{i}:" for i, role in enumerate(texts)}))
+    said = list(texts.values())
+    ids: list[int] = []
+    for i, part in enumerate(parts):
+        ids += tokenize(said[int(part)] if i % 2 else part, not i % 2, not ids)
+    return ids
 
 
 def leaders(fresh: Sequence[Sequence[int] | None]) -> list[int]:

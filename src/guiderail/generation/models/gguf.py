@@ -7,7 +7,7 @@ import importlib.util
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
-from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
+from guiderail.generation.models.base import Logits, chat_tokens, check_context_length, context_full, leaders
 from guiderail.support.options import check_integer
 from guiderail.support.packages import install
 
@@ -28,7 +28,6 @@ __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
 _CHUNK = 512  # maximum tokens per decode call
 _SCORED = 16  # maximum rows of logits per decode call, besides one for each row
-_MARKS = ("\x02guiderail-system\x03", "\x02guiderail-user\x03")  # stand-ins for texts while a template is rendered
 
 
 class GGUFModel:
@@ -139,17 +138,13 @@ class GGUFModel:
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         if not chat:
             return self.tokenize(prompt, start=True)
-        texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
-        if all(self.tokenize(text, special=True) == self.tokenize(text) for text in texts.values()):
-            return self.tokenize(self._render(texts), special=True, start=True)
-        # Some text spells a special token: it must stay text, so only what the template adds is read as special.
-        marks = dict(zip(texts, _MARKS, strict=False))
-        rest = self._render(marks)
-        ids: list[int] = []
-        for role, text in texts.items():
-            before, _, rest = rest.partition(marks[role])
-            ids += self.tokenize(before, special=True, start=not ids) + self.tokenize(text)
-        return ids + self.tokenize(rest, special=True)
+        return chat_tokens(
+            self.name,
+            prompt,
+            system,
+            self._render,
+            lambda text, special, start: self.tokenize(text, special=special, start=start),
+        )
 
     def new_session(self, batch: int, length: int) -> GGUFSession:
         if length > self.context_length:
@@ -193,7 +188,7 @@ class GGUFModel:
         count = self._lib.model_meta_val_str(self._handle, key.encode(), buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace") if count >= 0 else None
 
-    def _render(self, texts: dict[str, str]) -> str:
+    def _render(self, texts: Mapping[str, str]) -> str:
         """The strings in the chat template, up to the start of the answer."""
         self._open_vocab()
         template = self._lib.model_chat_template(self._handle, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, context_full
+from guiderail.generation.models.base import Logits, chat_tokens, context_full
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -54,20 +54,21 @@ class LlamaCppModel:
             )
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
-        messages = [{"role": "user", "content": prompt}]
-        if system is not None:
-            messages.insert(0, {"role": "system", "content": system})
-
         def piece(token: int) -> str:
             return str(self.llama.detokenize([token], special=True).decode("utf-8", "replace"))
 
-        formatter = Jinja2ChatFormatter(
-            template=template,
-            eos_token=piece(self.llama.token_eos()),
-            bos_token=piece(self.llama.token_bos()),
-        )
-        text = formatter(messages=messages).prompt
-        return list(self.llama.tokenize(text.encode(), add_bos=False, special=True))
+        def render(texts: Mapping[str, str]) -> str:
+            formatter = Jinja2ChatFormatter(
+                template=template,
+                eos_token=piece(self.llama.token_eos()),
+                bos_token=piece(self.llama.token_bos()),
+            )
+            return str(formatter(messages=[{"role": role, "content": text} for role, text in texts.items()]).prompt)
+
+        def tokenize(text: str, special: bool, start: bool) -> list[int]:
+            return list(self.llama.tokenize(text.encode(), add_bos=False, special=special))
+
+        return chat_tokens(self.name, prompt, system, render, tokenize)
 
     def new_session(self, batch: int, length: int) -> LlamaCppSession:
         if batch != 1:

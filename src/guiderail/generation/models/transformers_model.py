@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
+from guiderail.generation.models.base import Logits, chat_tokens, check_context_length, context_full, leaders
 from guiderail.generation.models.branches import MOST_CHAINS
 
 if TYPE_CHECKING:
@@ -94,11 +94,16 @@ class TransformersModel:
                 "as it stands",
                 code="no-chat-template",
             )
-        messages = [{"role": "user", "content": prompt}]
-        if system is not None:
-            messages.insert(0, {"role": "system", "content": system})
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return [int(token) for token in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+        def render(texts: Mapping[str, str]) -> str:
+            messages = [{"role": role, "content": text} for role, text in texts.items()]
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+
+        def tokenize(text: str, special: bool, start: bool) -> list[int]:
+            ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
+            return [int(token) for token in ids]
+
+        return chat_tokens(self.name, prompt, system, render, tokenize)
 
     def new_session(self, batch: int, length: int) -> TransformersSession:
         if self._closed:
