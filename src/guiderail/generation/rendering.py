@@ -75,21 +75,9 @@ class Renderer:
         """
         if not self._tokenizes or self._template is None:
             return self._plain(messages)
-        nonce = secrets.token_hex(8)
-        texts: list[str] = []
-        shown = []
-        for message in messages:
-            content = message.get("content")
-            if isinstance(content, str) and self._special is not None and self._special.search(content):
-                message = {**message, "content": f"{nonce}:{len(texts)}:"}
-                texts.append(content)
-            shown.append(message)
-        rendered = self._render(shown, tools)
-        if not texts:
-            return [(rendered, True)]
-        parts = re.split(rf"{nonce}:(\d+):", rendered)
-        pieces = [(texts[int(part)] if i % 2 else part, not i % 2) for i, part in enumerate(parts)]
-        return [piece for piece in pieces if piece[0]]
+        marks = _Marks(self._special)
+        shown = [{**marks.put({**message, "role": None}), "role": message["role"]} for message in messages]
+        return marks.split(self._render(shown, marks.put(list(tools)) if tools else None))
 
     def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> str:
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -116,6 +104,35 @@ class Renderer:
                 code="no-chat-template",
             )
         return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)
+
+
+class _Marks:
+    """Stand in for what spells special tokens in messages and tools, wherever a template writes it."""
+
+    def __init__(self, special: re.Pattern[str] | None) -> None:
+        self._special = special
+        self._nonce = secrets.token_hex(8)
+        self._texts: list[str] = []
+
+    def put(self, value: Any) -> Any:
+        """The value with marks in its texts and keys."""
+        if self._special is None:
+            return value
+        if isinstance(value, str):
+            return self._special.sub(self._mark, value)
+        if isinstance(value, Mapping):
+            return {self.put(key): self.put(part) for key, part in value.items()}
+        return [self.put(part) for part in value] if isinstance(value, list | tuple) else value
+
+    def _mark(self, found: re.Match[str]) -> str:
+        self._texts.append(found[0])
+        return f"{self._nonce}:{len(self._texts) - 1}:"
+
+    def split(self, rendered: str) -> list[tuple[str, bool]]:
+        """Texts in their order, each with whether it may spell special tokens."""
+        parts = re.split(rf"{self._nonce}:(\d+):", rendered)
+        pieces = [(self._texts[int(part)] if i % 2 else part, not i % 2) for i, part in enumerate(parts)]
+        return [piece for piece in pieces if piece[0]]
 
 
 def _with_written_arguments(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
