@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from guiderail import _core
 from guiderail.errors import LimitError
@@ -38,7 +38,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Lowering"]
 
-_MOST_CHOICES: Final = 2  # obligations whose subsets are written out; beyond, an object is read as a vote
+_MOST_CHOICES = 2  # obligations whose subsets are written out; beyond, an object is read as a vote
 
 
 class Lowering:

@@ -41,7 +41,7 @@ from guiderail.support.work import spend, spent
 
 __all__ = ["Algebra"]
 
-MOST_CELLS: Final = 64
+MOST_CELLS = 64
 """Maximum number of cells in a union of objects; for arrays, a quarter of it. More are read side by side."""
 
 _MOST_ALONE: Final = 16  # times as many, if a condition is added to each and none is multiplied

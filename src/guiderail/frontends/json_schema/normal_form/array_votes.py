@@ -55,7 +55,7 @@ def many_states(cell: ArrayCell) -> bool:
     return states > MOST_STATES
 
 
-MOST_STATES: Final = 256
+MOST_STATES = 256
 """Maximum number of combinations of positions and counts that are written out in advance."""
 
 _SPLIT: Final = 60  # steps for splitting values by a term

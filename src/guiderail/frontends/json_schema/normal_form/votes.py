@@ -550,7 +550,7 @@ class _Values(NamedTuple):
     outside: frozenset[Term]
 
 
-MANIFOLD: Final = 4
+MANIFOLD = 4
 """With this many terms whose objects have this many members each, combinations are left as formulas."""
 
 
