@@ -461,6 +461,17 @@ def test_a_chat_template_that_fails(template):
     assert caught.value.code == "chat-template"
 
 
+def test_mistrals_own_tokenizer_has_no_template(tekken_path):
+    pytest.importorskip("torch")
+    backend = pytest.importorskip("transformers.tokenization_mistral_common")
+    tokenizer = backend.MistralCommonBackend(tokenizer_path=str(tekken_path))
+    model = TransformersModel(tiny("llama"), tokenizer)
+    start, instruction, end = (tokenizer.convert_tokens_to_ids(text) for text in ("<s>", "[INST]", "[/INST]"))
+    ids = model.encode("hi[/INST]", chat=True, system="be brief")
+    assert ids[:2] == [start, instruction] and ids[-1] == end and ids.count(end) == 1
+    assert "be brief" in tokenizer.decode(ids) and "hi[/INST]" in tokenizer.decode(ids)
+
+
 def test_a_model_of_ones_own_is_taken_as_it_is():
     model = TransformersModel(tiny("gpt2"), Letters())
     assert load_model(model) is model

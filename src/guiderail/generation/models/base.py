@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,13 @@ __all__ = [
     "empty_prompt",
     "feed_each",
     "feed_rows",
+    "from_template",
     "leaders",
     "room_after",
 ]
 
 Logits = NDArray[np.float32]
+_Rendered = TypeVar("_Rendered")
 
 
 class Session(Protocol):
@@ -119,6 +121,33 @@ class Model(Protocol):
         """Frees the model and its sessions."""
 
 
+def from_template(
+    name: str, prompt: str, system: str | None, render: Callable[[Mapping[str, str]], _Rendered]
+) -> _Rendered:
+    """What a chat template makes of a prompt.
+
+    Args:
+        name: of the model, for errors.
+        prompt: what the user says.
+        system: the system message, or None.
+        render: the chat template, of texts by role.
+
+    Raises:
+        ModelError: ``chat-template``: the template rejects the texts, or cannot be read.
+    """
+    try:
+        return render({"user": prompt} if system is None else {"system": system, "user": prompt})
+    except ModelError:
+        raise
+    except Exception as error:  # whatever a template of others may raise
+        way = "" if system is None else "put the system message into the prompt, or "
+        raise ModelError(
+            f"the chat template of {name} cannot show this prompt: {error}; {way}pass chat=False to continue the "
+            "prompt as it stands",
+            code="chat-template",
+        ) from error
+
+
 def chat_tokens(
     name: str,
     prompt: str,
@@ -138,30 +167,15 @@ def chat_tokens(
     Raises:
         ModelError: ``chat-template``: the template rejects the texts, or cannot be read.
     """
-    texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
-
-    def rendered(texts: Mapping[str, str]) -> str:
-        try:
-            return render(texts)
-        except ModelError:
-            raise
-        except Exception as error:  # whatever a template of others may raise
-            way = "" if system is None else "put the system message into the prompt, or "
-            raise ModelError(
-                f"the chat template of {name} cannot show this prompt: {error}; {way}pass chat=False to continue the "
-                "prompt as it stands",
-                code="chat-template",
-            ) from error
-
-    if all(tokenize(text, True, False) == tokenize(text, False, False) for text in texts.values()):
-        return tokenize(rendered(texts), True, True)
+    texts = [prompt] if system is None else [prompt, system]
+    if all(tokenize(text, True, False) == tokenize(text, False, False) for text in texts):
+        return tokenize(from_template(name, prompt, system, render), True, True)
     # Some text spells a special token. It is rendered as a mark, and tokenized by itself.
     mark = secrets.token_hex(8)
-    parts = re.split(rf"{mark}:(\d+):", rendered({role: f"{mark}:{i}:" for i, role in enumerate(texts)}))
-    said = list(texts.values())
+    rendered = from_template(name, f"{mark}:0:", None if system is None else f"{mark}:1:", render)
     ids: list[int] = []
-    for i, part in enumerate(parts):
-        ids += tokenize(said[int(part)] if i % 2 else part, not i % 2, not ids)
+    for i, part in enumerate(re.split(rf"{mark}:(\d+):", rendered)):
+        ids += tokenize(texts[int(part)] if i % 2 else part, not i % 2, not ids)
     return ids
 
 

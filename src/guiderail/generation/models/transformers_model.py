@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, chat_tokens, check_context_length, context_full, leaders
+from guiderail.generation.models.base import (
+    Logits,
+    chat_tokens,
+    check_context_length,
+    context_full,
+    from_template,
+    leaders,
+)
 from guiderail.generation.models.branches import MOST_CHAINS
 
 if TYPE_CHECKING:
@@ -88,22 +95,27 @@ class TransformersModel:
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         if not chat:
             return [int(token) for token in self.tokenizer(prompt)["input_ids"]]
-        if not getattr(self.tokenizer, "chat_template", None):
+        mistral = hasattr(getattr(self.tokenizer, "tokenizer", None), "instruct_tokenizer")
+        if not (mistral or getattr(self.tokenizer, "chat_template", None)):
             raise ModelError(
                 f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the prompt "
                 "as it stands",
                 code="no-chat-template",
             )
 
-        def render(texts: Mapping[str, str]) -> str:
+        def apply(texts: Mapping[str, str], **how: bool) -> Any:
             messages = [{"role": role, "content": text} for role, text in texts.items()]
-            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, **how)
 
         def tokenize(text: str, special: bool, start: bool) -> list[int]:
             ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
             return [int(token) for token in ids]
 
-        return chat_tokens(self.name, prompt, system, render, tokenize)
+        if mistral:  # it makes tokens of messages itself, and no text spells special ones
+            return from_template(
+                self.name, prompt, system, lambda texts: list(apply(texts, tokenize=True, return_dict=False))
+            )
+        return chat_tokens(self.name, prompt, system, lambda texts: str(apply(texts, tokenize=False)), tokenize)
 
     def new_session(self, batch: int, length: int) -> TransformersSession:
         if self._closed:
