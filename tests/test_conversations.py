@@ -64,6 +64,27 @@ def test_messages_are_put_by_the_template_of_the_model():
     assert "".join(gr.stream(model, TALK, ANY)) == "okay" and model.heard == [heard]
 
 
+def test_nested_tools_and_messages():
+    def tool(depth: int, text: str) -> dict:
+        schema: dict = {"description": text}
+        for _ in range(depth):
+            schema = {"properties": {"a": schema}}
+        return {"type": "function", "function": {"name": "f", "parameters": schema}}
+
+    template = ChatTemplate(ToyModel(), "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    for text in ("plain", "<|end|>"):
+        ids = template.encode([{"role": "user", "content": "hi"}], [tool(300, text)])
+        assert all(i < 256 for i in ids) and bytes(ids).decode() == json.dumps([tool(300, text)]) + "hi"
+        with pytest.raises(gr.ModelError) as caught:
+            template.encode([{"role": "user", "content": "hi"}], [tool(100_000, text)])
+        assert caught.value.code == "chat-template"
+    itself: list = []
+    itself.append(itself)
+    with pytest.raises(gr.ModelError, match="contains itself") as caught:
+        template.encode([{"role": "user", "content": "hi", "more": itself}], None)
+    assert caught.value.code == "chat-template"
+
+
 def test_calls_and_tools_that_spell_a_special_token():
     source = (
         "{% for t in tools %}{{ t.function | tojson }}\n{% endfor %}{% for m in messages %}<|user|>{{ m.role }}: "

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from guiderail.errors import ModelError
+from guiderail.support.nesting import too_large
 
 __all__ = ["Plain", "Renderer", "Shown", "compile_template"]
 
@@ -115,14 +116,31 @@ class _Marks:
         self._texts: list[str] = []
 
     def put(self, value: Any) -> Any:
-        """The value with marks in its texts and keys."""
-        if self._special is None:
-            return value
-        if isinstance(value, str):
-            return self._special.sub(self._mark, value)
-        if isinstance(value, Mapping):
-            return {self.put(key): self.put(part) for key, part in value.items()}
-        return [self.put(part) for part in value] if isinstance(value, list | tuple) else value
+        """A copy of the value with marks in its texts and keys.
+
+        Raises:
+            ModelError: ``chat-template``: the value contains itself, or is too large.
+        """
+        why = too_large(value)
+        if why is not None:
+            raise ModelError(f"a message or a tool {why}", code="chat-template")
+        held = [value]
+        waiting: list[Any] = [held]  # copies whose parts are still those of the original
+        while waiting:
+            at = waiting.pop()
+            for step, part in list(at.items() if isinstance(at, dict) else enumerate(at)):
+                if isinstance(part, Mapping):
+                    at[step] = {self._marked(key): inner for key, inner in part.items()}
+                    waiting.append(at[step])
+                elif isinstance(part, list | tuple):
+                    at[step] = list(part)
+                    waiting.append(at[step])
+                else:
+                    at[step] = self._marked(part)
+        return held[0]
+
+    def _marked(self, part: Any) -> Any:
+        return part if self._special is None or not isinstance(part, str) else self._special.sub(self._mark, part)
 
     def _mark(self, found: re.Match[str]) -> str:
         self._texts.append(found[0])
