@@ -96,27 +96,43 @@ def _rewrite(tree: Node, facts: Facts, source: str, search: bool) -> tuple[Node,
 
 
 def _quick(parsed: Parsed, emitter: _Emitter, search: bool) -> int | None:
-    """The usual case: no assertions, or only anchors at both ends of the pattern."""
+    """The usual case: no assertions, or only anchors at both ends of the pattern or of its alternatives."""
     b, tree = emitter.b, parsed.tree
-    before = after = b.EPSILON
-    if search:
-        before = after = b.repeat(emitter.any_char(), 0, -1)
     if not parsed.assertions:
-        return b.concat([before, emitter.emit(tree), after]) if search else emitter.emit(tree)
-    items = tree.items if isinstance(tree, Cat) else [tree]
-    low, high, left = 0, len(items), parsed.assertions
-    first, last = items[0], items[-1]
-    if isinstance(first, Edge) and first.behind and first.edge and not (search and len(first.chars)):
-        low, left, before = 1, left - 1, b.EPSILON
-    if high > low:
-        if isinstance(last, Edge) and not last.behind and last.edge and not (search and len(last.chars)):
-            high, left, after = high - 1, left - 1, b.EPSILON
-        elif isinstance(last, EndNl):
-            high, left = high - 1, left - 1
-            after = b.repeat(b.literal(b"\n"), 0, 1) if search else b.EPSILON
+        whole = emitter.emit(tree)
+        return b.concat([emitter.rest("*"), whole, emitter.rest("*")]) if search else whole
+    left = parsed.assertions
+    alike: dict[tuple[str, str], list[Node]] = {}  # alternatives without their anchors, by what may come around them
+    for item in tree.items if isinstance(tree, Alt) else [tree]:
+        around, items, anchors = _unanchored(item, search)
+        left -= anchors
+        alike.setdefault(around, []).append(items[0] if len(items) == 1 else Cat(items, item.start, item.end))
     if left:
         return None
-    return b.concat([before, *[emitter.emit(item) for item in items[low:high]], after])
+    found: list[int] = []
+    for (before, after), bodies in alike.items():
+        body = bodies[0] if len(bodies) == 1 else Alt(bodies, tree.start, tree.end)
+        found.append(b.concat([emitter.rest(before), emitter.emit(body), emitter.rest(after)]))
+    return found[0] if len(found) == 1 else b.union(found)
+
+
+def _unanchored(node: Node, search: bool) -> tuple[tuple[str, str], list[Node], int]:
+    """What may come before and after an alternative, its parts without the anchors at its ends, and how many these are.
+
+    Before and after come any text (``*``), nothing (empty), or at most a newline.
+    """
+    items = node.items if isinstance(node, Cat) else [node]
+    before = after = "*" if search else ""
+    low, high = 0, len(items)
+    first, last = items[0] if items else node, items[-1] if items else node
+    if isinstance(first, Edge) and first.behind and first.edge and not (search and len(first.chars)):
+        low, before = 1, ""
+    if high > low:
+        if isinstance(last, Edge) and not last.behind and last.edge and not (search and len(last.chars)):
+            high, after = high - 1, ""
+        elif isinstance(last, EndNl):
+            high, after = high - 1, "\n" if search else ""
+    return (before, after), items[low:high], low + len(items) - high
 
 
 def _check_loops(tree: Node, facts: Facts, source: str) -> None:
@@ -150,6 +166,12 @@ class _Emitter:
         if self.any is None:
             self.any = self.b.char_class(charsets.ANY)
         return self.any
+
+    def rest(self, texts: str) -> int:
+        """Any text (``*``), nothing (empty), or at most a newline."""
+        if texts == "*":
+            return self.b.repeat(self.any_char(), 0, -1)
+        return self.b.repeat(self.b.literal(b"\n"), 0, 1) if texts else self.b.EPSILON
 
     def is_prefix_free(self, node: Node) -> bool:
         """Whether no match of a node certainly begins another."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.values.strings import Strings, program_of
-from guiderail.support.work import out_of_work, spend
+from guiderail.frontends.json_schema.values.programs import begin_apart
+from guiderail.frontends.json_schema.values.strings import Strings
+from guiderail.support.work import out_of_work
 
 __all__ = ["certainly_apart", "divided"]
-
-_LONGEST_BEGINNING: Final = 50  # bytes of two constraints that are compared one by one
-_STEPS: Final = 40  # of work for each of them
 
 
 def certainly_apart(one: Strings, other: Strings) -> bool:
@@ -34,14 +30,30 @@ def divided(keys: Strings, other: Strings) -> tuple[Strings, Strings]:
         return other, ~other
     if not _is_exact_atom(other):
         return keys & other, keys & ~other
-    inside = Strings.ALL
+    inside, outside = Strings.ALL, Strings.ALL
+    without = False  # whether ``outside`` has no text of ``other``
     for part in keys._parts if keys._kind == "and" else (keys,):
-        if _is_exact_atom(part) and certainly_apart(part if part._parts[2] else ~part, other):
+        left = part
+        if part._kind == "or":
+            near = [one for one in part._parts if one == other or not certainly_apart(one, other)]
+            if other not in near:
+                inside &= _union(near)
+            elif len(near) == 1:
+                left, without = _union([one for one in part._parts if one is not near[0]]), True
+        elif _is_exact_atom(part) and certainly_apart(part if part._parts[2] else ~part, other):
             if part._parts[2]:
                 return Strings.NONE, keys
         else:
             inside &= part
-    return inside & other, keys & ~other
+        outside &= left
+    return inside & other, outside if without else outside & ~other
+
+
+def _union(parts: list[Strings]) -> Strings:
+    found = Strings.NONE
+    for part in parts:
+        found |= part
+    return found
 
 
 def _is_exact_atom(strings: Strings) -> bool:
@@ -49,16 +61,6 @@ def _is_exact_atom(strings: Strings) -> bool:
 
 
 def _begin_apart(one: Strings, other: Strings) -> bool:
-    """Whether two patterns differ where their texts begin, as most of those for different names do."""
     if not (_is_exact_atom(one) and _is_exact_atom(other) and one._parts[2] and other._parts[2]):
         return False
-    a, b = program_of(one._parts[0]).core, program_of(other._parts[0]).core
-    at, there = a.root, b.root
-    for _ in range(_LONGEST_BEGINNING):
-        spend(_STEPS)
-        common = set(a.first_bytes(at)).intersection(b.first_bytes(there))
-        if len(common) != 1 or (a.is_nullable(at) and b.is_nullable(there)):
-            return not (common or (a.is_nullable(at) and b.is_nullable(there)))
-        byte = bytes(common)
-        at, there = a.derivative(at, byte), b.derivative(there, byte)
-    return False
+    return begin_apart([one._parts[0], other._parts[0]])

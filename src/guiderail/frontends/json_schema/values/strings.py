@@ -22,10 +22,10 @@ from typing import Any, ClassVar, Final
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
-from guiderail.constraints.program import Program, build_program
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.values.patterns import read_pattern
+from guiderail.frontends.json_schema.values.programs import begin_apart, program_of
 from guiderail.frontends.regex import Regex, charsets
 from guiderail.frontends.regex.counting import count_texts, likely_text
 from guiderail.support.caches import cached
@@ -33,7 +33,7 @@ from guiderail.support.numerals import amount
 from guiderail.support.texts import has_surrogate, utf8
 from guiderail.support.work import spend
 
-__all__ = ["Strings", "program_of"]
+__all__ = ["Strings"]
 
 _MOST: Final = 2**32 - 2  # the longest length that the core can count
 _LONGEST_LISTED: Final = 1_000  # bytes of a text that is listed
@@ -41,6 +41,7 @@ _ANY_TEXTS: Final = ("", "~", "0")  # patterns that are negated rarely match all
 # Of a union, with all their parts. In a larger one, conditions that its members share are written once. Otherwise each
 # `if` would double what is known of a string.
 _MOST_REPEATED: Final = 1_000
+_TRIED: Final = 20  # texts that may show that a set is not empty
 _MOST_STATES: Final = 1_000  # while strings are counted
 _STEPS: Final = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
@@ -181,6 +182,13 @@ class Strings:
         if kind in ("all", "length", "texts", "but"):
             return False
         return _is_empty(self)
+
+    def begins_apart(self) -> bool:
+        """Whether this is empty because two patterns that must both match differ where their texts begin."""
+        if self._kind != "and":
+            return False
+        found = [part._parts[0] for part in self._parts if part._kind == "atom" and part._parts[2]]
+        return len(found) > 1 and begin_apart(found)
 
     def has_pattern(self) -> bool:
         """Whether any part is a pattern or a format."""
@@ -343,12 +351,6 @@ def _format(name: str) -> Strings | None:
     return Strings.constraint(FormatTexts(name), None if found.is_exact else FormatTexts(name, wide=True))
 
 
-@cached(16 << 20, lambda program, _: program.core.memory_size_bytes())
-def program_of(constraint: Constraint) -> Program:
-    """The program of a part of a set; kept."""
-    return Program(build_program(constraint), constraint)
-
-
 def _has_text(constraint: Constraint) -> bool:
     """Whether a constraint certainly has some text: a format does, and nearly every pattern."""
     return isinstance(constraint, FormatTexts) or (isinstance(constraint, Regex) and count_texts(constraint) > 0)
@@ -360,6 +362,8 @@ def _is_empty(strings: Strings) -> bool:
         return all(part.is_empty() for part in strings._parts)
     if strings._kind == "atom" and strings._parts[2] and _has_text(strings._parts[0]):
         return False
+    if strings.begins_apart():
+        return True
     if _is_witnessed(strings):
         return False
     builder = _core.Builder()
@@ -376,8 +380,8 @@ def _is_empty(strings: Strings) -> bool:
 def _is_witnessed(strings: Strings) -> bool:
     """Whether a text of one of its patterns or, of complements, any text shows that a set is not empty."""
     parts = strings._parts if strings._kind == "and" else (strings,)
-    found = [part._parts[0] for part in parts if part._kind == "atom" and part._parts[2]]
-    texts = [likely_text(one) for one in found if isinstance(one, Regex)] if found else _ANY_TEXTS
+    found = [part._parts[0] for part in _flat("or", parts) if part._kind == "atom" and part._parts[2]]
+    texts = [likely_text(one) for one in found[:_TRIED] if isinstance(one, Regex)] if found else _ANY_TEXTS
     spend(_STEPS * len(texts))
     return any(strings._decide(text) is True for text in texts)
 
