@@ -7,6 +7,7 @@ matched against code points, never against halves of surrogate pairs.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import charsets
@@ -25,33 +26,29 @@ from guiderail.support.work import spend
 
 __all__ = ["EcmaParser"]
 
-_MODIFIERS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL}
-_CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
-_U_BRACED = re.compile(r"\{([0-9a-fA-F]+)\}")
-_U4 = re.compile(r"[0-9a-fA-F]{4}")
-_LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-_X2 = re.compile(r"[0-9a-fA-F]{2}")
-_DECIMAL = re.compile(r"[0-9]+")
-_OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
-_NAME = re.compile(r"[\w$]+")
-_DOT = ~charsets.ECMA_NEWLINE
+_MODIFIERS: Final = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL}
+_CONTROLS: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SYNTAX: Final = frozenset("^$\\.*+?()[]{}|/")
+_U_BRACED: Final = re.compile(r"\{([0-9a-fA-F]+)\}")
+_U4: Final = re.compile(r"[0-9a-fA-F]{4}")
+_LOW_SURROGATE: Final = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_X2: Final = re.compile(r"[0-9a-fA-F]{2}")
+_DECIMAL: Final = re.compile(r"[0-9]+")
+_OCTAL: Final = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
+_NAME: Final = re.compile(r"[\w$]+")
+_DOT: Final = ~charsets.ECMA_NEWLINE
 
 
 class EcmaParser(Parser):
-    plain = match_of(r"[^\\.^$*+?{\[()|}\]]+")
-    plain_verbose = plain
-
     @property
     def fold_mode(self) -> str:
         return "ecma-unicode" if self.unicode else "ecma"
 
     def __init__(self, pattern: str, flags: int, max_nesting: int, *, unicode: bool, sets: bool) -> None:
-        super().__init__(pattern, flags, max_nesting)
+        plain = _PLAIN if unicode else _LENIENT_PLAIN
+        super().__init__(pattern, flags, max_nesting, plain, plain)
         self.unicode = unicode
         self.sets = sets
-        if not unicode:
-            self.plain = self.plain_verbose = _LENIENT_PLAIN
 
     def dot(self) -> CharSet:
         return charsets.ANY if self.flags & DOTALL else _DOT
@@ -328,8 +325,9 @@ class EcmaParser(Parser):
             self.last = ANCHOR
 
 
-_LENIENT_PLAIN = match_of(r"[^\\.^$*+?{\[()|]+")
-_DOUBLES = frozenset(c + c for c in "&!#$%*+,-.:;<=>?@^`~")
-_NOT_GROUPS = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
-_CAPTURES = re.compile(r"\((?!\?)|\(\?<(?![=!])")
-_NAMED = re.compile(r"\(\?<(?![=!])")
+_PLAIN: Final = match_of(r"[^\\.^$*+?{\[()|}\]]+")
+_LENIENT_PLAIN: Final = match_of(r"[^\\.^$*+?{\[()|]+")
+_DOUBLES: Final = frozenset(c + c for c in "&!#$%*+,-.:;<=>?@^`~")
+_NOT_GROUPS: Final = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_CAPTURES: Final = re.compile(r"\((?!\?)|\(\?<(?![=!])")
+_NAMED: Final = re.compile(r"\(\?<(?![=!])")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex.charsets import ANY, NONE, common, either
@@ -29,7 +29,7 @@ from guiderail.support.work import spend
 
 __all__ = ["Fact", "Facts", "children", "one"]
 
-_NODE = 30  # steps that the facts of a node take, besides those of its parts
+_NODE: Final = 30  # steps that the facts of a node take, besides those of its parts
 
 
 @lru_cache(maxsize=512)
@@ -56,11 +56,11 @@ class Fact(NamedTuple):
     unique: bool
 
 
-_ZERO = Fact(0, 0, NONE, NONE, True, True)
+_ZERO: Final = Fact(0, 0, NONE, NONE, True, True)
 
 
-_MANY = (Cat, Alt, And, Ext)
-_ONE = (Rep, Look, Atomic, Not)
+_MANY: Final = (Cat, Alt, And, Ext)
+_ONE: Final = (Rep, Look, Atomic, Not)
 
 
 def children(node: Node) -> list[Node]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from guiderail._core import CharSet
 from guiderail.errors import LimitError, PatternError
@@ -25,16 +25,16 @@ IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII, UNICODE = 1, 2, 4, 8, 16, 32
 # The kind of the last item of a sequence, for the quantifier that may follow it.
 NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
-_CHARACTER = 3  # steps that reading a character takes
-_ITEM = 12  # and an item: a run of characters, a class, a quantifier, a bracket
+_CHARACTER: Final = 3  # steps that reading a character takes
+_ITEM: Final = 12  # and an item: a run of characters, a class, a quantifier, a bracket
 
-_BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
-_MAX_REPEAT = 2**31 - 1
+_BRACES: Final = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
+_MAX_REPEAT: Final = 2**31 - 1
 # A class that all dialects read in the same way: ASCII, without escapes. And its items.
-_PLAIN_CLASS = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
-_PLAIN_ITEMS = re.compile(r"(.)-(.)|(.)").findall
-_PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
-_POSIX = {"Alnum": "[0-9A-Za-z]", "Blank": r"[ \t]", "Graph": "[!-~]", "Print": "[ -~]", "XDigit": "[0-9A-Fa-f]"}
+_PLAIN_CLASS: Final = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
+_PLAIN_ITEMS: Final = re.compile(r"(.)-(.)|(.)").findall
+_PROPERTY: Final = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
+_POSIX: Final = {"Alnum": "[0-9A-Za-z]", "Blank": r"[ \t]", "Graph": "[!-~]", "Print": "[ -~]", "XDigit": "[0-9A-Fa-f]"}
 
 
 @lru_cache(maxsize=1024)
@@ -66,11 +66,18 @@ class Parser:
         LimitError: groups nest deeper than ``max_nesting``, or reading the pattern takes too many steps.
     """
 
-    plain: Callable[[str, int], re.Match[str] | None]
-    plain_verbose: Callable[[str, int], re.Match[str] | None]
     sets = False  # whether classes may hold classes
 
-    def __init__(self, pattern: str, flags: int, max_nesting: int) -> None:
+    def __init__(
+        self,
+        pattern: str,
+        flags: int,
+        max_nesting: int,
+        plain: Callable[[str, int], re.Match[str] | None],  # finds a run of plain characters
+        plain_verbose: Callable[[str, int], re.Match[str] | None],  # the same with the flag VERBOSE
+    ) -> None:
+        self.plain = plain
+        self.plain_verbose = plain_verbose
         self.pattern = pattern
         self.flags = flags
         self.max_nesting = max_nesting
@@ -248,7 +255,7 @@ class Parser:
 
     def refuse_surrogates(self, text: str, start: int, end: int) -> None:
         for k, char in enumerate(text):
-            if "\ud800" <= char <= "\udfff":
+            if 0xD800 <= ord(char) <= 0xDFFF:
                 where = (start + k, start + k + 1) if len(text) == end - start else (start, end)
                 self.fail_code(
                     "lone-surrogate",

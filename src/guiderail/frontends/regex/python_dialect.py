@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Final
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import charsets
@@ -29,21 +30,23 @@ from guiderail.support.work import spend
 
 __all__ = ["PythonParser"]
 
-_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "a": ASCII, "u": UNICODE}
-_SIMPLE = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
-_HEX = {"x": (2, re.compile(r"[0-9a-fA-F]{0,2}")), "u": (4, re.compile(r"[0-9a-fA-F]{0,4}"))} | {
+_FLAGS: Final = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "a": ASCII, "u": UNICODE}
+_SIMPLE: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
+_HEX: Final = {"x": (2, re.compile(r"[0-9a-fA-F]{0,2}")), "u": (4, re.compile(r"[0-9a-fA-F]{0,4}"))} | {
     "U": (8, re.compile(r"[0-9a-fA-F]{0,8}"))
 }
-_OCTAL = re.compile(r"[0-7]{1,3}")
-_REFERENCE = re.compile(r"[0-9]{1,2}")
-_NOT_IN_EMPTY = re.fullmatch(r"\B", "") is None  # before Python 3.14
-_NAME = re.compile(r"\{([^}]*)\}")
-_DOT = ~charsets.NEWLINE
+_OCTAL: Final = re.compile(r"[0-7]{1,3}")
+_REFERENCE: Final = re.compile(r"[0-9]{1,2}")
+_NOT_IN_EMPTY: Final = re.fullmatch(r"\B", "") is None  # before Python 3.14
+_NAME: Final = re.compile(r"\{([^}]*)\}")
+_DOT: Final = ~charsets.NEWLINE
+_PLAIN: Final = match_of(r"[^\\.^$*+?{\[()|]+")
+_PLAIN_VERBOSE: Final = match_of(r"[^\\.^$*+?{\[()| \t\n\r\v\f#]+")
 
 
 class PythonParser(Parser):
-    plain = match_of(r"[^\\.^$*+?{\[()|]+")
-    plain_verbose = match_of(r"[^\\.^$*+?{\[()| \t\n\r\v\f#]+")
+    def __init__(self, pattern: str, flags: int, max_nesting: int) -> None:
+        super().__init__(pattern, flags, max_nesting, _PLAIN, _PLAIN_VERBOSE)
 
     @property
     def fold_mode(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any as Anything
+from typing import Any as Anything, Final
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex.charsets import ANY, NONE, common, either, minus, others
@@ -32,9 +32,9 @@ Side = tuple[CharSet, bool]  # characters that may be there, and whether the edg
 Steps = Generator[Anything, Anything, Node]
 
 _UNKNOWN: Side = (ANY, True)
-_UNROLL = 4  # counted repetitions of assertions are written out up to this many iterations
-_UNROLLED = 64  # maximum in total
-WORK = 4000  # steps of rewriting for one pattern; beyond, assertions stay as they are
+_UNROLL: Final = 4  # counted repetitions of assertions are written out up to this many iterations
+_UNROLLED: Final = 64  # maximum in total
+WORK: Final = 4000  # steps of rewriting for one pattern; beyond, assertions stay as they are
 
 
 def nothing(node: Node) -> Lit:
@@ -253,8 +253,8 @@ class _Resolver:
             while k < len(items):
                 item = items[k]
                 if self.facts(item).special:
-                    left = beside((self.facts(items[j]) for j in range(k - 1, -1, -1)), before, first=False)
-                    right = beside((self.facts(items[j]) for j in range(k + 1, len(items))), after, first=True)
+                    left = beside([self.facts(items[j]) for j in range(k - 1, -1, -1)], before, first=False)
+                    right = beside([self.facts(items[j]) for j in range(k + 1, len(items))], after, first=True)
                     done = yield self.visit(item, left, right)
                     if is_fail(done):
                         return fail(node)

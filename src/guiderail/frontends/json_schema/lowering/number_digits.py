@@ -94,7 +94,13 @@ class Plain:
     ``(LEADING, fresh)``        zeros before an exponent
     """
 
-    START, INT, FREE, ZERO, TIGHT, LOOSE, LEADING = range(7)
+    START: Final = 0
+    INT: Final = 1
+    FREE: Final = 2
+    ZERO: Final = 3
+    TIGHT: Final = 4
+    LOOSE: Final = 5
+    LEADING: Final = 6
 
     def __init__(
         self, plan: Plan, side: Side, residues: Residues, dotted: list[bool], room: int | None, tail: int = DEAD

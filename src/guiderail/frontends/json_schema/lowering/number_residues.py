@@ -45,7 +45,7 @@ class Residues:
         self.grids = grids
         self.scale = max((decimals(q.denominator) or 0 for q in steps), default=0)
         unit = 10**self.scale
-        self.modulus = math.lcm(*(int(q * unit) for q in steps)) if steps else 1
+        self.modulus = math.lcm(*[int(q * unit) for q in steps]) if steps else 1
         self.parts = [
             [(None if m is None else int(m * unit), [int(n * unit) for n in ns]) for m, ns in grid] for grid in grids
         ]

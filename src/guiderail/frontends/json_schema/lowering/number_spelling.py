@@ -127,7 +127,7 @@ def _made_exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
         first = plan.state(False, {more: DIGITS})
         plan.roots.append(plan.state(False, {first: b"+-", more: DIGITS}))
         return plan
-    mirrored = _join((_minus(high), _minus(low)) for low, high in pieces)
+    mirrored = _join([(_minus(high), _minus(low)) for low, high in pieces])
     up = Plain(plan, _exponent_side(pieces), _INTEGRAL, [False, False], None)
     down = Plain(plan, _exponent_side(mirrored), _INTEGRAL, [False, False], None)
     targets: dict[int, bytes] = {}
@@ -135,7 +135,7 @@ def _made_exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
         (b"+", up.explorer, (Plain.LEADING, True)),
         (b"-", down.explorer, (Plain.LEADING, True)),
         (b"0", up.explorer, (Plain.LEADING, False)),
-        *((values, up.explorer, state) for values, state in up.begin()[1:] if state),
+        *[(values, up.explorer, state) for values, state in up.begin()[1:] if state],
     ]:
         node = explorer.node(state)
         targets[node] = targets.get(node, b"") + values
@@ -193,7 +193,10 @@ class Scientific:
     Phases: 0 before the point, 1 just after it, 2 later.
     """
 
-    START, MANTISSA, APART, NOUGHT = range(4)
+    START: Final = 0
+    MANTISSA: Final = 1
+    APART: Final = 2
+    NOUGHT: Final = 3
 
     def __init__(
         self,

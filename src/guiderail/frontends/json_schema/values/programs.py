@@ -33,7 +33,7 @@ def begin_apart(constraints: Sequence[Constraint]) -> bool:
     return any(_differ(one, longest) for one in beginnings)
 
 
-_Beginning = tuple[bytes, frozenset[int], bool]
+_Beginning = tuple[bytes, bytes, bool]
 
 
 def _differ(one: _Beginning, longest: _Beginning) -> bool:
@@ -41,8 +41,8 @@ def _differ(one: _Beginning, longest: _Beginning) -> bool:
     if not long.startswith(text):
         return True
     if len(long) > len(text):
-        return long[len(text)] not in may_follow
-    return not (may_end and may_end_long) and may_follow.isdisjoint(may_follow_long)
+        return long[len(text) : len(text) + 1] not in may_follow
+    return not (may_end and may_end_long) and set(may_follow).isdisjoint(may_follow_long)
 
 
 @cached(1 << 20)
@@ -55,4 +55,4 @@ def _beginning(constraint: Constraint) -> _Beginning:
         spend(_STEPS)
         at, found = program.derivative(at, first), found + first
         first, may_end = program.first_bytes(at), program.is_nullable(at)
-    return found, frozenset(first), may_end
+    return found, first, may_end
