@@ -12,8 +12,9 @@ from hypothesis import given, settings, strategies as st
 from guiderail import _core
 from guiderail.errors import PatternError
 from guiderail.frontends.json_schema.values.formats import FORMATS, FormatTexts
-from guiderail.frontends.json_schema.values.overlap import _begin_apart, divided
+from guiderail.frontends.json_schema.values.overlap import divided
 from guiderail.frontends.json_schema.values.patterns import read_pattern
+from guiderail.frontends.json_schema.values.programs import begin_apart
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.frontends.regex import regex
 from guiderail.frontends.regex.counting import count_texts, likely_text
@@ -170,24 +171,30 @@ def test_every_format_has_a_text():
 
 
 @settings(deadline=None, max_examples=60)
-@given(PATTERNS, PATTERNS)
-def test_what_begins_apart_has_no_text_in_common(one, other):
+@given(st.lists(PATTERNS, min_size=2, max_size=4))
+def test_what_begins_apart_has_no_text_in_common(patterns):
     try:
-        a, b = (Strings.constraint(regex(pattern, dialect="ecma")) for pattern in (one, other))
-        assert not _begin_apart(a, b) or (a & b).is_empty()
+        found = [regex(pattern, dialect="ecma") for pattern in patterns]
+        if begin_apart(found):
+            builder = _core.Builder()
+            assert builder.is_empty(builder.intersection([one._lower(builder) for one in found]))
     except PatternError:
         return
 
 
 def test_patterns_that_go_on_alike_are_not_compared_forever():
-    assert not _begin_apart(Strings.pattern("^a*$"), Strings.pattern("^a*b?$"))
-    assert _begin_apart(Strings.pattern("^a+b$"), Strings.pattern("^b+$"))
+    assert not begin_apart([regex("a*"), regex("a*b?")])
+    assert begin_apart([regex("a+b"), regex("b+")])
+    assert begin_apart([regex("abc?d"), regex("ab"), regex("a[bc]+")])
+    assert not begin_apart([regex("abc?d"), regex("a[bc]+d"), regex("[a-z]*")])
 
 
 def test_a_set_is_divided_by_another():
     pieces = [Strings.pattern(p) for p in ("^a", "^b", "^ab", "c$", "^[ab]$")]
     pieces += [Strings.length(0, 2), Strings.texts(["a", "bc"]), Strings.format("hostname")]
     sets = [Strings.ALL, *pieces, ~pieces[0], pieces[1] & ~pieces[0], ~pieces[0] & ~pieces[3] & pieces[5]]
+    unions = [pieces[0] | pieces[1], pieces[1] | pieces[2] | pieces[5], pieces[2] | pieces[6] | ~pieces[0]]
+    sets += [*unions, unions[0] & ~pieces[4], unions[0] & unions[1], unions[1] & ~unions[0]]
     texts = ["", "a", "b", "ab", "abc", "bc", "c", "d", "ac", "a.b", "-"]
     for one in sets:
         for other in pieces:
@@ -198,6 +205,8 @@ def test_a_set_is_divided_by_another():
     begins_a, begins_b = pieces[:2]
     assert divided(begins_a, begins_b) == (Strings.NONE, begins_a)
     assert divided(~begins_a, begins_b)[0] == begins_b  # what is apart is left out
+    assert divided(begins_a | begins_b, begins_b) == (begins_b, begins_a)
+    assert divided(begins_a | begins_b, Strings.pattern("^c")) == (Strings.NONE, begins_a | begins_b)
 
 
 def test_length_counts_code_points():

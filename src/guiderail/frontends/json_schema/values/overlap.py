@@ -36,6 +36,8 @@ def divided(keys: Strings, other: Strings) -> tuple[Strings, Strings]:
         left = part
         if part._kind == "or":
             near = [one for one in part._parts if one == other or not certainly_apart(one, other)]
+            if not near:
+                return Strings.NONE, keys
             if other not in near:
                 inside &= _union(near)
             elif len(near) == 1:
