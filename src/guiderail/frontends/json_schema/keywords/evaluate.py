@@ -103,7 +103,7 @@ def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
     algebra = document.algebra
     nodes: dict[Node, None] = {}
     others: list[Term] = []
-    circular = _conjuncts(term, nodes, others, ())
+    circular = _conjuncts(term, nodes, others)
     if circular and not others and not any(_says_something(part) for part in nodes):
         raise document.infinite_reference(term.schema)
     shape = outer
@@ -131,37 +131,50 @@ def _says_something(node: Node) -> bool:
     return groups_of(node.scope.dialect, dict.fromkeys(keywords)) != 0
 
 
-def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> bool:
+def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term]) -> bool:
     """Collects all schema objects that hold whenever a node does: itself, what it refers to, its ``allOf``.
 
     Returns:
         Whether one of them refers to itself in this way, which adds no condition.
     """
-    if node in path:
-        return True
-    if node in nodes:
-        return False
-    spend(1)
-    nodes[node] = None
-    groups, schema, scope = node.groups, node.schema, node.scope
-    if not groups & (REFERENCE | DYNAMIC | BRANCH):
-        return False
-    terms: list[Term] = []
-    with scope.document.at(node):
-        if groups & REFERENCE:
-            terms.append(scope.reference(schema["$ref"], schema))
-        if groups & DYNAMIC:
-            key = "$dynamicRef" if "$dynamicRef" in schema and scope.dialect != "2019-09" else "$recursiveRef"
-            terms.append(scope.dynamic(schema[key], schema))
-        if "allOf" in schema:
-            terms += terms_of(node, "allOf")
     circular = False
-    for term in terms:
-        if isinstance(term, Node):
-            circular |= _conjuncts(term, nodes, others, (*path, node))
-        elif term is not TRUE:
-            others.append(term)
+    path: dict[Node, None] = {}  # nodes of which some terms are left,
+    left: list[list[Term]] = [[node]]  # and these terms, in reverse; at first, the node itself
+    while left:
+        if not left[-1]:
+            left.pop()
+            if path:
+                path.popitem()
+            continue
+        term = left[-1].pop()
+        if not isinstance(term, Node):
+            if term is not TRUE:
+                others.append(term)
+        elif term in path:
+            circular = True
+        elif term not in nodes:
+            spend(1)
+            nodes[term] = None
+            path[term] = None
+            left.append(_applied(term))
+            left[-1].reverse()
     return circular
+
+
+def _applied(node: Node) -> list[Term]:
+    """What a node refers to, and its ``allOf``."""
+    groups, schema, scope = node.groups, node.schema, node.scope
+    terms: list[Term] = []
+    if groups & (REFERENCE | DYNAMIC | BRANCH):
+        with scope.document.at(node):
+            if groups & REFERENCE:
+                terms.append(scope.reference(schema["$ref"], schema))
+            if groups & DYNAMIC:
+                key = "$dynamicRef" if "$dynamicRef" in schema and scope.dialect != "2019-09" else "$recursiveRef"
+                terms.append(scope.dynamic(schema[key], schema))
+            if "allOf" in schema:
+                terms += terms_of(node, "allOf")
+    return terms
 
 
 def _plain(node: Node) -> Shape:

@@ -259,7 +259,11 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
             return [_NONE]
         if term in path:  # it evaluates nothing new
             return [_NONE]
-        return _ways(term, only, path | {term})
+        path.add(term)
+        try:
+            return _ways(term, only, path)
+        finally:
+            path.discard(term)
 
     if "$ref" in schema:
         both(inside(scope.reference(schema["$ref"], schema)))
