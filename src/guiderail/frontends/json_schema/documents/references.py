@@ -329,6 +329,7 @@ class Document:
             way: the way to what leads there, see `Scope`.
             dialect: of what leads there.
         """
+        spend(20 + len(way))
         resources = self.resources()
         root = resources.contents(uri)
         if isinstance(root, dict):

@@ -147,7 +147,7 @@ class Algebra:
                 parts[term] = None
         if len(parts) < 2:
             return next(iter(parts), neutral)
-        spend(10 + 2 * len(parts))
+        spend(10 + 4 * len(parts))
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
@@ -328,7 +328,7 @@ class Algebra:
                     return None
             if len(held) == len(b.named) and b.required <= a.required:
                 return a
-        spend(100 + 10 * (len(a.named) + len(b.named)))
+        spend(100 + 10 * (len(a.named) + len(b.named)) + len(a.rules) * (1 + len(b.rules)) + 3 * len(a.obligations))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
         named = self._named(a, b, held)

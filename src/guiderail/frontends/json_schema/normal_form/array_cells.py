@@ -83,7 +83,7 @@ def and_array(algebra: Algebra, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
     if b is ANY_ARRAY:
         return a
     longest = max(len(a.prefix), len(b.prefix))
-    spend(100 + 20 * longest)
+    spend(100 + 20 * longest + 10 * (len(a.contains) + len(b.contains)))
     return array_cell(
         algebra,
         tuple(algebra.both(a.item(i), b.item(i)) for i in range(longest)),
