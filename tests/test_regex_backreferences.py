@@ -33,6 +33,7 @@ TABLE = {
     "an optional group in Python": (r"(a)?b\1", "python", ["aba"], ["b", "ab"]),
     "an optional group in JavaScript": (r"(a)?b\1", "ecma", ["aba", "b"], ["ab", "ba"]),
     "in a look-ahead": (r"(a|b)(?!\1)[ab]", "python", ["ab", "ba"], ["aa"]),
+    "a possessive quantifier that leaves no choice": (r"((?:a|b){2}+)-\1", "python", ["ab-ab"], ["ab-ba", "a-a"]),
     "repeated": (r"(a|b)\1{2,}c", "python", ["aaac", "bbbbc"], ["aac", "aabc"]),
     "a date without or with hyphens": (r"\d{4}(-?)\d\d\1\d\d", "ecma", ["2024-01-31", "20240131"], ["2024-0131"]),
 }
@@ -50,6 +51,8 @@ def test_backreferences_to_few_texts_are_written_out(name: str) -> None:
     [
         (r"(a+)\1", "python", "more than 64 texts"),
         (r"(\bab)\1", "python", "contains an assertion"),
+        (r"(a?+)\1ab", "python", "an atomic group"),  # `re` never matches: a?+ takes the first a
+        (r"((?:ab){1,2}+)\1", "python", "an atomic group"),
         (r"(\d)(\d)(\d)\3\2\1", "python", "too many texts together"),
         (r"(?=(a|b))\1", "python", "inside a look-around"),
         (r"(?<=(a|b)\1)c", "ecma", "inside a look-around"),

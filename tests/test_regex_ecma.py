@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -271,6 +272,21 @@ def test_ignored_case_is_that_of_javascript():
     assert found == [[matched] for *_, matched in IGNORED_CASE]
 
 
+ANCHORED = ["^$|^[^b].*$", "a$|^b|ab", "^a|b$|^$", "$|^a", "^^a|b$$", "^|b", "a|$", "\n$|^a", "b^|$a|^ab$"]
+
+
+@needs_node
+@pytest.mark.parametrize("mode", ["match", "search"])
+@pytest.mark.parametrize("flags", ["", "m", "su", "mu", "v"])
+def test_alternatives_may_have_their_own_anchors(flags, mode):
+    texts = ["".join(t) for n in range(5) for t in itertools.product("ab\n", repeat=n)]
+    around = "(?<![\\s\\S])(?:%s)(?![\\s\\S])" if mode == "match" else "%s"
+    found = javascript([(around % pattern, flags, texts) for pattern in ANCHORED])
+    for pattern, expected in zip(ANCHORED, found, strict=True):
+        constraint = gr.regex(pattern, dialect="ecma", flags=flags, mode=mode)
+        assert [constraint.matches(text) for text in texts] == expected, pattern
+
+
 STRICT = [  # pattern, code with the u flag; all are valid without it
     (r"\-", "regex-bad-escape"),
     (r"\c", "regex-bad-escape"),
@@ -346,6 +362,20 @@ def test_what_json_schema_users_write_works_without_the_u_flag():
     assert matches("a$", "ba") and not matches("a$", "a\n")
     assert matches("^(?i:ab)c$", "aBc") and not matches("^(?i:ab)c$", "abC")
     assert matches("^(?<TEXT_UNTIL>;)$", "ab;")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"(\n?)\1", ["", "\n\n"], ["\n", "\n\x01"]),
+        (r"([ab]?)-\1", ["-", "a-a"], ["a-", "a-b", "a-\x01"]),
+        (r"([a]?<b)\k", ["<bk", "a<bk"], ["<b"]),
+    ],
+)
+def test_what_begins_a_group_may_be_an_escape_or_a_class_that_is_optional(pattern, yes, no):
+    """What a backslash and a digit or ``k`` mean without the flag ``u`` depends on the groups of the pattern."""
+    constraint = gr.regex(pattern, dialect="ecma")
+    assert [constraint.matches(text) for text in [*yes, *no]] == [True] * len(yes) + [False] * len(no)
 
 
 def test_the_set_notation_of_the_v_flag_is_refused_not_misread():

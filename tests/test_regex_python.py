@@ -504,6 +504,30 @@ def test_other_assertions_are_left_to_the_core():
     assert {"look_ahead", "scope"} <= kinds(gr.regex("(?:a(?=b)|b)*c?"))
 
 
+ANCHORED = [
+    "^$|^[^b].*$",
+    "a$|^b|ab",
+    "^a|b$|^$",
+    "$|^a",
+    r"\Aa|b\Z|^b$",
+    "^^a|b$$",
+    "^|b",
+    "a|$",
+    "\n$|^a",
+    "b^|$a|^ab$",
+]
+
+
+@pytest.mark.parametrize("mode", ["match", "search"])
+@pytest.mark.parametrize("pattern", ANCHORED)
+def test_alternatives_may_have_their_own_anchors(pattern, mode):
+    texts = ["".join(t) for n in range(5) for t in itertools.product("ab\n", repeat=n)]
+    for flags in (0, re.M, re.S, re.M | re.S):
+        constraint = check_against_re(pattern, flags, mode, texts)
+        assert all(constraint.matches(text) == both(constraint, text) for text in texts[::7])
+    assert not {"look_ahead", "look_behind", "scope"} & kinds(gr.regex(pattern, mode=mode))
+
+
 ATOMIC = [
     (r"(?>a|ab)c", "ac", "abc"),
     (r"(?>ab|a)c", "ac abc", "ab"),

@@ -15,6 +15,7 @@ alternative, leaves a choice; `written_out` says whether that is so.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any as Anything, NamedTuple, NoReturn, TypeVar
 
@@ -99,7 +100,8 @@ class _Writer:
             contents = parser.contents[group]
             texts = _texts(contents)
             if texts is None:
-                self.refuse(uses[0], f"the group has more than {_MOST_TEXTS} texts, or contains an assertion")
+                why = f"the group has more than {_MOST_TEXTS} texts, or contains an assertion or an atomic group"
+                self.refuse(uses[0], why)
             self.captures.setdefault(id(contents), []).append(group)
             self.last[group] = max(use.start for use in uses)
             self.texts[group] = texts
@@ -265,7 +267,7 @@ def _any(nodes: Iterable[Node], place: Node) -> Node:
 def _texts(node: Node) -> list[str] | None:
     """The texts of a group, in the order in which a search tries them.
 
-    None: there are many, or they depend on what is around them.
+    None: there are many, or which of them are taken depends on what is around them.
     """
     found: dict[int, list[str]] = {}
     stack = [(node, False)]
@@ -301,10 +303,16 @@ def _texts(node: Node) -> list[str] | None:
                     if len(made) > _MOST_TEXTS * 4:
                         return None
         made = list(dict.fromkeys(made))
-        if len(made) > _MOST_TEXTS:
+        if len(made) > _MOST_TEXTS or (isinstance(at, Rep) and at.mode == "possessive" and _begins_another(made)):
             return None
         found[id(at)] = made
     return found[id(node)]
+
+
+def _begins_another(texts: list[str]) -> bool:
+    """Whether one of the texts begins another, so that which of them a search takes depends on what follows."""
+    ordered = sorted(texts)
+    return any(then.startswith(one) for one, then in itertools.pairwise(ordered))
 
 
 def _joined(first: list[str], then: list[str]) -> list[str]:

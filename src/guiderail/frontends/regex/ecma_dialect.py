@@ -183,10 +183,10 @@ class EcmaParser(Parser):
 
     def group_count(self) -> int:
         """The number of capturing groups in the whole pattern: a reference may precede its group."""
-        return len(_CAPTURES.findall(_NOT_GROUPS.sub("", self.pattern)))
+        return len(_CAPTURES.findall(_NOT_GROUPS.sub("a", self.pattern)))  # not "": (\n?) would become (?)
 
     def has_names(self) -> bool:
-        return _NAMED.search(_NOT_GROUPS.sub("", self.pattern)) is not None
+        return _NAMED.search(_NOT_GROUPS.sub("a", self.pattern)) is not None
 
     # -- classes
     def char_class(self, i: int) -> int:
