@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from guiderail.errors import ModelError
-from guiderail.support.nesting import too_large
+from guiderail.generation.marks import Marks
 
 __all__ = ["Plain", "Renderer", "Shown", "compile_template"]
 
@@ -76,7 +75,7 @@ class Renderer:
         """
         if not self._tokenizes or self._template is None:
             return self._plain(messages)
-        marks = _Marks(self._special)
+        marks = Marks(self._special)
         shown = [{**marks.put({**message, "role": None}), "role": message["role"]} for message in messages]
         return marks.split(self._render(shown, marks.put(list(tools)) if tools else None))
 
@@ -105,52 +104,6 @@ class Renderer:
                 code="no-chat-template",
             )
         return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)
-
-
-class _Marks:
-    """Stand in for what spells special tokens in messages and tools, wherever a template writes it."""
-
-    def __init__(self, special: re.Pattern[str] | None) -> None:
-        self._special = special
-        self._nonce = secrets.token_hex(8)
-        self._texts: list[str] = []
-
-    def put(self, value: Any) -> Any:
-        """A copy of the value with marks in its texts and keys.
-
-        Raises:
-            ModelError: ``chat-template``: the value contains itself, or is too large.
-        """
-        why = too_large(value)
-        if why is not None:
-            raise ModelError(f"a message or a tool {why}", code="chat-template")
-        held = [value]
-        waiting: list[Any] = [held]  # copies whose parts are still those of the original
-        while waiting:
-            at = waiting.pop()
-            for step, part in list(at.items() if isinstance(at, dict) else enumerate(at)):
-                if isinstance(part, Mapping):
-                    at[step] = {self._marked(key): inner for key, inner in part.items()}
-                    waiting.append(at[step])
-                elif isinstance(part, list | tuple):
-                    at[step] = list(part)
-                    waiting.append(at[step])
-                else:
-                    at[step] = self._marked(part)
-        return held[0]
-
-    def _marked(self, part: Any) -> Any:
-        return part if self._special is None or not isinstance(part, str) else self._special.sub(self._mark, part)
-
-    def _mark(self, found: re.Match[str]) -> str:
-        self._texts.append(found[0])
-        return f"{self._nonce}:{len(self._texts) - 1}:"
-
-    def split(self, rendered: str) -> list[tuple[str, bool]]:
-        """Texts in their order, each with whether it may spell special tokens."""
-        parts = re.split(rf"{self._nonce}:(\d+):", rendered)
-        pieces = [(self._texts[int(part)] if i % 2 else part, not i % 2) for i, part in enumerate(parts)]
-        return [piece for piece in pieces if piece[0]]
 
 
 def _with_written_arguments(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
