@@ -7,7 +7,7 @@ text: the template is rendered around a mark, and what belongs in its place is t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from guiderail.errors import ModelError
 from guiderail.generation.models import GGUFModel, LlamaCppModel, Model, TransformersModel
@@ -15,7 +15,8 @@ from guiderail.generation.rendering import Plain, Renderer, Shown
 
 __all__ = ["ChatTemplate"]
 
-Tokenize = Callable[[str, bool], list[int]]  # text, whether it may spell special tokens
+Tokenize = Callable[..., Sequence[int]]  # a text, special=: whether it may spell special tokens
+_IN_GGUF = "tokenizer.chat_template"
 
 
 class ChatTemplate:
@@ -27,20 +28,25 @@ class ChatTemplate:
 
     Attributes:
         renderer: the template without the model. Without a template only a system message and a user's one message
-            can be put to the model, by its own ``encode``.
+            can be put to the model, by its own ``encode``; Mistral's own tokenizers encode conversations.
     """
 
     def __init__(self, model: Model, source: str | None = None) -> None:
         self._model = model
+        self._mistral = model.mistral if isinstance(model, TransformersModel) else None
         own, self._tokenize, names = _parts_of(model)
         if source is not None and self._tokenize is None:
             raise ModelError(
-                f"a chat template needs a tokenizer that reads special tokens; {model.name} offers none",
+                f"a chat template needs a tokenizer that reads special tokens; {model.name} offers none: leave "
+                "chat_template out",
                 code="no-chat-template",
             )
         source = own if source is None else source
         specials = tuple(model.vocabulary.special_tokens)
-        self.renderer = Renderer(model.name, source, names, specials, self._tokenize is not None)
+        itself: Literal["prompts", "conversations", "tools"] = "prompts"
+        if self._mistral is not None:
+            itself = "tools" if self._mistral.knows_tools else "conversations"
+        self.renderer = Renderer(model.name, source, names, specials, self._tokenize is not None, itself)
 
     def encode(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> list[int]:
         """Token ids of a conversation; see :meth:`Renderer.show`."""
@@ -49,26 +55,25 @@ class ChatTemplate:
     def tokens(self, shown: Shown) -> list[int]:
         """The token ids of what a renderer has made."""
         if isinstance(shown, Plain):
-            return self._model.encode(shown.text, chat=True, system=shown.system)
+            if self._mistral is not None:
+                return self._mistral.encode(shown.messages, shown.tools)
+            *before, last = [message["content"] for message in shown.messages]
+            return self._model.encode(last, chat=True, system=before[0] if before else None)
         assert self._tokenize is not None
-        ids: list[int] = []
-        for text, special in shown:
-            ids += self._tokenize(text, special)
-        return ids
+        return [int(token) for text, special in shown for token in self._tokenize(text, special=special)]
+
+    def written(self, shown: Shown) -> str:
+        """The text of what a renderer has made, special tokens too."""
+        if isinstance(shown, Plain):
+            return self._model.vocabulary.decode(self.tokens(shown), skip_special_tokens=False)
+        return "".join(text for text, _ in shown)
 
 
 def _parts_of(model: Model) -> tuple[str | None, Tokenize | None, dict[str, str]]:
     """The template of a model, its tokenizer, and the names of special tokens that templates use."""
-    if isinstance(model, GGUFModel):
-        from guiderail.vocabulary._gguf_metadata import read_metadata
-
-        found = read_metadata(str(model.path), lambda key: key == "tokenizer.chat_template")
-        gguf = model
-
-        def tokenize(text: str, special: bool) -> list[int]:
-            return gguf.tokenize(text, special=special)
-
-        return found.get("tokenizer.chat_template"), tokenize, _names(model)
+    tokenize = getattr(model, "tokenize", None)
+    if not callable(tokenize) or (isinstance(model, TransformersModel) and model.mistral is not None):
+        return None, None, {}
     if isinstance(model, TransformersModel):
         tokenizer = model.tokenizer
         template = getattr(tokenizer, "chat_template", None)
@@ -79,27 +84,16 @@ def _parts_of(model: Model) -> tuple[str | None, Tokenize | None, dict[str, str]
             for name in ("bos_token", "eos_token", "pad_token", "unk_token")
             if (text := getattr(tokenizer, name, None))
         }
+        return template, tokenize, {"bos_token": "", "eos_token": "", **names}
+    if isinstance(model, GGUFModel):
+        from guiderail.vocabulary._gguf_metadata import read_metadata
 
-        def spell(text: str, special: bool) -> list[int]:
-            ids = tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
-            return [int(token) for token in ids]
-
-        return template, spell, {"bos_token": "", "eos_token": "", **names}
-    if isinstance(model, LlamaCppModel):
-        llama = model.llama
-
-        def pieces(text: str, special: bool) -> list[int]:
-            return list(llama.tokenize(text.encode(), add_bos=False, special=special))
-
-        return llama.metadata.get("tokenizer.chat_template"), pieces, _names(model)
-    own = getattr(model, "tokenize", None)
-    if callable(own):  # a user's own adapter that can do more than it must
-
-        def ids(text: str, special: bool) -> list[int]:
-            return [int(token) for token in own(text, special=special)]
-
-        return getattr(model, "chat_template", None), ids, _names(model)
-    return None, None, {}
+        template = read_metadata(str(model.path), lambda key: key == _IN_GGUF).get(_IN_GGUF)
+    elif isinstance(model, LlamaCppModel):
+        template = model.llama.metadata.get(_IN_GGUF)
+    else:  # a user's own adapter that can do more than it must
+        template = getattr(model, "chat_template", None)
+    return template, tokenize, _names(model)
 
 
 def _names(model: Model) -> dict[str, str]:

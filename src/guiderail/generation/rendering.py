@@ -8,24 +8,23 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from guiderail.errors import ModelError
-from guiderail.support.nesting import too_large
+from guiderail.generation.marks import Marks
 
 __all__ = ["Plain", "Renderer", "Shown", "compile_template"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One user message, for a model that encodes it itself (``encode``)."""
+    """Messages and tools as they are, for a model that encodes them itself."""
 
-    text: str
-    system: str | None
+    messages: list[Mapping[str, Any]]
+    tools: list[Mapping[str, Any]] | None
 
 
 Shown = list[tuple[str, bool]] | Plain
@@ -41,13 +40,22 @@ class Renderer:
         names: names of special tokens that templates use.
         specials: texts that are special tokens.
         tokenizes: whether the model has a tokenizer that distinguishes text from special tokens.
+        itself: what a model without a template encodes itself: one user message, with or without a system message
+            (``prompts``), conversations, or also tools.
     """
 
     def __init__(
-        self, name: str, source: str | None, names: Mapping[str, str], specials: Sequence[str], tokenizes: bool
+        self,
+        name: str,
+        source: str | None,
+        names: Mapping[str, str],
+        specials: Sequence[str],
+        tokenizes: bool,
+        itself: Literal["prompts", "conversations", "tools"] = "prompts",
     ) -> None:
-        self._arguments = name, source, dict(names), tuple(specials), tokenizes
+        self._arguments = name, source, dict(names), tuple(specials), tokenizes, itself
         self._name, self.source, self._names, self._tokenizes = name, source, dict(names), tokenizes
+        self._itself = itself
         self._template: Any = compile_template(source) if source is not None else None
         spelled = sorted((text for text in specials if text), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, spelled))) if spelled else None
@@ -58,7 +66,9 @@ class Renderer:
     @property
     def knows_tools(self) -> bool:
         """Whether it shows tools, calls and their results to the model."""
-        return self.source is not None and re.search(r"\btools\b", self.source) is not None
+        if self.source is None:
+            return self._itself == "tools"
+        return re.search(r"\btools\b", self.source) is not None
 
     @property
     def knows_developer(self) -> bool:
@@ -75,8 +85,8 @@ class Renderer:
             ModelError: ``no-chat-template``; ``chat-template``: the template rejects the conversation.
         """
         if not self._tokenizes or self._template is None:
-            return self._plain(messages)
-        marks = _Marks(self._special)
+            return self._plain(messages, tools)
+        marks = Marks(self._special)
         shown = [{**marks.put({**message, "role": None}), "role": message["role"]} for message in messages]
         return marks.split(self._render(shown, marks.put(list(tools)) if tools else None))
 
@@ -96,61 +106,15 @@ class Renderer:
                 f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
             ) from error
 
-    def _plain(self, messages: Sequence[Mapping[str, Any]]) -> Plain:
+    def _plain(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> Plain:
         roles = [message["role"] for message in messages]
-        if roles not in (["user"], ["system", "user"]):
+        if self._itself == "prompts" and roles not in (["user"], ["system", "user"]):
             raise ModelError(
                 f"{self._name} has no chat template that guiderail knows, so it takes one user message, with or "
                 "without a system message before it; serve it with a --chat-template",
                 code="no-chat-template",
             )
-        return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)
-
-
-class _Marks:
-    """Stand in for what spells special tokens in messages and tools, wherever a template writes it."""
-
-    def __init__(self, special: re.Pattern[str] | None) -> None:
-        self._special = special
-        self._nonce = secrets.token_hex(8)
-        self._texts: list[str] = []
-
-    def put(self, value: Any) -> Any:
-        """A copy of the value with marks in its texts and keys.
-
-        Raises:
-            ModelError: ``chat-template``: the value contains itself, or is too large.
-        """
-        why = too_large(value)
-        if why is not None:
-            raise ModelError(f"a message or a tool {why}", code="chat-template")
-        held = [value]
-        waiting: list[Any] = [held]  # copies whose parts are still those of the original
-        while waiting:
-            at = waiting.pop()
-            for step, part in list(at.items() if isinstance(at, dict) else enumerate(at)):
-                if isinstance(part, Mapping):
-                    at[step] = {self._marked(key): inner for key, inner in part.items()}
-                    waiting.append(at[step])
-                elif isinstance(part, list | tuple):
-                    at[step] = list(part)
-                    waiting.append(at[step])
-                else:
-                    at[step] = self._marked(part)
-        return held[0]
-
-    def _marked(self, part: Any) -> Any:
-        return part if self._special is None or not isinstance(part, str) else self._special.sub(self._mark, part)
-
-    def _mark(self, found: re.Match[str]) -> str:
-        self._texts.append(found[0])
-        return f"{self._nonce}:{len(self._texts) - 1}:"
-
-    def split(self, rendered: str) -> list[tuple[str, bool]]:
-        """Texts in their order, each with whether it may spell special tokens."""
-        parts = re.split(rf"{self._nonce}:(\d+):", rendered)
-        pieces = [(self._texts[int(part)] if i % 2 else part, not i % 2) for i, part in enumerate(parts)]
-        return [piece for piece in pieces if piece[0]]
+        return Plain(list(messages), list(tools) if tools and self.knows_tools else None)
 
 
 def _with_written_arguments(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:

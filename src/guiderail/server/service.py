@@ -168,7 +168,8 @@ class Service:
         self.engine.on_hard = self._forget
         self.background = Background()
         renderer = self.template.renderer
-        self.manner = Manner(options.tool_format or tool_format_of(renderer), renderer, options.max_json_values)
+        tool_format = options.tool_format or tool_format_of(renderer, self.template.written)
+        self.manner = Manner(tool_format, renderer, options.max_json_values)
         self.name = options.served_name or model.name
         self.created = int(time.time())
         self.inspections = None if options.inspect == "off" else Inspections(self.name, options)

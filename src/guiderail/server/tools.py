@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.recognized import recognized_format
-from guiderail.generation.rendering import Plain, Renderer
+from guiderail.generation.rendering import Renderer, Shown
 from guiderail.server.custom_tools import TaggedReader, custom_inputs, tagged_constraint
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
@@ -185,17 +185,19 @@ class _FormatReader:
         return parts
 
 
-def tool_format_of(renderer: Renderer) -> str:
+def tool_format_of(renderer: Renderer, written: Callable[[Shown], str]) -> str:
     """Returns the format of a model's calls: the one that can read the calls that its chat template renders.
 
     If the template does not show tools, the server describes them itself and asks for calls in the format ``hermes``.
+
+    Args:
+        written: what the renderer has made → its text.
     """
     if not renderer.knows_tools:
         return _DESCRIBED
 
     def show(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
-        shown = renderer.show(messages, tools)
-        return shown.text if isinstance(shown, Plain) else "".join(text for text, _ in shown)
+        return written(renderer.show(messages, tools))
 
     found = recognized_format(renderer.source or "", show)
     if found is None:

@@ -6,10 +6,8 @@ key-value cache of its rows. Masks, sampling and stopping happen outside, so an 
 
 from __future__ import annotations
 
-import re
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +22,16 @@ __all__ = [
     "Logits",
     "Model",
     "Session",
-    "chat_tokens",
     "check_context_length",
     "context_full",
     "empty_prompt",
     "feed_each",
     "feed_rows",
-    "from_template",
     "leaders",
     "room_after",
 ]
 
 Logits = NDArray[np.float32]
-_Rendered = TypeVar("_Rendered")
 
 
 class Session(Protocol):
@@ -119,64 +114,6 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Frees the model and its sessions."""
-
-
-def from_template(
-    name: str, prompt: str, system: str | None, render: Callable[[Mapping[str, str]], _Rendered]
-) -> _Rendered:
-    """What a chat template makes of a prompt.
-
-    Args:
-        name: of the model, for errors.
-        prompt: what the user says.
-        system: the system message, or None.
-        render: the chat template, of texts by role.
-
-    Raises:
-        ModelError: ``chat-template``: the template rejects the texts, or cannot be read.
-    """
-    try:
-        return render({"user": prompt} if system is None else {"system": system, "user": prompt})
-    except ModelError:
-        raise
-    except Exception as error:  # whatever a template of others may raise
-        way = "" if system is None else "put the system message into the prompt, or "
-        raise ModelError(
-            f"the chat template of {name} cannot show this prompt: {error}; {way}pass chat=False to continue the "
-            "prompt as it stands",
-            code="chat-template",
-        ) from error
-
-
-def chat_tokens(
-    name: str,
-    prompt: str,
-    system: str | None,
-    render: Callable[[Mapping[str, str]], str],
-    tokenize: Callable[[str, bool, bool], list[int]],
-) -> list[int]:
-    """The token ids of a prompt in a chat template. Only the template can write special tokens, not the prompt.
-
-    Args:
-        name: of the model, for errors.
-        prompt: what the user says.
-        system: the system message, or None.
-        render: the chat template: texts by role → the whole text, up to the start of the answer.
-        tokenize: a text, whether it may spell special tokens, whether it begins the prompt → token ids.
-
-    Raises:
-        ModelError: ``chat-template``: the template rejects the texts, or cannot be read.
-    """
-    texts = [prompt] if system is None else [prompt, system]
-    if all(tokenize(text, True, False) == tokenize(text, False, False) for text in texts):
-        return tokenize(from_template(name, prompt, system, render), True, True)
-    # Some text spells a special token. It is rendered as a mark, and tokenized by itself.
-    mark = secrets.token_hex(8)
-    rendered = from_template(name, f"{mark}:0:", None if system is None else f"{mark}:1:", render)
-    ids: list[int] = []
-    for i, part in enumerate(re.split(rf"{mark}:(\d+):", rendered)):
-        ids += tokenize(texts[int(part)] if i % 2 else part, not i % 2, not ids)
-    return ids
 
 
 def leaders(fresh: Sequence[Sequence[int] | None]) -> list[int]:

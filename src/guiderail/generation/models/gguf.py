@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import ModelError, VocabularyError
+from guiderail.generation.marks import chat_tokens
 from guiderail.generation.models import _llama_capi as capi
-from guiderail.generation.models.base import Logits, chat_tokens, check_context_length, context_full, leaders
+from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
 from guiderail.support.options import check_integer
 from guiderail.support.packages import install
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import Logits, chat_tokens, context_full
+from guiderail.generation.marks import chat_tokens
+from guiderail.generation.models.base import Logits, context_full
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -43,6 +44,10 @@ class LlamaCppModel:
 
         return Vocabulary.from_gguf(self.llama.model_path)
 
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Returns the token ids of a text; special: its spellings of special tokens are read as these."""
+        return list(self.llama.tokenize(text.encode(), add_bos=False, special=special))
+
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         if not chat:
             return list(self.llama.tokenize(prompt.encode(), add_bos=True, special=False))
@@ -65,10 +70,9 @@ class LlamaCppModel:
             )
             return str(formatter(messages=[{"role": role, "content": text} for role, text in texts.items()]).prompt)
 
-        def tokenize(text: str, special: bool, start: bool) -> list[int]:
-            return list(self.llama.tokenize(text.encode(), add_bos=False, special=special))
-
-        return chat_tokens(self.name, prompt, system, render, tokenize)
+        return chat_tokens(
+            self.name, prompt, system, render, lambda text, special, _: self.tokenize(text, special=special)
+        )
 
     def new_session(self, batch: int, length: int) -> LlamaCppSession:
         if batch != 1:

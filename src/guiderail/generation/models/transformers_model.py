@@ -11,15 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.models.base import (
-    Logits,
-    chat_tokens,
-    check_context_length,
-    context_full,
-    from_template,
-    leaders,
-)
+from guiderail.generation.marks import chat_tokens
+from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
 from guiderail.generation.models.branches import MOST_CHAINS
+from guiderail.generation.models.mistral import MistralMessages
 
 if TYPE_CHECKING:
     from guiderail.generation.models.transformers_branches import TransformersBranches
@@ -92,30 +87,39 @@ class TransformersModel:
 
         return Vocabulary.from_huggingface(self.tokenizer, size=max(self.logits_size, len(self.tokenizer)))
 
+    @cached_property
+    def mistral(self) -> MistralMessages | None:
+        """What encodes messages if the tokenizer is Mistral's own, which has no chat template."""
+        return MistralMessages(self.name, self.tokenizer) if MistralMessages.reads(self.tokenizer) else None
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Returns the token ids of a text; special: its spellings of special tokens are read as these."""
+        ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
+        return [int(token) for token in ids]
+
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         if not chat:
             return [int(token) for token in self.tokenizer(prompt)["input_ids"]]
-        mistral = hasattr(getattr(self.tokenizer, "tokenizer", None), "instruct_tokenizer")
-        if not (mistral or getattr(self.tokenizer, "chat_template", None)):
+
+        def messages(texts: Mapping[str, str]) -> list[dict[str, str]]:
+            return [{"role": role, "content": text} for role, text in texts.items()]
+
+        if self.mistral is not None:
+            texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
+            return self.mistral.encode(messages(texts), None)
+        if not getattr(self.tokenizer, "chat_template", None):
             raise ModelError(
                 f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the prompt "
                 "as it stands",
                 code="no-chat-template",
             )
 
-        def apply(texts: Mapping[str, str], **how: bool) -> Any:
-            messages = [{"role": role, "content": text} for role, text in texts.items()]
-            return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, **how)
+        def render(texts: Mapping[str, str]) -> str:
+            return str(self.tokenizer.apply_chat_template(messages(texts), tokenize=False, add_generation_prompt=True))
 
-        def tokenize(text: str, special: bool, start: bool) -> list[int]:
-            ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
-            return [int(token) for token in ids]
-
-        if mistral:  # it makes tokens of messages itself, and no text spells special ones
-            return from_template(
-                self.name, prompt, system, lambda texts: list(apply(texts, tokenize=True, return_dict=False))
-            )
-        return chat_tokens(self.name, prompt, system, lambda texts: str(apply(texts, tokenize=False)), tokenize)
+        return chat_tokens(
+            self.name, prompt, system, render, lambda text, special, _: self.tokenize(text, special=special)
+        )
 
     def new_session(self, batch: int, length: int) -> TransformersSession:
         if self._closed:
