@@ -190,6 +190,7 @@ class VllmEngine:
         from vllm import LLM, SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
+        from guiderail.generation.models.transformers_prompts import TransformersPrompts
         from guiderail.integrations.vllm import register
 
         register()
@@ -199,7 +200,7 @@ class VllmEngine:
             model=options.model, structured_outputs_config={"backend": "guiderail"}, **options.engine_args
         )
         self.room = self.engine.llm_engine.model_config.max_model_len
-        self.tokenizer = self.engine.get_tokenizer()
+        self.prompts = TransformersPrompts(str(options.model), self.engine.get_tokenizer())
         value = json.loads(asked.text) if asked.kind == "choice" else asked.text
         # one for each row: vLLM writes into them
         self._structure: Any = lambda: StructuredOutputsParams(
@@ -212,7 +213,7 @@ class VllmEngine:
         answers: dict[int, Answer] = {}
         places, prompts, sampling = [], [], []
         for place, task in enumerate(tasks):
-            tokens = self._encode(task.prompt)
+            tokens = self.prompts.encode(task.prompt, chat=self.options.chat, system=self.options.system)
             if not 0 < len(tokens) < self.room:
                 message = (
                     f"the prompt has {len(tokens)} tokens; it must have 1 to {self.room - 1}, because the context of "
@@ -244,15 +245,6 @@ class VllmEngine:
             "whose matches do not begin with a space",
             code="read-mismatch",
         )
-
-    def _encode(self, prompt: str) -> list[int]:
-        if not self.options.chat:
-            return list(self.tokenizer.encode(prompt))
-        messages = [{"role": "user", "content": prompt}]
-        if self.options.system is not None:
-            messages.insert(0, {"role": "system", "content": self.options.system})
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _params(self, row: int) -> Any:
         options = self.options

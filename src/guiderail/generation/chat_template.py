@@ -33,7 +33,7 @@ class ChatTemplate:
 
     def __init__(self, model: Model, source: str | None = None) -> None:
         self._model = model
-        self._mistral = model.mistral if isinstance(model, TransformersModel) else None
+        self._mistral = model.prompts.mistral if isinstance(model, TransformersModel) else None
         own, self._tokenize, names = _parts_of(model)
         if source is not None and self._tokenize is None:
             raise ModelError(
@@ -72,7 +72,7 @@ class ChatTemplate:
 def _parts_of(model: Model) -> tuple[str | None, Tokenize | None, dict[str, str]]:
     """The template of a model, its tokenizer, and the names of special tokens that templates use."""
     tokenize = getattr(model, "tokenize", None)
-    if not callable(tokenize) or (isinstance(model, TransformersModel) and model.mistral is not None):
+    if not callable(tokenize) or (isinstance(model, TransformersModel) and model.prompts.mistral is not None):
         return None, None, {}
     if isinstance(model, TransformersModel):
         tokenizer = model.tokenizer

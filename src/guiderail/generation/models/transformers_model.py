@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.marks import chat_tokens
 from guiderail.generation.models.base import Logits, check_context_length, context_full, leaders
 from guiderail.generation.models.branches import MOST_CHAINS
-from guiderail.generation.models.mistral import MistralMessages
+from guiderail.generation.models.transformers_prompts import TransformersPrompts
 
 if TYPE_CHECKING:
     from guiderail.generation.models.transformers_branches import TransformersBranches
@@ -88,38 +87,16 @@ class TransformersModel:
         return Vocabulary.from_huggingface(self.tokenizer, size=max(self.logits_size, len(self.tokenizer)))
 
     @cached_property
-    def mistral(self) -> MistralMessages | None:
-        """What encodes messages if the tokenizer is Mistral's own, which has no chat template."""
-        return MistralMessages(self.name, self.tokenizer) if MistralMessages.reads(self.tokenizer) else None
+    def prompts(self) -> TransformersPrompts:
+        """What makes tokens of prompts."""
+        return TransformersPrompts(self.name, self.tokenizer)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """Returns the token ids of a text; special: its spellings of special tokens are read as these."""
-        ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)["input_ids"]
-        return [int(token) for token in ids]
+        return self.prompts.tokenize(text, special=special)
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
-        if not chat:
-            return [int(token) for token in self.tokenizer(prompt)["input_ids"]]
-
-        def messages(texts: Mapping[str, str]) -> list[dict[str, str]]:
-            return [{"role": role, "content": text} for role, text in texts.items()]
-
-        if self.mistral is not None:
-            texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
-            return self.mistral.encode(messages(texts), None)
-        if not getattr(self.tokenizer, "chat_template", None):
-            raise ModelError(
-                f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the prompt "
-                "as it stands",
-                code="no-chat-template",
-            )
-
-        def render(texts: Mapping[str, str]) -> str:
-            return str(self.tokenizer.apply_chat_template(messages(texts), tokenize=False, add_generation_prompt=True))
-
-        return chat_tokens(
-            self.name, prompt, system, render, lambda text, special, _: self.tokenize(text, special=special)
-        )
+        return self.prompts.encode(prompt, chat=chat, system=system)
 
     def new_session(self, batch: int, length: int) -> TransformersSession:
         if self._closed:

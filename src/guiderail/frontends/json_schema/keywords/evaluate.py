@@ -18,12 +18,12 @@ from guiderail.frontends.json_schema.documents.dialects import (
     UNEVALUATED,
     VALUE,
     WRAPPED,
-    groups_of,
     nearest_type,
 )
 from guiderail.frontends.json_schema.documents.references import Document, Node
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
-from guiderail.frontends.json_schema.keywords.branches import apply_branches, terms_of
+from guiderail.frontends.json_schema.keywords.branches import apply_branches
+from guiderail.frontends.json_schema.keywords.conjuncts import conjuncts, says_something
 from guiderail.frontends.json_schema.keywords.unevaluated import apply_unevaluated
 from guiderail.frontends.json_schema.normal_form.array_cells import array_cell
 from guiderail.frontends.json_schema.normal_form.shape import (
@@ -101,10 +101,8 @@ def restrict(node: Node, outer: Shape, term: Term) -> Shape:
 
 def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
     algebra = document.algebra
-    nodes: dict[Node, None] = {}
-    others: list[Term] = []
-    circular = _conjuncts(term, nodes, others)
-    if circular and not others and not any(_says_something(part) for part in nodes):
+    nodes, others, circular = conjuncts(term)
+    if circular and not others and not any(says_something(part) for part in nodes):
         raise document.infinite_reference(term.schema)
     shape = outer
     for part in nodes:
@@ -123,58 +121,6 @@ def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
             with document.at(part):
                 shape = apply_unevaluated(part, shape)
     return shape
-
-
-def _says_something(node: Node) -> bool:
-    """Whether a schema object has keywords besides references and ``allOf``."""
-    keywords = node.schema.keys() - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
-    return groups_of(node.scope.dialect, dict.fromkeys(keywords)) != 0
-
-
-def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term]) -> bool:
-    """Collects all schema objects that hold whenever a node does: itself, what it refers to, its ``allOf``.
-
-    Returns:
-        Whether one of them refers to itself in this way, which adds no condition.
-    """
-    circular = False
-    path: dict[Node, None] = {}  # nodes of which some terms are left,
-    left: list[list[Term]] = [[node]]  # and these terms, in reverse; at first, the node itself
-    while left:
-        if not left[-1]:
-            left.pop()
-            if path:
-                path.popitem()
-            continue
-        term = left[-1].pop()
-        if not isinstance(term, Node):
-            if term is not TRUE:
-                others.append(term)
-        elif term in path:
-            circular = True
-        elif term not in nodes:
-            spend(1)
-            nodes[term] = None
-            path[term] = None
-            left.append(_applied(term))
-            left[-1].reverse()
-    return circular
-
-
-def _applied(node: Node) -> list[Term]:
-    """What a node refers to, and its ``allOf``."""
-    groups, schema, scope = node.groups, node.schema, node.scope
-    terms: list[Term] = []
-    if groups & (REFERENCE | DYNAMIC | BRANCH):
-        with scope.document.at(node):
-            if groups & REFERENCE:
-                terms.append(scope.reference(schema["$ref"], schema))
-            if groups & DYNAMIC:
-                key = "$dynamicRef" if "$dynamicRef" in schema and scope.dialect != "2019-09" else "$recursiveRef"
-                terms.append(scope.dynamic(schema[key], schema))
-            if "allOf" in schema:
-                terms += terms_of(node, "allOf")
-    return terms
 
 
 def _plain(node: Node) -> Shape:
