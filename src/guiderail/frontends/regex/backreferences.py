@@ -44,6 +44,7 @@ __all__ = ["written_out"]
 
 _MOST_TEXTS = 64  # as many as \w has in ASCII, and one more
 _MOST_STATES = 128
+_COUNTED = 5  # steps for a node, and for each of its parts, whose assertions are counted
 _NODE = 60  # steps for a node that is rewritten for one state of the memory, and for an item of a sequence
 
 Memory = frozenset[tuple[int, str]]  # the groups that have a text, with it
@@ -77,8 +78,7 @@ def written_out(tree: Node, parser: Parser) -> Written:
     """
     writer = _Writer(tree, parser)
     made = writer.write()
-    count = sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
-    return Written(made, count, writer.in_order)
+    return Written(made, _assertions(made), writer.in_order)
 
 
 class _Writer:
@@ -245,12 +245,22 @@ class _Writer:
         return self._uses(groups)[0]
 
 
-def _all(tree: Node) -> Iterable[Node]:
-    stack = [tree]
+def _assertions(tree: Node) -> int:
+    """How many assertions a tree has. Its parts are shared: each is read once, and counts wherever it is used."""
+    found: dict[int, int] = {}
+    stack = [(tree, False)]
     while stack:
-        node = stack.pop()
-        yield node
-        stack += children(node)
+        node, done = stack.pop()
+        if id(node) in found:
+            continue
+        parts = children(node)
+        if parts and not done:
+            stack.append((node, True))
+            stack += [(part, False) for part in parts]
+            continue
+        spend(_COUNTED * (1 + len(parts)))
+        found[id(node)] = isinstance(node, Look | Edge | EndNl | Boundary) + sum(found[id(part)] for part in parts)
+    return found[id(tree)]
 
 
 def _cat(items: list[Node]) -> Node:
