@@ -30,6 +30,8 @@ __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _THREAD = 20  # steps of work that one takes, or a state
+_EXPANDED = 2  # steps that an expansion takes for each state on its way
+_FEW = 8  # states that are followed in one step
 _STATES = 20_000
 _LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
@@ -95,6 +97,13 @@ class _State(NamedTuple):
     mask: int = 0
     inside: int = 0
     node: Node | None = None
+
+
+class _Expanded(NamedTuple):
+    """The states that read a character or match, in order, and all those on the way from which expansions begin."""
+
+    states: tuple[int, ...]
+    inside: tuple[int, ...]
 
 
 _Duties = frozenset[_Ahead | _Look]
@@ -470,10 +479,11 @@ class Machine:
     def decide_plain(self) -> FirstMatch:
         """Decides the same if threads are only states: what each expands to is computed once."""
         masks = [state.mask for state in self.states]
-        lists: dict[int, tuple[int, ...]] = {}  # state → the states it expands to, in order
+        starts = {state.first for state in self.states if state.kind == "char"}
+        found: dict[int, _Expanded] = {}
         divisions: dict[frozenset[int], list[int]] = {}
         count = len(self.classes)
-        first = self.leaves(self.start)
+        first = self.expanded(self.start, starts).states
         begin = first, frozenset(first)
         number = {begin: 0}
         queue = deque([begin])
@@ -492,28 +502,17 @@ class Machine:
             for part in parts:
                 bit = part & -part
                 spend(_THREAD + 3 * len(every))
-                threads: set[int] = set()
-                for state in every:
-                    if masks[state] & bit:
-                        follows = self.states[state].first
-                        if follows not in lists:
-                            lists[follows] = self.leaves(follows)
-                        threads.update(lists[follows])
+                threads = frozenset(self.after(sorted(every, reverse=True), bit, masks, starts, found))
                 if not threads:
                     continue
                 self.work += len(threads)
                 if self.work > _THREADS:
                     raise Unknown("it is too large to decide", False)
-                preferred: dict[int, None] = {}
-                for state in here:
-                    if state == _MATCH:
-                        break
-                    if masks[state] & bit:
-                        preferred.update(dict.fromkeys(lists[self.states[state].first]))
+                preferred = self.after(here, bit, masks, starts, found)
                 then = tuple(preferred)
                 if _MATCH in preferred:
                     then = then[: then.index(_MATCH) + 1]
-                target = then, frozenset(threads)
+                target = then, threads
                 if all_end:
                     after |= part
                 at = number.get(target)
@@ -531,8 +530,37 @@ class Machine:
         shortest = not self.reach(behind_match, self.table, self.matches)
         return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
 
-    def leaves(self, state: int) -> tuple[int, ...]:
-        """The states that a state expands to, in order, if no iteration is empty."""
+    def after(
+        self, states: Iterable[int], bit: int, masks: list[int], starts: set[int], found: dict[int, _Expanded]
+    ) -> dict[int, None]:
+        """The states that others lead to by a class, in order, up to a match among the others.
+
+        Args:
+            states: the others, in order.
+            bit: the class.
+            masks: the classes that each state reads.
+            starts: what expands is among these.
+            found: how these expand, as far as it is known.
+        """
+        reached: dict[int, None] = {}
+        covered: set[int] = set()  # an expansion that holds another one adds all that the other would
+        for state in states:
+            if state == _MATCH:
+                break
+            if masks[state] & bit:
+                follows = self.states[state].first
+                if follows in covered:
+                    continue
+                expanded = found.get(follows)
+                if expanded is None:
+                    expanded = found[follows] = self.expanded(follows, starts)
+                spend(1 + (len(expanded.states) + len(expanded.inside)) // _FEW)
+                reached.update(dict.fromkeys(expanded.states))
+                covered.update(expanded.inside)
+        return reached
+
+    def expanded(self, state: int, starts: set[int]) -> _Expanded:
+        """What a state expands to, if no iteration is empty; ``starts``: states from which expansions begin."""
         found: list[int] = []
         seen: set[int] = set()
         stack = [state]
@@ -546,7 +574,8 @@ class Machine:
                 found.append(state)
             else:
                 stack += [at.second, at.first]
-        return tuple(found)
+        spend(_EXPANDED * len(seen))
+        return _Expanded(tuple(found), tuple(seen & starts))
 
     def divided(self, masks: Iterable[int]) -> list[int]:
         """Sets of classes that none of ``masks`` separates, by their least class."""
