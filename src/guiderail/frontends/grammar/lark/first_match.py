@@ -30,6 +30,8 @@ __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _THREAD = 20  # steps of work that one takes, or a state
+_DUTIES = 2  # obligations that a thread carries along in one step
+_WRITTEN = 10  # steps of writing out a thread, or an obligation of one
 _EXPANDED = 2  # steps that an expansion takes for each state on its way
 _FEW = 8  # states that are followed in one step
 _STATES = 20_000
@@ -289,7 +291,7 @@ class Machine:
             if here in seen:
                 continue
             seen.add(here)
-            spend(_THREAD)
+            spend(_THREAD + len(duties) // _DUTIES)
             self.work += 1
             if self.work > _THREADS:
                 raise Unknown("it is too large to decide", self.special)
@@ -413,7 +415,14 @@ class Machine:
                 if state == _MATCH and not duties:
                     return tuple(result[: i + 1])
             return tuple(result)
-        return tuple(sorted(set(result), key=repr if self.special else None)) if len(result) > 1 else tuple(result)
+        if len(result) < 2:
+            return tuple(result)
+        return self.ordered(result) if self.special else tuple(sorted(set(result)))
+
+    def ordered(self, threads: list[_Thread]) -> tuple[_Thread, ...]:
+        """Each thread once, in an order that is the same in every process."""
+        spend(_WRITTEN * sum(1 + len(duties) for _, duties in threads))
+        return tuple(sorted(set(threads), key=repr))
 
     def valid(self, duties: _Duties, k: int) -> bool:
         """Whether a match with ``duties`` is valid before a character of class ``k``, or (k < 0) at the end."""
@@ -432,7 +441,7 @@ class Machine:
         count = len(self.classes)
         first: list[_Thread] = []
         self.close(first, set(), self.start, _FREE, "")
-        begin = (tuple(first), tuple(sorted(set(first), key=repr)), "")
+        begin = (tuple(first), self.ordered(first), "")
         number = {begin: 0}
         queue = deque([begin])
         longest, needs = True, False
