@@ -131,6 +131,7 @@ BOMBS: dict[str, Make] = {
     "regex: look-behinds": lambda: gr.regex("".join(f".(?<!x{i})" for i in range(200))),
     "regex: back references": lambda: gr.regex("(a|b|c|d){1,3}" * 6 + r"\1\2\3\4\5\6"),
     "regex: references to many groups": lambda: gr.regex("".join(f"(?P<n{i}>a|b)(?P=n{i})" for i in range(300))),
+    "regex: many references to one group": lambda: gr.regex("([a-z]x{1,2}|q)" + r"\1" * 3_000),
     "regex: words": lambda: gr.regex(r"\b\w+\b" * 2_000),
     "regex: case": lambda: gr.regex("(?i)" + "straße" * 5_000),
     "regex: atomic": lambda: gr.regex("(?>a|ab|abc)" * 60),
@@ -217,6 +218,7 @@ BOMBS: dict[str, Make] = {
         + "\n".join(f"T{i}.{i}: /[a-{chr(98 + i % 24)}]{{{i},}}x/" for i in range(60))
     ),
     "lark: optional parts": lambda: lark("start: T U\nT: /" + "(a|b)?" * 1_500 + "/\nU: /" + "a??" * 1_500 + "b/"),
+    "lark: assertions beside each other": lambda: lark("start: (T|U)+\nT: /" + "(?!ab)(a|b)?" * 300 + "x/\nU: /y/"),
     "lark: a text that is never closed": lambda: lark('start: "' + '\\"' * 20_000),
     "lark: a pattern that is never closed": lambda: lark("start: /a" + "\\/" * 20_000),
     "lark: nested grammars": lambda: lark("start: " + " ".join(500 * ['%lark { start: "a" /b+/ }'])),

@@ -102,3 +102,10 @@ def test_names_that_are_compared_by_their_characters_are_paid_for() -> None:
     with pytest.raises(gr.LimitError) as caught:
         BOMBS["graphql: similar names"]()
     assert caught.value.code == "work"
+
+
+@pytest.mark.parametrize("name", ["regex: many references to one group", "lark: assertions beside each other"])
+def test_what_grows_with_each_part_is_paid_for(name: str) -> None:
+    with pytest.raises(gr.LimitError) as caught:
+        BOMBS[name]()
+    assert caught.value.code == "work"
