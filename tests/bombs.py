@@ -89,6 +89,10 @@ def nested_groups(n: int, of: str, end: str, core: str) -> str:
     return of * n + core + end * n
 
 
+def service(text: str) -> gr.Constraint:
+    return gr.grammars.graphql(schema=text)
+
+
 def tool(i: int, parameters: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": f"tool{i}", "parameters": parameters}}
 
@@ -126,6 +130,8 @@ BOMBS: dict[str, Make] = {
     "regex: negative look-aheads": lambda: gr.regex("".join(f"(?!.*{chr(97 + i % 26)}{i})" for i in range(300)) + ".*"),
     "regex: look-behinds": lambda: gr.regex("".join(f".(?<!x{i})" for i in range(200))),
     "regex: back references": lambda: gr.regex("(a|b|c|d){1,3}" * 6 + r"\1\2\3\4\5\6"),
+    "regex: references to many groups": lambda: gr.regex("".join(f"(?P<n{i}>a|b)(?P=n{i})" for i in range(300))),
+    "regex: many references to one group": lambda: gr.regex("([a-z]x{1,2}|q)" + r"\1" * 3_000),
     "regex: words": lambda: gr.regex(r"\b\w+\b" * 2_000),
     "regex: case": lambda: gr.regex("(?i)" + "straße" * 5_000),
     "regex: atomic": lambda: gr.regex("(?>a|ab|abc)" * 60),
@@ -211,6 +217,11 @@ BOMBS: dict[str, Make] = {
         + ")+\n"
         + "\n".join(f"T{i}.{i}: /[a-{chr(98 + i % 24)}]{{{i},}}x/" for i in range(60))
     ),
+    "lark: optional parts": lambda: lark("start: T U\nT: /" + "(a|b)?" * 1_500 + "/\nU: /" + "a??" * 1_500 + "b/"),
+    "lark: assertions beside each other": lambda: lark("start: (T|U)+\nT: /" + "(?!ab)(a|b)?" * 300 + "x/\nU: /y/"),
+    "lark: a text that is never closed": lambda: lark('start: "' + '\\"' * 20_000),
+    "lark: a pattern that is never closed": lambda: lark("start: /a" + "\\/" * 20_000),
+    "lark: nested grammars": lambda: lark("start: " + " ".join(500 * ['%lark { start: "a" /b+/ }'])),
     "lark: nested json": lambda: lark(
         "start: "
         + " | ".join(f"j{i}" for i in range(60))
@@ -289,6 +300,23 @@ BOMBS: dict[str, Make] = {
         '<xs:element name="a"/>'
         + "".join(f'<xs:element name="s{i}" substitutionGroup="a"/>' for i in range(1_000))
         + element("r", '<xs:element ref="a" maxOccurs="9"/>')
+    ),
+    # -- GraphQL
+    "graphql: a cycle of inputs": lambda: service(
+        "\n".join(f"input I{i} {{ x: I{(i + 1) % 900}! }}" for i in range(900)) + "\ntype Query { f(x: I0): Int }"
+    ),
+    "graphql: cycles of inputs": lambda: service(
+        "\n".join(f"input I{i} {{ x: I{i + 1}! }}" for i in range(900))
+        + "\ninput I900 {"
+        + " ".join(f"x{i}: I{i}!" for i in range(20))
+        + "}\ntype Query { f(x: I0): Int }"
+    ),
+    "graphql: one argument again and again": lambda: service("type Query { f(" + "x: Int " * 3_000 + "): Int }"),
+    "graphql: similar names": lambda: service(
+        "type Query {"
+        + " ".join(f"f{i}: Ab{'c' * i}" for i in range(100))
+        + "}"
+        + "".join(f" type Ab{'c' * i}d {{ a: Int }}" for i in range(60))
     ),
     # -- JSON Schema, in addition to its own tests
     "json: enumeration": lambda: gr.json_schema({"enum": [f"v{i * i}" for i in range(50_000)]}),

@@ -14,7 +14,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.queries.database import LONGEST_NAME
 from guiderail.support.packages import package
 from guiderail.support.places import in_text
-from guiderail.support.texts import shown
+from guiderail.support.texts import clipped, shown
 from guiderail.support.work import reading, spend
 
 __all__ = ["COMPOSITE", "Field", "Service", "Type", "TypeRef", "introspected"]
@@ -23,9 +23,11 @@ COMPOSITE = ("OBJECT", "INTERFACE", "UNION")
 _MOST_FIELDS = 20_000
 _STEPS = 200  # steps that graphql-core takes for a name
 _FAULT = 100  # steps that it takes to report a fault
-_FEW = 20  # faults whose places are found
+_FEW = 40  # places of all faults that are found: each is looked up in the text, from its beginning
 _MOST_ERRORS = 3  # faults that are told
-_COMPARED = 4  # characters: comparing names takes a few steps for each pair of their characters
+_LONGEST = 1_000  # characters of a fault that is told
+_COMPARED = 4  # characters that a name counts in addition
+_PAIR = 3  # steps for each pair of characters of two names that are compared
 _USES = frozenset(("named_type", "argument", "object_field"))  # of names that may not be defined
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 _SKIPPED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)  # texts and comments
@@ -183,15 +185,16 @@ def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
             document = graphql.parse(schema, no_location=True)
             _spend_on(graphql, document, schema)
             made, errors = _built(graphql, document)
-            if 0 < len(errors) <= _FEW:
+            if errors and sum(len(error.nodes or ()) for error in errors) <= _FEW:
                 errors = _built(graphql, graphql.parse(schema))[1]
         else:
             made, errors = schema, graphql.validate_schema(schema)
         if errors:  # graphql-core would write out all of them
-            raise TypeError("\n\n".join(map(str, errors[:_MOST_ERRORS])))
+            raise TypeError("\n\n".join(clipped(str(error), _LONGEST) for error in errors[:_MOST_ERRORS]))
         found: Mapping[str, Any] = graphql.introspection_from_schema(made, input_value_deprecation=True)
     except (graphql.GraphQLError, TypeError, RecursionError) as error:
-        raise CompileError(f"the GraphQL schema {shown(schema)} is invalid: {error}", code="query-schema") from None
+        why = clipped(str(error), _MOST_ERRORS * (_LONGEST + 2))
+        raise CompileError(f"the GraphQL schema {shown(schema)} is invalid: {why}", code="query-schema") from None
     one_of = {name for name, kind in made.type_map.items() if getattr(kind, "is_one_of", False)}
     for kind in found["__schema"]["types"]:
         kind["isOneOf"] = kind["name"] in one_of
@@ -243,7 +246,7 @@ def _spend_on(graphql: Any, document: Any, text: str) -> None:
             elif hasattr(inner, "kind"):
                 nodes.append((inner, kind))
     known = sum(_COMPARED + len(name) for name in defined)
-    steps = known * sum(_COMPARED + len(name) for name in used if name not in defined)
+    steps = _PAIR * known * sum(_COMPARED + len(name) for name in used if name not in defined)
     steps += _FAULT * sum(count * (count + members[name]) for (_, name), count in pairs.items())
     try:
         with reading():

@@ -45,10 +45,13 @@ __all__ = ["written_out"]
 
 _MOST_TEXTS = 64  # as many as \w has in ASCII, and one more
 _MOST_STATES = 128
+_COUNTED = 5  # steps for a node, and for each of its parts, whose assertions are counted
+_ITEM = 1  # steps for an item of a sequence that is listed
 _NODE = 60  # steps for a node that is rewritten for one state of the memory, and for an item of a sequence
 
 Memory = frozenset[tuple[int, str]]  # the groups that have a text, with it
 Ways = dict[Memory, Node]  # what may be matched, by the memory at its end
+_Chain = tuple["_Chain | None", Node]  # the items of a sequence, from the last; beginnings are shared
 _T = TypeVar("_T")
 
 
@@ -78,8 +81,7 @@ def written_out(tree: Node, parser: Parser) -> Written:
     """
     writer = _Writer(tree, parser)
     made = writer.write()
-    count = sum(isinstance(node, Look | Edge | EndNl | Boundary) for node in _all(made))
-    return Written(made, count, writer.in_order)
+    return Written(made, _assertions(made), writer.in_order)
 
 
 class _Writer:
@@ -182,19 +184,22 @@ class _Writer:
         }
 
     def _sequence(self, node: Cat, memory: Memory) -> Generator[Anything, Anything, Ways]:
-        found: dict[Memory, list[Node]] = {memory: []}
+        found: dict[Memory, _Chain | None] = {memory: None}
         for item in node.items:
             spend(_NODE * len(found))
-            if self.within[id(item)][0] and not all(self.facts(one).unique for some in found.values() for one in some):
-                self.in_order = False
-            after: dict[Memory, list[list[Node]]] = {}
+            if self.within[id(item)][0] and self.in_order:
+                self.in_order = all(self.facts(one).unique for some in found.values() for one in _listed(some))
+            after: dict[Memory, list[_Chain]] = {}
             for before, items in found.items():
                 for end, made in (yield self.ways(item, before)).items():
-                    self._add(after, self._needed(end, item.end), [*items, made])
+                    self._add(after, self._needed(end, item.end), (items, made))
             if len(after) > _MOST_STATES:
                 self.refuse(self._a_use(self.texts), "its groups have too many texts together")
-            found = {end: some[0] if len(some) == 1 else [_any(map(_cat, some), node)] for end, some in after.items()}
-        return {end: _cat(items) if items else Lit("", node.start, node.end) for end, items in found.items()}
+            found = {
+                end: some[0] if len(some) == 1 else (None, _any([_cat(_listed(one)) for one in some], node))
+                for end, some in after.items()
+            }
+        return {end: _cat(_listed(items)) if items else Lit("", node.start, node.end) for end, items in found.items()}
 
     def _add(self, found: dict[Memory, list[_T]], after: Memory, made: _T) -> None:
         if after in found and after != next(reversed(found)):
@@ -247,12 +252,32 @@ class _Writer:
         return self._uses(groups)[0]
 
 
-def _all(tree: Node) -> Iterable[Node]:
-    stack = [tree]
+def _assertions(tree: Node) -> int:
+    """How many assertions a tree has. Its parts are shared: each is read once, and counts wherever it is used."""
+    found: dict[int, int] = {}
+    stack = [(tree, False)]
     while stack:
-        node = stack.pop()
-        yield node
-        stack += children(node)
+        node, done = stack.pop()
+        if id(node) in found:
+            continue
+        parts = children(node)
+        if parts and not done:
+            stack.append((node, True))
+            stack += [(part, False) for part in parts]
+            continue
+        spend(_COUNTED * (1 + len(parts)))
+        found[id(node)] = isinstance(node, Look | Edge | EndNl | Boundary) + sum(found[id(part)] for part in parts)
+    return found[id(tree)]
+
+
+def _listed(chain: _Chain | None) -> list[Node]:
+    """The items of a chain, from the first."""
+    found: list[Node] = []
+    while chain is not None:
+        found.append(chain[1])
+        chain = chain[0]
+    spend(_ITEM * len(found))
+    return found[::-1]
 
 
 def _cat(items: list[Node]) -> Node:

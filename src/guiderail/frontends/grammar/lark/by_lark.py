@@ -24,6 +24,7 @@ from guiderail.frontends.grammar.syntax import Name, Rule
 from guiderail.support.numerals import is_digit_limit
 from guiderail.support.packages import package
 from guiderail.support.suggestions import suggestion
+from guiderail.support.texts import clipped
 from guiderail.support.work import spend
 
 __all__ = ["compiled", "read"]
@@ -44,6 +45,7 @@ _QUOTED = re.compile(
 
 
 _LONGEST = 640  # digits that `int` always reads
+_LONGEST_WORDS = 1_000  # characters
 _NOWHERE = os.path.join(os.devnull, "grammar")
 """The path of a text that has no file. Without one, Lark would look for relative imports next to the main program."""
 
@@ -210,7 +212,9 @@ class _LarkAssembly(Assembly):
                     f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
                 )
             at = self.rewritten.place(_offset(self.rewritten.text, line, column))
-            return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
+            return PatternError(
+                clipped(message, _LONGEST_WORDS), code="lark-syntax", source=self.source, span=(at, at + 1)
+            )
         message = message or "Lark cannot read a text, a range or a pattern of this grammar"
         names = [a or b for a, b in _QUOTED.findall(message)]
         span = next((s for s in map(self.use, names) if s is not None), None)
@@ -225,7 +229,7 @@ class _LarkAssembly(Assembly):
             message = (
                 self.imported(name) or f"there is no {kind} {name!r}, which {undefined[2]!r} uses{meant(name, known)}"
             )
-        return CompileError(message, code="lark-grammar", source=self.source, span=span)
+        return CompileError(clipped(message, _LONGEST_WORDS), code="lark-grammar", source=self.source, span=span)
 
     def not_found(self, error: OSError) -> CompileError:
         missing = str(error.filename or error)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
-from guiderail.frontends.grammar.lark.tokens import Token, tokens
+from guiderail.frontends.grammar.lark.tokens import Token, scan
 from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.support.json_objects import too_deep
 from guiderail.support.numerals import clamped, read_integer
@@ -115,7 +115,7 @@ class EmbeddedParts:
             self.fail("%lark must be followed by a grammar in braces", token)
         named: set[str] = set()
         depth = 0
-        for one in tokens(self.source[begin:]):
+        for one in scan(self.source, begin):
             if one.kind == "mark":
                 depth += (one.text == "{") - (one.text == "}")
             if one.kind == "grammar":
@@ -124,7 +124,7 @@ class EmbeddedParts:
                 break
         else:
             self.fail("the braces of this grammar are never closed; add '}'", token)
-        begin, end = begin + 1, begin + one.start
+        begin, end = begin + 1, one.start
         given = {name: part for name, part in self.constraints.items() if name in named}
         try:
             return self.nested.grammar(self.source[begin:end], given), end + 1

@@ -30,6 +30,10 @@ __all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _THREAD = 20  # steps of work that one takes, or a state
+_DUTIES = 2  # obligations that a thread carries along in one step
+_WRITTEN = 10  # steps of writing out a thread, or an obligation of one
+_EXPANDED = 2  # steps that an expansion takes for each state on its way
+_FEW = 8  # states that are followed in one step
 _STATES = 20_000
 _LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
@@ -95,6 +99,13 @@ class _State(NamedTuple):
     mask: int = 0
     inside: int = 0
     node: Node | None = None
+
+
+class _Expanded(NamedTuple):
+    """The states that read a character or match, in order, and all those on the way from which expansions begin."""
+
+    states: tuple[int, ...]
+    inside: tuple[int, ...]
 
 
 _Duties = frozenset[_Ahead | _Look]
@@ -280,7 +291,7 @@ class Machine:
             if here in seen:
                 continue
             seen.add(here)
-            spend(_THREAD)
+            spend(_THREAD + len(duties) // _DUTIES)
             self.work += 1
             if self.work > _THREADS:
                 raise Unknown("it is too large to decide", self.special)
@@ -404,7 +415,14 @@ class Machine:
                 if state == _MATCH and not duties:
                     return tuple(result[: i + 1])
             return tuple(result)
-        return tuple(sorted(set(result), key=repr if self.special else None)) if len(result) > 1 else tuple(result)
+        if len(result) < 2:
+            return tuple(result)
+        return self.ordered(result) if self.special else tuple(sorted(set(result)))
+
+    def ordered(self, threads: list[_Thread]) -> tuple[_Thread, ...]:
+        """Each thread once, in an order that is the same in every process."""
+        spend(_WRITTEN * sum(1 + len(duties) for _, duties in threads))
+        return tuple(sorted(set(threads), key=repr))
 
     def valid(self, duties: _Duties, k: int) -> bool:
         """Whether a match with ``duties`` is valid before a character of class ``k``, or (k < 0) at the end."""
@@ -423,7 +441,7 @@ class Machine:
         count = len(self.classes)
         first: list[_Thread] = []
         self.close(first, set(), self.start, _FREE, "")
-        begin = (tuple(first), tuple(sorted(set(first), key=repr)), "")
+        begin = (tuple(first), self.ordered(first), "")
         number = {begin: 0}
         queue = deque([begin])
         longest, needs = True, False
@@ -470,10 +488,11 @@ class Machine:
     def decide_plain(self) -> FirstMatch:
         """Decides the same if threads are only states: what each expands to is computed once."""
         masks = [state.mask for state in self.states]
-        lists: dict[int, tuple[int, ...]] = {}  # state → the states it expands to, in order
+        starts = {state.first for state in self.states if state.kind == "char"}
+        found: dict[int, _Expanded] = {}
         divisions: dict[frozenset[int], list[int]] = {}
         count = len(self.classes)
-        first = self.leaves(self.start)
+        first = self.expanded(self.start, starts).states
         begin = first, frozenset(first)
         number = {begin: 0}
         queue = deque([begin])
@@ -492,28 +511,17 @@ class Machine:
             for part in parts:
                 bit = part & -part
                 spend(_THREAD + 3 * len(every))
-                threads: set[int] = set()
-                for state in every:
-                    if masks[state] & bit:
-                        follows = self.states[state].first
-                        if follows not in lists:
-                            lists[follows] = self.leaves(follows)
-                        threads.update(lists[follows])
+                threads = frozenset(self.after(sorted(every, reverse=True), bit, masks, starts, found))
                 if not threads:
                     continue
                 self.work += len(threads)
                 if self.work > _THREADS:
                     raise Unknown("it is too large to decide", False)
-                preferred: dict[int, None] = {}
-                for state in here:
-                    if state == _MATCH:
-                        break
-                    if masks[state] & bit:
-                        preferred.update(dict.fromkeys(lists[self.states[state].first]))
+                preferred = self.after(here, bit, masks, starts, found)
                 then = tuple(preferred)
                 if _MATCH in preferred:
                     then = then[: then.index(_MATCH) + 1]
-                target = then, frozenset(threads)
+                target = then, threads
                 if all_end:
                     after |= part
                 at = number.get(target)
@@ -531,8 +539,37 @@ class Machine:
         shortest = not self.reach(behind_match, self.table, self.matches)
         return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
 
-    def leaves(self, state: int) -> tuple[int, ...]:
-        """The states that a state expands to, in order, if no iteration is empty."""
+    def after(
+        self, states: Iterable[int], bit: int, masks: list[int], starts: set[int], found: dict[int, _Expanded]
+    ) -> dict[int, None]:
+        """The states that others lead to by a class, in order, up to a match among the others.
+
+        Args:
+            states: the others, in order.
+            bit: the class.
+            masks: the classes that each state reads.
+            starts: what expands is among these.
+            found: how these expand, as far as it is known.
+        """
+        reached: dict[int, None] = {}
+        covered: set[int] = set()  # an expansion that holds another one adds all that the other would
+        for state in states:
+            if state == _MATCH:
+                break
+            if masks[state] & bit:
+                follows = self.states[state].first
+                if follows in covered:
+                    continue
+                expanded = found.get(follows)
+                if expanded is None:
+                    expanded = found[follows] = self.expanded(follows, starts)
+                spend(1 + (len(expanded.states) + len(expanded.inside)) // _FEW)
+                reached.update(dict.fromkeys(expanded.states))
+                covered.update(expanded.inside)
+        return reached
+
+    def expanded(self, state: int, starts: set[int]) -> _Expanded:
+        """What a state expands to, if no iteration is empty; ``starts``: states from which expansions begin."""
         found: list[int] = []
         seen: set[int] = set()
         stack = [state]
@@ -546,7 +583,8 @@ class Machine:
                 found.append(state)
             else:
                 stack += [at.second, at.first]
-        return tuple(found)
+        spend(_EXPANDED * len(seen))
+        return _Expanded(tuple(found), tuple(seen & starts))
 
     def divided(self, masks: Iterable[int]) -> list[int]:
         """Sets of classes that none of ``masks`` separates, by their least class."""

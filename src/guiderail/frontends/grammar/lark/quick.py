@@ -43,15 +43,20 @@ _UNNAMED = Name("")
 _PLACE = itemgetter(0, 1)
 _TOKEN = re.compile(
     r"""((?:[ \t]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*)
+    (?:
     ( \n(?:[ \t\n]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*
     | [_A-Za-z][_A-Za-z0-9]*
     | "(?:\\[^\n]|[^"\\\n])*"i?
     | /(?![/*])(?:\\.|[^/\\])*/[imslux]*
     | [+-]?[0-9]+
-    | %[a-z]+ | -> | \.\. | .
+    | %[a-z]+ | -> | \.\. | [^"/] | /(?=[/*])
+    )
+    | "(?:\\[^\n]|[^"\\\n])* | /(?:\\.|[^/\\])*
     )""",
     re.VERBOSE | re.DOTALL,
 )
+"""Blanks and a token; no token where a text or a pattern is never closed."""
+
 _RULE = re.compile(r"_?[a-z][_a-z0-9]*")
 _TERMINAL = re.compile(r"_?[A-Z][_A-Z0-9]*")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -130,6 +135,8 @@ class _Reader:
         self.literals: dict[str, Pattern] = {}
 
     def run(self) -> Parts:
+        if "" in self.tokens:
+            raise _Unusual
         for begin, end in self.lines():
             self.statement(begin, end)
         if not self.rules:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from guiderail.errors import PatternError
 from guiderail.support.numerals import clamped
+from guiderail.support.work import spend
 
-__all__ = ["Statement", "Token", "statements", "times", "tokens"]
+__all__ = ["Statement", "Token", "scan", "statements", "times", "tokens"]
+
+_CHARACTER, _FOUND = 1, 5  # steps of finding a token, and for each of its characters
 
 _TOKEN = re.compile(
     r"""
@@ -23,6 +27,7 @@ _TOKEN = re.compile(
     | (?P<name>[_A-Za-z](?:[_A-Za-z0-9]|-(?![>\s]))*)
     | (?P<number>[+-]?[0-9]+)
     | (?P<grammar>@[_A-Za-z][-_A-Za-z0-9]*)
+    | (?P<open>"(?:\\.|[^"\\\n])*|/(?![/*])(?:\\.|[^/\\])*)
     | (?P<mark>->|\.\.|::|.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -69,15 +74,23 @@ def times(text: str) -> int:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a grammar, including line breaks. Any other character is a token of its own."""
-    found = []
+    """All tokens of a grammar, including line breaks. Any other character is a token of its own.
+
+    A text or a pattern that is never closed is one token, ``open``: to look for its end from each of its characters
+    would take quadratic time.
+    """
+    return list(scan(text))
+
+
+def scan(text: str, begin: int = 0) -> Iterator[Token]:
+    """The tokens from a place on, one by one."""
     new = tuple.__new__  # twice as fast as calling the class
-    for m in _TOKEN.finditer(text):
+    for m in _TOKEN.finditer(text, begin):
         kind = m.lastgroup
+        start, end = m.span()
+        spend(_FOUND + _CHARACTER * (end - start))
         if kind is not None:
-            start, end = m.span(kind)
-            found.append(new(Token, (kind, text[start:end], start, end)))
-    return found
+            yield new(Token, (kind, text[start:end], start, end))
 
 
 def statements(text: str, found: list[Token]) -> list[Statement]:
