@@ -252,6 +252,9 @@ BOMBS: dict[str, Make] = {
     "gbnf: bounds on each level": lambda: gr.grammar(
         levels('root ::= r0 "x"', "r#[lazy] ::= r$ r$ | r$", "r# ::= [ab]"), "gbnf"
     ),
+    "gbnf: bounds in characters on each level": lambda: gr.grammar(
+        levels("root ::= r0", 'r#[max_chars=#0] ::= r$ "x"? | "y" r$ "z"', "r# ::= [a-z]*", 60), "gbnf"
+    ),
     "productions: nested grammars": lambda: nested_grammars(40),
     # -- XML Schema
     "xml: chain": lambda: xml(chain(2_000)),

@@ -66,6 +66,7 @@ class Abstraction final : public Family {
   Escaped& escaped_;
   Lexed& lexed_;
   std::unordered_map<Id, u32> slack_memo_;
+  std::unordered_map<Id, bool> characters_memo_;  // see only_characters()
   std::unordered_map<u64, Id> cap_memo_;
   FlatMap<Id> elided_memo_, key_memo_, after_memo_;
 };

@@ -62,8 +62,8 @@ void Abstraction::describe(Id e, Description& to) const {
 }
 
 void Abstraction::count(Tally& to) const {
-  to.add("abstractions", bytes_of(slack_memo_) + bytes_of(cap_memo_) + elided_memo_.memory() + key_memo_.memory() +
-                             after_memo_.memory());
+  to.add("abstractions", bytes_of(slack_memo_) + bytes_of(characters_memo_) + bytes_of(cap_memo_) +
+                             elided_memo_.memory() + key_memo_.memory() + after_memo_.memory());
 }
 
 // What may follow the opening quote of a key.

@@ -2,6 +2,7 @@
 // so that `.{0,4000}` has a handful of masks instead of 4,000. The texts of keys and items in progress are forgotten.
 #include <algorithm>
 
+#include "base/work.hpp"
 #include "mask/abstraction.hpp"
 
 namespace guiderail {
@@ -34,19 +35,25 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
-// Does e match whole characters only? A complement also matches other bytes.
+// Does e match whole characters only? A complement also matches other bytes. Parts are shared, so there may be
+// exponentially many ways to one: the answers are kept.
 bool Abstraction::only_characters(Id e) {
   for (; node(e).kind == Kind::Concat; e = node(e).tail())
     if (!only_characters(node(e).head())) return false;
   if (!has(e, kSearch)) return true;
+  if (auto it = characters_memo_.find(e); it != characters_memo_.end()) return it->second;
+  Work::spend();
   const Node& n = node(e);
   auto only = [&](Id m) { return only_characters(m); };
+  bool found = false;
   switch (n.kind) {
-    case Kind::Repeat: return only(n.body());
-    case Kind::Union: return std::ranges::all_of(Ids(operands(e)), only);
-    case Kind::And: return std::ranges::any_of(Ids(operands(e)), only);
-    default: return false;
+    case Kind::Repeat: found = only(n.body()); break;
+    case Kind::Union: found = std::ranges::all_of(Ids(operands(e)), only); break;
+    case Kind::And: found = std::ranges::any_of(Ids(operands(e)), only); break;
+    default: break;
   }
+  characters_memo_.emplace(e, found);
+  return found;
 }
 
 // May the text of a key or item in progress decide whether e has a match, since few others are left?
