@@ -194,14 +194,18 @@ Id Arena::make_list(Kind kind, std::span<const Id> sorted, u32 flags) {
 void Arena::absorb_members(Ids& sorted, Kind inner) const {
   if (sorted.size() < 2) return;
   Ids needless;
+  std::size_t searched = 0;
   for (Id e : sorted) {
     if (node(e).kind != inner) continue;
-    for (Id m : operands(e))
+    for (Id m : operands(e)) {
+      ++searched;
       if (std::binary_search(sorted.begin(), sorted.end(), m)) {
         needless.push_back(e);
         break;
       }
+    }
   }
+  Work::spend(searched / 4);
   if (!needless.empty()) sorted.erase_if([&](Id e) { return std::binary_search(needless.begin(), needless.end(), e); });
 }
 

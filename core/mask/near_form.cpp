@@ -2,7 +2,6 @@
 // so that `.{0,4000}` has a handful of masks instead of 4,000. The texts of keys and items in progress are forgotten.
 #include <algorithm>
 
-#include "base/work.hpp"
 #include "mask/abstraction.hpp"
 
 namespace guiderail {
@@ -42,7 +41,6 @@ bool Abstraction::only_characters(Id e) {
     if (!only_characters(node(e).head())) return false;
   if (!has(e, kSearch)) return true;
   if (auto it = characters_memo_.find(e); it != characters_memo_.end()) return it->second;
-  Work::spend();
   const Node& n = node(e);
   auto only = [&](Id m) { return only_characters(m); };
   bool found = false;
