@@ -406,7 +406,8 @@ def test_states_stay_few() -> None:
         (lambda: NumberSpelling(integers="all"), "bad-option"),  # type: ignore[arg-type]
         (lambda: NumberSpelling(max_integer_digits=0), "bad-option"),
         (lambda: NumberSpelling(max_fraction_digits=-1), "bad-option"),
-        (lambda: NumberSpelling(max_states=True), "bad-option"),
+        (lambda: NumberSpelling(max_integer_digits=True), "bad-option"),
+        (lambda: NumberSpelling(max_states=0), "bad-option"),
     ],
 )
 def test_errors(make: object, code: str) -> None:

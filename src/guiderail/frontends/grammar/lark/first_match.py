@@ -19,9 +19,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from guiderail._core import CharSet
+from guiderail.frontends.grammar.lark.first_match_states import (
+    FREE,
+    MATCH,
+    Ahead,
+    Duties,
+    Expanded,
+    LookAhead,
+    State,
+    Thread,
+    Unknown,
+)
 from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
 from guiderail.support.work import spend
@@ -37,18 +47,6 @@ _FEW = 8  # states that are followed in one step
 _STATES = 20_000
 _LOOK_BEHIND = 8  # maximum number of characters that a look-behind may cover
 _NONE = CharSet([])
-
-
-class Unknown(Exception):
-    """The question cannot be decided; ``str()`` says why.
-
-    Attributes:
-        context: whether a match may depend on text outside of it.
-    """
-
-    def __init__(self, why: str, context: bool = True) -> None:
-        super().__init__(why)
-        self.context = context
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,50 +66,6 @@ class FirstMatch:
     depends: CharSet = _NONE
     needs: bool = False
     after: CharSet = _NONE
-
-
-class _Ahead(NamedTuple):
-    """The next character is in ``mask``, or (if ``end``) there is none."""
-
-    mask: int
-    end: bool
-
-
-class _Look(NamedTuple):
-    """A look-ahead in progress: the states of its body."""
-
-    negative: bool
-    states: frozenset[int]
-
-
-class _State(NamedTuple):
-    """A state of the machine.
-
-    Attributes:
-        kind: ``match``; ``char`` (one of ``mask``, then ``first``); ``split`` (``first`` preferred to ``second``);
-            ``loop`` (a split whose branch ``inside`` continues; an iteration that reads nothing is the last);
-            ``assert`` (``node``, then ``first``).
-    """
-
-    kind: str
-    first: int = 0
-    second: int = 0
-    mask: int = 0
-    inside: int = 0
-    node: Node | None = None
-
-
-class _Expanded(NamedTuple):
-    """The states that read a character or match, in order, and all those on the way from which expansions begin."""
-
-    states: tuple[int, ...]
-    inside: tuple[int, ...]
-
-
-_Duties = frozenset[_Ahead | _Look]
-_Thread = tuple[int, _Duties]
-_FREE: _Duties = frozenset()
-_MATCH = 0
 
 
 def first_match(tree: Node) -> FirstMatch:
@@ -169,12 +123,12 @@ class Machine:
         self.charsets: dict[int, CharSet] = {}
         self._divide(_sets_of(tree))
         self.all = (1 << len(self.classes)) - 1
-        self.states = [_State("match")]
+        self.states = [State("match")]
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
         self.keep: list[Node] = []
         self.history = 0
         self.plain = not self.special  # whether threads are only states: no duties, no empty iterations
-        self.start = self.build(tree, _MATCH)
+        self.start = self.build(tree, MATCH)
         self.work = 0
         self.table: list[list[int]] = []
         self.matches: list[bool] = []
@@ -211,7 +165,7 @@ class Machine:
         return CharSet([r for i, found in enumerate(self.classes) if mask >> i & 1 for r in found.ranges()])
 
     # -- states
-    def add(self, state: _State) -> int:
+    def add(self, state: State) -> int:
         if len(self.states) >= _STATES:
             raise Unknown("its repetitions are too large to follow", self.special)
         spend(_THREAD)
@@ -221,25 +175,25 @@ class Machine:
     def build(self, node: Node, after: int) -> int:
         if isinstance(node, Lit):
             for char in reversed(node.text):
-                after = self.add(_State("char", after, mask=self.masks[CharSet([(ord(char), ord(char))])]))
+                after = self.add(State("char", after, mask=self.masks[CharSet([(ord(char), ord(char))])]))
             return after
         if isinstance(node, Set):
-            return self.add(_State("char", after, mask=self.masks[node.chars]))
+            return self.add(State("char", after, mask=self.masks[node.chars]))
         if isinstance(node, Cat):
             for item in reversed(node.items):
                 after = self.build(item, after)
             return after
         if isinstance(node, Alt):
             if not node.items:
-                return self.add(_State("char", after))
+                return self.add(State("char", after))
             first = self.build(node.items[-1], after)
             for item in reversed(node.items[:-1]):
-                first = self.add(_State("split", self.build(item, after), first))
+                first = self.add(State("split", self.build(item, after), first))
             return first
         if isinstance(node, Rep) and node.mode != "possessive":
             return self.repetition(node, after)
         if isinstance(node, Edge | Boundary):
-            return self.add(_State("assert", after, node=node))
+            return self.add(State("assert", after, node=node))
         if isinstance(node, Look):
             body = self.facts(node.item)
             if body.special:
@@ -248,9 +202,9 @@ class Machine:
                 if not 0 <= body.most <= _LOOK_BEHIND:
                     raise Unknown(f"a look-behind looks back more than {_LOOK_BEHIND} characters")
                 self.history = max(self.history, body.most)
-            self.bodies[id(node)] = self.build(node.item, _MATCH)
+            self.bodies[id(node)] = self.build(node.item, MATCH)
             self.keep.append(node)
-            return self.add(_State("assert", after, node=node))
+            return self.add(State("assert", after, node=node))
         if isinstance(node, EndNl):
             raise Unknown("a `$` looks past its end")
         raise Unknown("it contains an atomic group or an extension", self.special)
@@ -259,17 +213,17 @@ class Machine:
         lazy = node.mode == "lazy"
 
         def split(more: int, done: int) -> int:
-            return self.add(_State("split", done, more) if lazy else _State("split", more, done))
+            return self.add(State("split", done, more) if lazy else State("split", more, done))
 
         first = after
         if node.max > 1 and not self.facts(node.item).least:
             raise Unknown("the part that it repeats can be empty", self.special)
         if node.max < 0:
             self.plain = self.plain and self.facts(node.item).least > 0
-            loop = self.add(_State("loop"))
+            loop = self.add(State("loop"))
             more = self.build(node.item, loop)
             inner = (after, more) if lazy else (more, after)
-            self.states[loop] = _State("loop", *inner, inside=more)
+            self.states[loop] = State("loop", *inner, inside=more)
             first = loop
         for _ in range(max(node.max, node.min) - node.min):
             first = split(self.build(node.item, first), after)
@@ -278,9 +232,9 @@ class Machine:
         return first
 
     # -- threads
-    def close(self, threads: list[_Thread], seen: set[_Thread], state: int, duties: _Duties, past: str) -> None:
+    def close(self, threads: list[Thread], seen: set[Thread], state: int, duties: Duties, past: str) -> None:
         """Adds the threads that ``state`` expands to, in order; ``past``: the last classes read."""
-        stack: list[tuple[int, _Duties, frozenset[int]]] = [(state, duties, frozenset())]
+        stack: list[tuple[int, Duties, frozenset[int]]] = [(state, duties, frozenset())]
         while stack:
             state, duties, entered = stack.pop()
             here = (state, duties)
@@ -310,10 +264,10 @@ class Machine:
             else:
                 threads.append(here)
 
-    def duty(self, node: Node | None, past: str) -> _Ahead | _Look | bool:
+    def duty(self, node: Node | None, past: str) -> Ahead | LookAhead | bool:
         """What an assertion requires here: nothing (True), the impossible (False), or something about what follows."""
         if isinstance(node, Edge) and not node.behind:
-            return _Ahead(self.masks[node.chars], node.edge)
+            return Ahead(self.masks[node.chars], node.edge)
         if isinstance(node, Edge | Boundary) and not past:
             raise Unknown("it looks at the text before it")
         if isinstance(node, Edge):
@@ -321,8 +275,8 @@ class Machine:
         if isinstance(node, Boundary):
             words = self.masks[node.chars]
             if bool(words >> ord(past[-1]) & 1) != node.negated:
-                return _Ahead(self.all & ~words, True)
-            return _Ahead(words, False)
+                return Ahead(self.all & ~words, True)
+            return Ahead(words, False)
         assert isinstance(node, Look)
         start = self.bodies[id(node)]
         if node.behind:
@@ -330,7 +284,7 @@ class Machine:
         states = self.body([start])
         if states is None:
             return not node.negative
-        return _Look(node.negative, states)
+        return LookAhead(node.negative, states)
 
     def seen_behind(self, node: Look, start: int, past: str) -> bool:
         for length in range(len(past) + 1):
@@ -345,7 +299,7 @@ class Machine:
         states = self.spread([start])
         for char in text:
             states = self.spread(self.moves(states, ord(char)))
-        return _MATCH in states
+        return MATCH in states
 
     def spread(self, states: list[int]) -> frozenset[int]:
         """The states that ``states`` expand to, in a body without assertions."""
@@ -363,19 +317,19 @@ class Machine:
     def body(self, states: list[int]) -> frozenset[int] | None:
         """Like :meth:`spread`; None if the body has matched."""
         found = self.spread(states)
-        return None if _MATCH in found else found
+        return None if MATCH in found else found
 
     def moves(self, states: frozenset[int], k: int) -> list[int]:
         found = [self.states[state] for state in states]
         return [at.first for at in found if at.kind == "char" and at.mask >> k & 1]
 
-    def kept(self, duties: _Duties, k: int) -> _Duties | None:
+    def kept(self, duties: Duties, k: int) -> Duties | None:
         """What is left of ``duties`` once a character of class ``k`` follows; None: they are broken."""
         if not duties:
             return duties
-        left: list[_Ahead | _Look] = []
+        left: list[Ahead | LookAhead] = []
         for duty in duties:
-            if isinstance(duty, _Ahead):
+            if isinstance(duty, Ahead):
                 if not duty.mask >> k & 1:
                     return None
                 continue
@@ -387,21 +341,21 @@ class Machine:
                 if not duty.negative:
                     return None
             else:
-                left.append(_Look(duty.negative, states))
+                left.append(LookAhead(duty.negative, states))
         return frozenset(left)
 
     @staticmethod
-    def at_end(duties: _Duties) -> bool:
+    def at_end(duties: Duties) -> bool:
         """Whether ``duties`` are fulfilled at the end of the text."""
-        return all(duty.end if isinstance(duty, _Ahead) else duty.negative for duty in duties)
+        return all(duty.end if isinstance(duty, Ahead) else duty.negative for duty in duties)
 
-    def step(self, threads: tuple[_Thread, ...], k: int, past: str, cut: bool) -> tuple[_Thread, ...]:
+    def step(self, threads: tuple[Thread, ...], k: int, past: str, cut: bool) -> tuple[Thread, ...]:
         """The threads after a character of class ``k``; ``past`` includes it."""
-        result: list[_Thread] = []
-        seen: set[_Thread] = set()
+        result: list[Thread] = []
+        seen: set[Thread] = set()
         for state, duties in threads:
             at = self.states[state]
-            if state == _MATCH:
+            if state == MATCH:
                 if self.valid(duties, k) and cut:
                     break
                 continue
@@ -412,19 +366,19 @@ class Machine:
                 self.close(result, seen, at.first, left, past)
         if cut:
             for i, (state, duties) in enumerate(result):
-                if state == _MATCH and not duties:
+                if state == MATCH and not duties:
                     return tuple(result[: i + 1])
             return tuple(result)
         if len(result) < 2:
             return tuple(result)
         return self.ordered(result) if self.special else tuple(sorted(set(result)))
 
-    def ordered(self, threads: list[_Thread]) -> tuple[_Thread, ...]:
+    def ordered(self, threads: list[Thread]) -> tuple[Thread, ...]:
         """Each thread once, in an order that is the same in every process."""
         spend(_WRITTEN * sum(1 + len(duties) for _, duties in threads))
         return tuple(sorted(set(threads), key=repr))
 
-    def valid(self, duties: _Duties, k: int) -> bool:
+    def valid(self, duties: Duties, k: int) -> bool:
         """Whether a match with ``duties`` is valid before a character of class ``k``, or (k < 0) at the end."""
         if k < 0:
             return self.at_end(duties)
@@ -439,8 +393,8 @@ class Machine:
         if self.plain:
             return self.decide_plain()
         count = len(self.classes)
-        first: list[_Thread] = []
-        self.close(first, set(), self.start, _FREE, "")
+        first: list[Thread] = []
+        self.close(first, set(), self.start, FREE, "")
         begin = (tuple(first), self.ordered(first), "")
         number = {begin: 0}
         queue = deque([begin])
@@ -449,8 +403,8 @@ class Machine:
         behind_match: set[int] = set()
         while queue:
             here, every, past = queue.popleft()
-            ends = [duties for state, duties in here if state == _MATCH]
-            all_ends = [duties for state, duties in every if state == _MATCH]
+            ends = [duties for state, duties in here if state == MATCH]
+            all_ends = [duties for state, duties in every if state == MATCH]
             at_end = any(self.valid(duties, -1) for duties in all_ends)
             longest &= any(self.valid(duties, -1) for duties in ends) == at_end
             needs |= bool(all_ends) and not at_end
@@ -489,7 +443,7 @@ class Machine:
         """Decides the same if threads are only states: what each expands to is computed once."""
         masks = [state.mask for state in self.states]
         starts = {state.first for state in self.states if state.kind == "char"}
-        found: dict[int, _Expanded] = {}
+        found: dict[int, Expanded] = {}
         divisions: dict[frozenset[int], list[int]] = {}
         count = len(self.classes)
         first = self.expanded(self.start, starts).states
@@ -500,7 +454,7 @@ class Machine:
         behind_match: set[int] = set()
         while queue:
             here, every = queue.popleft()
-            ends, all_end = _MATCH in here, _MATCH in every
+            ends, all_end = MATCH in here, MATCH in every
             longest &= ends == all_end
             row = [-1] * count
             spend(2 * count + len(every))
@@ -519,8 +473,8 @@ class Machine:
                     raise Unknown("it is too large to decide", False)
                 preferred = self.after(here, bit, masks, starts, found)
                 then = tuple(preferred)
-                if _MATCH in preferred:
-                    then = then[: then.index(_MATCH) + 1]
+                if MATCH in preferred:
+                    then = then[: then.index(MATCH) + 1]
                 target = then, threads
                 if all_end:
                     after |= part
@@ -540,7 +494,7 @@ class Machine:
         return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
 
     def after(
-        self, states: Iterable[int], bit: int, masks: list[int], starts: set[int], found: dict[int, _Expanded]
+        self, states: Iterable[int], bit: int, masks: list[int], starts: set[int], found: dict[int, Expanded]
     ) -> dict[int, None]:
         """The states that others lead to by a class, in order, up to a match among the others.
 
@@ -554,7 +508,7 @@ class Machine:
         reached: dict[int, None] = {}
         covered: set[int] = set()  # an expansion that holds another one adds all that the other would
         for state in states:
-            if state == _MATCH:
+            if state == MATCH:
                 break
             if masks[state] & bit:
                 follows = self.states[state].first
@@ -568,7 +522,7 @@ class Machine:
                 covered.update(expanded.inside)
         return reached
 
-    def expanded(self, state: int, starts: set[int]) -> _Expanded:
+    def expanded(self, state: int, starts: set[int]) -> Expanded:
         """What a state expands to, if no iteration is empty; ``starts``: states from which expansions begin."""
         found: list[int] = []
         seen: set[int] = set()
@@ -584,7 +538,7 @@ class Machine:
             else:
                 stack += [at.second, at.first]
         spend(_EXPANDED * len(seen))
-        return _Expanded(tuple(found), tuple(seen & starts))
+        return Expanded(tuple(found), tuple(seen & starts))
 
     def divided(self, masks: Iterable[int]) -> list[int]:
         """Sets of classes that none of ``masks`` separates, by their least class."""
@@ -594,7 +548,7 @@ class Machine:
                 found = [piece for part in found for piece in (part & mask, part & ~mask) if piece]
         return sorted(found, key=lambda part: part & -part)
 
-    def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
+    def parts(self, *lists: tuple[Thread, ...]) -> list[int]:
         """Sets of classes that no thread separates, by their least class. One set for each class if the text before
         matters."""
         if self.special:
