@@ -30,32 +30,25 @@ def divided(keys: Strings, other: Strings) -> tuple[Strings, Strings]:
         return other, ~other
     if not _is_exact_atom(other):
         return keys & other, keys & ~other
-    inside, outside = Strings.ALL, Strings.ALL
-    without = False  # whether ``outside`` has no text of ``other``
-    for part in keys._parts if keys._kind == "and" else (keys,):
-        left = part
+    inside, outside = Strings.ALL, None
+    parts = keys._parts if keys._kind == "and" else (keys,)
+    for part in parts:
         if part._kind == "or":
             near = [one for one in part._parts if one == other or not certainly_apart(one, other)]
             if not near:
                 return Strings.NONE, keys
             if other not in near:
-                inside &= _union(near)
+                inside &= Strings.union(near)
             elif len(near) == 1:
-                left, without = _union([one for one in part._parts if one is not near[0]]), True
+                outside = Strings.union([one for one in part._parts if one is not near[0]])
+                for one in parts:
+                    outside = outside if one is part else outside & one
         elif _is_exact_atom(part) and certainly_apart(part if part._parts[2] else ~part, other):
             if part._parts[2]:
                 return Strings.NONE, keys
         else:
             inside &= part
-        outside &= left
-    return inside & other, outside if without else outside & ~other
-
-
-def _union(parts: list[Strings]) -> Strings:
-    found = Strings.NONE
-    for part in parts:
-        found |= part
-    return found
+    return inside & other, keys & ~other if outside is None else outside
 
 
 def _is_exact_atom(strings: Strings) -> bool:
@@ -63,6 +56,7 @@ def _is_exact_atom(strings: Strings) -> bool:
 
 
 def _begin_apart(one: Strings, other: Strings) -> bool:
+    """Whether this shows without an intersection, which would be made and kept for each of many pairs."""
     if not (_is_exact_atom(one) and _is_exact_atom(other) and one._parts[2] and other._parts[2]):
         return False
     return begin_apart([one._parts[0], other._parts[0]])

@@ -128,6 +128,11 @@ class Strings:
         return _format(name)
 
     # -- algebra
+    @staticmethod
+    def union(sets: Iterable[Strings]) -> Strings:
+        """The strings in any of these."""
+        return _any_of(sets)
+
     def __and__(self, other: Strings) -> Strings:
         if not isinstance(other, Strings):
             return NotImplemented
@@ -182,13 +187,6 @@ class Strings:
         if kind in ("all", "length", "texts", "but"):
             return False
         return _is_empty(self)
-
-    def begins_apart(self) -> bool:
-        """Whether this is empty because two patterns that must both match differ where their texts begin."""
-        if self._kind != "and":
-            return False
-        found = [part._parts[0] for part in self._parts if part._kind == "atom" and part._parts[2]]
-        return len(found) > 1 and begin_apart(found)
 
     def has_pattern(self) -> bool:
         """Whether any part is a pattern or a format."""
@@ -362,7 +360,7 @@ def _is_empty(strings: Strings) -> bool:
         return all(part.is_empty() for part in strings._parts)
     if strings._kind == "atom" and strings._parts[2] and _has_text(strings._parts[0]):
         return False
-    if strings.begins_apart():
+    if _begins_apart(strings):
         return True
     if _is_witnessed(strings):
         return False
@@ -375,6 +373,14 @@ def _is_empty(strings: Strings) -> bool:
             raise
     program = builder.finish(handle)
     return not program.is_live(program.root)
+
+
+def _begins_apart(strings: Strings) -> bool:
+    """Whether two patterns that must both match differ where their texts begin."""
+    if strings._kind != "and":
+        return False
+    found = [part._parts[0] for part in strings._parts if part._kind == "atom" and part._parts[2]]
+    return len(found) > 1 and begin_apart(found)
 
 
 def _is_witnessed(strings: Strings) -> bool:
