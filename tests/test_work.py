@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -392,3 +393,29 @@ def test_within_a_limit_no_inner_one_allows_more() -> None:
     with work.limited(1000), pytest.raises(gr.LimitError, match="max_work=1000"), work.limited(10**9):
         work.spend(1001)
     work.spend(1001)  # limits end with their blocks
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_collection_pauses_while_compiling(enabled: bool) -> None:
+    seen = []
+
+    class Watching(gr.Constraint):
+        def _lower(self, builder: Any) -> Any:
+            seen.append(gc.isenabled())
+            return gr.literal("a")._lower(builder)
+
+    def fails() -> None:
+        build_program(gr.json_schema(False))
+
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        build_program(Watching())
+        after = [gc.isenabled()]
+        with pytest.raises(gr.CompileError):
+            fails()
+        after.append(gc.isenabled())
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert seen == [False]
+    assert after == [enabled, enabled]

@@ -8,6 +8,7 @@ always. The core counts separately for each thread.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Hashable
 from contextvars import ContextVar
@@ -115,11 +116,14 @@ def allowed() -> int:
 class limited:
     """Limits the steps of this thread inside a ``with`` block; an outer limit still applies.
 
+    Python's cyclic garbage collector pauses meanwhile. A compilation allocates much and leaves few cycles, so collections
+    of the whole process would fall into it and find next to nothing.
+
     Raises:
         CompileError: the limit is not a number above 0.
     """
 
-    __slots__ = ("_before", "_inner", "_most", "_outermost")
+    __slots__ = ("_before", "_collects", "_inner", "_most", "_outermost")
 
     def __init__(self, most: int) -> None:
         check_steps("max_work", most)
@@ -131,12 +135,16 @@ class limited:
         self._outermost = compilation.results is None
         if self._outermost:
             compilation.results = {}
+            self._collects = gc.isenabled()
+            gc.disable()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _core.restore_work(self._before)
         compilation.is_limited = self._inner
         if self._outermost:
             compilation.results = None
+            if self._collects:
+                gc.enable()
         if not self._inner and isinstance(error, LimitError) and out_of_work(error) and _allowed.get() is None:
             error.reason = error.reason.replace(_HOW, _HOW_HERE)
             error.message = error.message.replace(_HOW, _HOW_HERE)
