@@ -116,8 +116,8 @@ def allowed() -> int:
 class limited:
     """Limits the steps of this thread inside a ``with`` block; an outer limit still applies.
 
-    Python's cyclic garbage collector pauses meanwhile. A compilation allocates much and leaves few cycles, so collections
-    of the whole process would fall into it and find next to nothing.
+    Python's cyclic garbage collector pauses meanwhile. A compilation allocates much and leaves few cycles, so
+    collections of the whole process would fall into it and find next to nothing.
 
     Raises:
         CompileError: the limit is not a number above 0.
