@@ -106,13 +106,13 @@ def test_long_texts_of_one_piece(kind: str, large: Vocabulary) -> None:
     words = [t for t in range(large.token_count) if large.is_text(t) and large.token_bytes(t).isalpha()]
     assert len(words) > 4096
     begun: set[int] = set()
-    for _ in range(3000):
+    for _ in range(1500):
         text = before + "".join(rng.choices(string.ascii_lowercase, k=45)) + after
         begun.add(large.encode(text)[len(before)])
     assert begun <= allowed
     assert not {t for t in allowed if large.is_text(t)} - set(words)
     if not before:
-        for token in rng.sample(sorted(allowed), 40):
+        for token in rng.sample(sorted(allowed), 20):
             assert completes(guide, token), large.token_bytes(token)
 
 
@@ -338,7 +338,7 @@ def test_texts_of_special_tokens_are_never_the_only_way_on(seed: int) -> None:
     assert_is_spelled(constraint, v, texts_of(constraint))
 
 
-@pytest.mark.parametrize("names", [["<"], ["<", "s"], ["a", "</"], ["</s", "a"], ["=/", "<"], ["</s>"], ["</s>", "a"]])
+@pytest.mark.parametrize("names", [["<", "s"], ["a", "</"], ["</s", "a"], ["</s>"]])
 @pytest.mark.parametrize("others", [None, "^[<a]", "^[</s>]{4}$", "^..s", "^[^a]*$"])
 def test_keys_that_are_special_tokens(names: list[str], others: str | None) -> None:
     rng = random.Random(f"{names}{others}")

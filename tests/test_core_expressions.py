@@ -106,7 +106,7 @@ def test_expressions_mean_what_the_oracle_says(make: Make) -> None:
     agree(make)
 
 
-@settings(PROPERTY, max_examples=300)
+@settings(PROPERTY, max_examples=200)
 @given(scoped())
 def test_look_arounds_mean_what_the_oracle_says(make: Make) -> None:
     agree(make)

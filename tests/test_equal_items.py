@@ -163,7 +163,7 @@ PIECES = ["[", "]", ",", "1", "2", ".0", '"a"', '"b"', '"', "a", "null", "[]", "
 TOKENS = [*(bytes([b]) for b in range(32, 127)), *(p.encode() for p in PIECES), b", ", b"1,", b'", "', b"1, 1]", b"]]"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=combined, seed=st.integers(0, 1 << 30))
 def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
     schema = {"type": "array", **schema}

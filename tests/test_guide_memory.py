@@ -128,7 +128,7 @@ def test_dropped_guides_are_freed() -> None:
 def test_a_text_does_not_notice_that_its_guide_is_renewed(name: str) -> None:
     guide = gr.compile(LEAVING[name], BYTES, cache=False, max_memory=1)
     other = gr.compile(LEAVING[name], BYTES, cache=False, max_memory=0)
-    for seed in range(4):
+    for seed in range(2):
         early = guide.matcher()
         begun = walk(early, random.Random(seed), 12)
         age(guide, seed)

@@ -198,7 +198,7 @@ def test_every_spelling_of_a_string(schema: Any, some: list[Any], seed: int) -> 
         assert not accepts(guide, b'{"\\u0061":1,"a":1}')
 
 
-@settings(PROPERTY, max_examples=120)
+@settings(PROPERTY, max_examples=60)
 @given(schemas(), st.integers(0, 10**6))
 def test_a_bit_is_set_if_and_only_if_a_text_goes_on_so(schema: Any, seed: int) -> None:
     """Every token of a mask can be completed to a valid text; every token that begins a known valid text is in it;
@@ -329,7 +329,7 @@ def instances() -> Any:
     return made
 
 
-@settings(PROPERTY, max_examples=150)
+@settings(PROPERTY, max_examples=80)
 @given(schemas(), st.data())
 def test_instances_made_for_a_schema_are_accepted(schema: Any, data: Any) -> None:
     """hypothesis-jsonschema supports draft 7; other keywords are left out, and the judge has the last word."""

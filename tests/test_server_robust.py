@@ -179,7 +179,7 @@ def test_memory_comes_back():
     with listening(model, max_cached_guides=4, max_cached_bytes=8 << 20) as (base, service), httpx.Client() as client:
 
         def storm(start):
-            for i in range(start, start + 40):
+            for i in range(start, start + 25):
                 names = {f"p{i}_{k}": {"type": "string", "pattern": f"^[a-z]{{{k + 1},{k + 9}}}$"} for k in range(30)}
                 schema = {"type": "object", "properties": names, "required": list(names)}
                 body = {"messages": HELLO, "guided_json": schema, "max_tokens": 20}

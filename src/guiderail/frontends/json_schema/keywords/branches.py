@@ -176,8 +176,10 @@ def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:
 def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape], overlaps: list[list[int]]) -> Shape:
     if not any(overlaps):
         return algebra.union(shapes)
+    most = max(algebra.most_cells, sum(len(shape.objects) for shape in shapes))
     negations: dict[int, Shape] = {}
     exact: list[Shape] = []
+    cells = 0
     for i, shape in enumerate(shapes):
         for j in overlaps[i]:
             if terms[i] is terms[j]:
@@ -187,10 +189,10 @@ def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape
                 negations[j] = algebra.not_shape(_narrowed(algebra, outer, terms[j].shape()))
             shape = algebra.pruned(algebra.and_shapes(shape, negations[j]))
         exact.append(shape)
-    found = algebra.union(exact)
-    if algebra.eager and len(found.objects) > max(algebra.most_cells, sum(len(shape.objects) for shape in shapes)):
-        raise TooMany
-    return found
+        cells += len(shape.objects)
+        if algebra.eager and cells > most:
+            raise TooMany
+    return algebra.union(exact)
 
 
 def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:

@@ -46,7 +46,7 @@ MOST_CELLS = 64
 
 _MOST_ALONE: Final = 16  # times as many, if a condition is added to each and none is multiplied
 _PRUNED: Final = 16  # times as many are searched for those that are not empty
-_TRIED: Final = 1_000_000  # steps, for the alternatives of one schema
+_TRIED: Final = 300_000  # steps, for the alternatives of one schema
 _PARTS = 16  # regions of keys that may overlap, in addition to two for each pattern
 _FEW: Final = 4  # optional members whose negations are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
@@ -272,7 +272,7 @@ class Algebra:
     def trying(self, eager: bool = True) -> _Trying:
         """Within this context, whatever would remain as alternatives read side by side raises `TooMany`.
 
-        So does work that takes more than about 0.1 s. Without effect if ``eager`` is false.
+        So does work that takes more than about 30 ms. Without effect if ``eager`` is false.
         """
         return _Trying(self, spent() + _TRIED if eager else 0)
 
