@@ -15,7 +15,8 @@ import pytest
 
 import guiderail as gr
 from core_support import EVERY_BYTE, plain
-from guiderail.frontends.json_schema.values.exactly_one import exactly_one
+from guiderail.frontends.json_schema.values.exactly_one import one_number, one_string
+from guiderail.frontends.json_schema.values.numbers import Numbers
 from guiderail.frontends.json_schema.values.strings import Strings
 from mask_walks import Walk, check_walk
 
@@ -83,7 +84,7 @@ def test_random_schemas_of_strings(seed: int) -> None:
 
 def test_exactly_one_of_formats_that_are_approximated() -> None:
     sets = [Strings.format("hostname"), Strings.format("uri-template"), *map(Strings.pattern, "abcdefgh")]
-    found = exactly_one([one for one in sets if one is not None])
+    found = one_string([one for one in sets if one is not None])
     unsure = 0
     texts = ["", "a", "xn--a", "a.example", "i.jo", "jo", "a b", "{+x}", "{x}", "j~", "%", "{=j}", "xn--jklm", "ab"]
     for text in texts:
@@ -97,7 +98,7 @@ def test_exactly_one_of_formats_that_are_approximated() -> None:
     hostnames = Strings.format("hostname")
     assert hostnames is not None
     few = Strings.texts(["xn--a", "xn--b", "m"]) & hostnames  # the first two perhaps
-    found = exactly_one([few, *(Strings.pattern(f"{letter}$") for letter in "acdefghi")])
+    found = one_string([few, *(Strings.pattern(f"{letter}$") for letter in "acdefghi")])
     assert found.contains("m") and found.contains("a")
     assert not found.contains("xn--a") and not found.contains("xn--b")
     assert not (~found).contains("xn--a") and not (~found).contains("xn--b")
@@ -146,3 +147,63 @@ def test_questions_about_shared_parts_visit_each_once() -> None:
     opposite = ~strings
     assert opposite.contains("b") and not opposite.contains("79")
     assert hash(~opposite) == hash(strings)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_numbers_in_exactly_one_set_and_in_any(seed: int) -> None:
+    draw = random.Random(seed)
+
+    def numbers() -> Numbers:
+        low = draw.choice((None, draw.randint(-6, 6), draw.randint(-12, 12) / 2))
+        high = draw.choice((None, (low or 0) + draw.randint(0, 5)))
+        step = draw.choice((None, 1, 1, 2, 3, 0.5))
+        made = Numbers.between(minimum=low, maximum=high, multiple_of=step)
+        return draw.choice((made, ~made, Numbers.values(draw.sample(range(-6, 7), draw.randrange(5)))))
+
+    sets = [numbers() for _ in range(draw.randrange(12))]
+    one, some = one_number(sets), Numbers.union(sets)
+    for value in [n / 4 for n in range(-60, 60)]:
+        count = sum(numbers.contains(value) for numbers in sets)
+        assert one.contains(value) == (count == 1), value
+        assert some.contains(value) == (count > 0), value
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_thousands_of_labelled_values(keyword: str) -> None:
+    values = [*(f"v{i}" for i in range(3_000)), *range(1_000), True, None, "twice", "twice", 1.0, 2000.5, 2000.5]
+    schema = {keyword: [{"const": value, "title": f"the value {value}"} for value in values]}
+    program = gr.json_schema(schema).program()
+    assert all(program.matches(text) for text in ('"v0"', '"v2999"', "0", "999", "true", "null"))
+    assert not any(program.matches(text) for text in ('"v3000"', "1000", "false", '"v"', "2000.6"))
+    assert all(program.matches(text) == (keyword == "anyOf") for text in ('"twice"', "1", "2000.5"))
+
+
+HOST: dict[str, Any] = {"type": "string", "format": "hostname"}
+PUNYCODE = {"const": "xn--foo"}  # perhaps a host name
+OVERLAPPING = {
+    "strings": ([{**HOST, "enum": ["xn--foo", "m"]}, {"pattern": "o$"}], '"xn--foo"'),
+    "members": (
+        [{"properties": {"h": HOST}, "required": ["h"]}, {"properties": {"h": PUNYCODE}, "required": ["h"]}],
+        '{"h": "xn--foo"}',
+    ),
+    "other members": (
+        [{"additionalProperties": HOST, "minProperties": 1}, {"properties": {"h": PUNYCODE}, "required": ["h"]}],
+        '{"h": "xn--foo"}',
+    ),
+    "items": ([{"items": HOST, "minItems": 1}, {"items": PUNYCODE, "minItems": 1}], '["xn--foo"]'),
+    "tags": (
+        [
+            {"properties": {"h": HOST, "n": {"const": 1}}, "required": ["h", "n"]},
+            {"properties": {"h": PUNYCODE, "n": {"type": "integer"}}, "required": ["h"]},
+        ],
+        '{"h": "xn--foo", "n": 1}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_branches_that_perhaps_overlap_are_not_taken_for_disjoint(name: str) -> None:
+    branches, text = OVERLAPPING[name]
+    kind = {"type": ["string", "object", "array"]}
+    assert not gr.json_schema({**kind, "oneOf": branches}).matches(text)
+    assert gr.json_schema({**kind, "anyOf": branches}).matches(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.documents.references import Node
@@ -21,14 +21,10 @@ from guiderail.frontends.json_schema.normal_form.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.normal_form.votes import IMPOSSIBLE, Vote, any_of, formula_of, one_of, vote
-from guiderail.frontends.json_schema.values.exactly_one import exactly_one
+from guiderail.frontends.json_schema.values.exactly_one import one_number, one_string
 from guiderail.frontends.json_schema.values.numbers import Numbers
-from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import out_of_work, spend
-
-_WRITTEN_OUT: Final = 8  # sets that one set of strings overlaps with: it is intersected with their complements
-_COMPARED: Final = 100  # sets of strings, each with each
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 
@@ -98,50 +94,44 @@ def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
 
 
 def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> Shape:
-    """Exactly one of the branches: each (a term, and its shape within ``outer``) without the others that it overlaps.
+    """Exactly one of the branches (each a term, and its shape within ``outer``).
 
-    Objects are compared separately: if no branch says ``"type": "object"``, all of them share all strings.
+    Of arrays and objects, each branch without the others that it overlaps; the two are compared separately.
     """
-    strings = _one_of_strings([shape.strings for shape in shapes])
-    bare = [_no_objects(shape if strings is None else _no_strings(shape)) for shape in shapes]
-    only = [_only_objects(shape) for shape in shapes]
-    rest = _exact(algebra, _no_objects(outer), terms, bare, _overlaps(algebra, terms, bare))
-    overlaps = _overlaps(algebra, terms, only)
+    some = several = 0
+    for shape in shapes:
+        several |= some & shape.booleans
+        some |= shape.booleans
+    arrays = [_only_arrays(shape) for shape in shapes]
+    objects = [_only_objects(shape) for shape in shapes]
+    return Shape(
+        sum([shape.null for shape in shapes]) == 1,
+        some & ~several,
+        one_number([shape.numbers for shape in shapes]),
+        one_string([shape.strings for shape in shapes]),
+        _exact(algebra, _only_arrays(outer), terms, arrays, _overlaps(algebra, terms, arrays)).arrays,
+        _one_of_objects(algebra, _only_objects(outer), terms, objects),
+    )
+
+
+def _one_of_objects(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> tuple[ObjectCell, ...]:
+    overlaps = _overlaps(algebra, terms, shapes)
     try:
         with algebra.trying():
-            objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
+            return _exact(algebra, outer, terms, shapes, overlaps).objects
     except TooMany:  # alternatives are distinguished while reading
         formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
-        objects = vote(algebra, any_of([one_of([formulas[i] for i in group]) for group in _groups(overlaps)]))
-    if strings is None:
-        strings = rest.strings
-    return Shape(rest.null, rest.booleans, rest.numbers, strings, rest.arrays, objects)
-
-
-def _one_of_strings(all: list[Strings]) -> Strings | None:
-    """The strings in exactly one of these sets. None if few of them overlap: they are written out."""
-    endless = [strings for strings in all if not strings.is_all() and strings.finite_texts() is None]
-    if len(endless) <= _WRITTEN_OUT:
-        return None
-    if len(endless) <= _COMPARED:
-        overlaps = [0] * len(endless)
-        for i, one in enumerate(endless):
-            for j in range(i):
-                if one == endless[j] or not certainly_apart(one, endless[j]):
-                    overlaps[i] += 1
-                    overlaps[j] += 1
-        if max(overlaps) < _WRITTEN_OUT:
-            return None
-    return exactly_one(all)
+        return vote(algebra, any_of([one_of([formulas[i] for i in group]) for group in _groups(overlaps)]))
 
 
 def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[list[int]]:
-    """For each branch, the others that may share a value with it."""
+    """For each branch, the others that may share an array or object with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
-    for i, a in enumerate(shapes):
-        spend(10 * i)
-        for j in range(i):
-            if terms[i] is terms[j] or not _disjoint(algebra, a, shapes[j]):
+    some = [i for i, shape in enumerate(shapes) if shape.arrays or shape.objects]
+    for at, i in enumerate(some):
+        spend(10 * at)
+        for j in some[:at]:
+            if terms[i] is terms[j] or not _disjoint(algebra, shapes[i], shapes[j]):
                 overlaps[i].append(j)
                 overlaps[j].append(i)
     return overlaps
@@ -155,8 +145,8 @@ def _no_objects(shape: Shape) -> Shape:
     return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, ())
 
 
-def _no_strings(shape: Shape) -> Shape:
-    return Shape(shape.null, shape.booleans, shape.numbers, Strings.NONE, shape.arrays, shape.objects)
+def _only_arrays(shape: Shape) -> Shape:
+    return Shape(False, 0, NOTHING.numbers, NOTHING.strings, shape.arrays, ())
 
 
 def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:
@@ -196,6 +186,7 @@ def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape
 
 
 def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
+    """Whether two shapes certainly have no value in common."""
     if plainly_disjoint(a, b):
         return True
     try:
@@ -205,7 +196,7 @@ def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
                 if any(_meet(algebra, x, y) for x in a.objects for y in b.objects):
                     return False
                 a, b = _no_objects(a), _no_objects(b)
-            return is_empty_shape(algebra, algebra.and_shapes(a, b))
+            return is_empty_shape(algebra, algebra.and_shapes(a, b)) and algebra.exact
     except TooMany:
         return False
     except LimitError as error:

@@ -275,6 +275,7 @@ def _strings(node: Node) -> Strings:
             raise _invalid(node, "format", "a string")
         known = Strings.format(name)
         if known is not None:
+            document.algebra.exact = document.algebra.exact and known.is_exact()
             strings = known if strings is Strings.ALL else strings & known
     return strings
 
@@ -506,19 +507,24 @@ def _patterns(
     if all(term is TRUE for _, term in entries) and rest is TRUE:
         return (), rest
     algebra = node.scope.document.algebra
-    for name, own in named.items():
-        more = [term for language, term in entries if language.contains(name)]
-        if more:
-            named[name] = algebra.and_terms([own, *more])
-    # a pattern of a few words names members, and named members are cheap
-    for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
-        for name in sorted(words.difference(named)):
-            named[name] = algebra.and_terms([term for language, term in entries if language.contains(name)])
-    together: dict[Term, Strings] = {}  # by what they say of the value
+    words: dict[str, list[Term]] = {}
+    endless: list[tuple[Strings, Term]] = []
     for language, term in entries:
-        if language.finite_texts() is None:
-            same = node.scope.document.same(term)
-            together[same] = together[same] | language if same in together else language
+        texts = language.finite_texts()
+        if texts is None:
+            endless.append((language, term))
+        else:
+            for text in texts:
+                words.setdefault(text, []).append(term)
+    # a pattern of a few words names members, and named members are cheap
+    for name in [*named, *sorted(words.keys() - named.keys())]:
+        more = words.get(name, []) + [term for language, term in endless if language.contains(name)]
+        if more:
+            named[name] = algebra.and_terms([named.get(name, TRUE), *more])
+    together: dict[Term, Strings] = {}  # by what they say of the value
+    for language, term in endless:
+        same = node.scope.document.same(term)
+        together[same] = together[same] | language if same in together else language
     entries = [(language, term) for term, language in together.items()]
     if not entries:
         return (), rest

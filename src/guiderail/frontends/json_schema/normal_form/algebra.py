@@ -92,6 +92,7 @@ class Algebra:
         self.emptiness = Emptiness(self)  # which terms are known to have a value, or none
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
+        self.exact = True  # False: a format was read whose automaton is narrower, so what is empty may have a value
 
     def close(self) -> None:
         """Lets go of every term. Nobody may use the algebra any more."""
@@ -189,19 +190,28 @@ class Algebra:
         )
 
     def union(self, shapes: Iterable[Shape]) -> Shape:
-        null, booleans, numbers, strings = False, 0, Numbers.NONE, Strings.NONE
+        null, booleans = False, 0
+        numbers: list[Numbers] = []
+        strings: list[Strings] = []
         arrays: list[ArrayCell] = []
         objects: list[ObjectCell] = []
         for shape in shapes:
             null = null or shape.null
             booleans |= shape.booleans
             if shape.numbers is not Numbers.NONE:
-                numbers = shape.numbers if numbers is Numbers.NONE else numbers | shape.numbers
+                numbers.append(shape.numbers)
             if shape.strings is not Strings.NONE:
-                strings = shape.strings if strings is Strings.NONE else strings | shape.strings
+                strings.append(shape.strings)
             arrays += shape.arrays
             objects += shape.objects
-        return Shape(null, booleans, numbers, strings, self._distinct(arrays), self._distinct(objects))
+        return Shape(
+            null,
+            booleans,
+            Numbers.union(numbers),
+            strings[0] if len(strings) == 1 else Strings.union(strings),
+            self._distinct(arrays),
+            self._distinct(objects),
+        )
 
     def not_shape(self, a: Shape) -> Shape:
         arrays: tuple[ArrayCell, ...] = (ANY_ARRAY,)

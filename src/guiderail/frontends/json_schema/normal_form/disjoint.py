@@ -9,6 +9,7 @@ from guiderail.frontends.json_schema.normal_form.shape import FALSE, NOTHING, TR
 from guiderail.frontends.json_schema.normal_form.simplify import quick_shape
 from guiderail.frontends.json_schema.normal_form.terms import Not, Or
 from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
 from guiderail.support.work import spend
 
@@ -45,7 +46,7 @@ def plainly_disjoint(a: Shape, b: Shape) -> bool:
         return False
     if a.numbers is not Numbers.NONE and b.numbers is not Numbers.NONE and not (a.numbers & b.numbers).is_empty():
         return False
-    if a.strings is not Strings.NONE and b.strings is not Strings.NONE and not (a.strings & b.strings).is_empty():
+    if a.strings is not Strings.NONE and b.strings is not Strings.NONE and not certainly_apart(a.strings, b.strings):
         return False
     return all(told_apart(x, y) for x in a.objects for y in b.objects)
 

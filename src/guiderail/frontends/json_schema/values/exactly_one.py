@@ -1,7 +1,8 @@
-"""The texts in exactly one of many sets that overlap: what ``oneOf`` says about strings.
+"""What is in exactly one of many sets: what ``oneOf`` says about numbers and strings.
 
-Written out, that is a union: each set, without all others. Here a text is read beside all sets at once, and how many
-of them contain it is known at its end (see ``core/json/patterned.cpp``).
+Strings that are listed are counted. Of other sets, those that overlap with few others are written out: each, without
+these others. If many overlap, a text is read beside all sets at once, and how many of them contain it is known at its
+end (see ``core/json/patterned.cpp``).
 """
 
 from __future__ import annotations
@@ -12,24 +13,70 @@ from dataclasses import dataclass
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.frontends.json_schema.values.numbers import Numbers
+from guiderail.frontends.json_schema.values.overlap import certainly_apart
 from guiderail.frontends.json_schema.values.strings import Strings
+from guiderail.support.work import spend
 
-__all__ = ["exactly_one"]
+__all__ = ["one_number", "one_string"]
 
 _COUNTS = 3  # none, one, more
+_WRITTEN_OUT = 8  # sets that one set overlaps with: it is intersected with their complements
+_COMPARED = 100  # sets, each with each
 
 
-def exactly_one(sets: Sequence[Strings]) -> Strings:
+def one_number(sets: Sequence[Numbers]) -> Numbers:
+    """The numbers that exactly one of these sets contains."""
+    found = [(one, Numbers.NONE) for one in sets if one is not Numbers.NONE]  # in some set, in several
+    while len(found) > 1:
+        joined = [(a | b, r | s | (a & b)) for (a, r), (b, s) in zip(found[::2], found[1::2], strict=False)]
+        found = joined + found[len(joined) * 2 :]
+    if not found:
+        return Numbers.NONE
+    some, several = found[0]
+    return some if several is Numbers.NONE else some & ~several
+
+
+def one_string(sets: Sequence[Strings]) -> Strings:
     """The strings that exactly one of these sets contains."""
     if sum(one.is_all() for one in sets) > 1:
         return Strings.NONE
-    finite = {one for one in sets if one.is_exact() and one.finite_texts() is not None}
-    listed = Counter(text for one in sets if one in finite for text in one.finite_texts() or ())
-    several = Strings.texts(text for text, count in listed.items() if count > 1)
-    if finite:
-        sets = [one for one in sets if one not in finite]
-        sets.append(Strings.texts(text for text, count in listed.items() if count == 1))
-    return _exactly_one(sets) & ~several
+    listed: Counter[str] = Counter()
+    others: list[Strings] = []
+    for one in sets:
+        texts = one.finite_texts() if one.is_exact() else None
+        if texts is None:
+            others.append(one)
+        else:
+            spend(1 + len(texts))
+            listed.update(texts)
+    if listed:
+        others.append(Strings.texts(text for text, count in listed.items() if count == 1))
+    overlaps = _overlaps(others)
+    found = _exactly_one(others) if overlaps is None else _written_out(others, overlaps)
+    return found & ~Strings.texts(text for text, count in listed.items() if count > 1)
+
+
+def _overlaps(sets: Sequence[Strings]) -> list[list[int]] | None:
+    """For each set, the others that may have a text in common with it. None if these are many."""
+    overlaps: list[list[int]] = [[] for _ in sets]
+    if len(sets) > _COMPARED:
+        return None
+    for i, one in enumerate(sets):
+        for j in range(i):
+            if one == sets[j] or not certainly_apart(one, sets[j]):
+                overlaps[i].append(j)
+                overlaps[j].append(i)
+    return overlaps if all(len(others) <= _WRITTEN_OUT for others in overlaps) else None
+
+
+def _written_out(sets: Sequence[Strings], overlaps: list[list[int]]) -> Strings:
+    found = []
+    for i, one in enumerate(sets):
+        for j in overlaps[i]:
+            one = Strings.NONE if sets[j] == sets[i] else one & ~sets[j]
+        found.append(one)
+    return Strings.union(found)
 
 
 def _exactly_one(sets: Sequence[Strings]) -> Strings:

@@ -126,6 +126,7 @@ def _step(value: Number) -> Fraction:
 
 _CUT: Final = 20  # steps for a cut of a set
 _MERGED: Final = 30  # steps for joining two sets
+_WALKED: Final = 100  # steps for the first members of a stretch
 
 
 def _without_needless(
@@ -197,6 +198,7 @@ class Numbers:
             grid = grids[i]
             beside = grids[0] if i == 1 else grids[-1] if i == len(cuts) - 1 else NOTHING  # the unbounded ones
             if grid and grid != beside and not any(m is None for m, _ in grid):
+                spend(_WALKED)
                 alone = {v for p in grid for v in itertools.islice(walk_between(p, cuts[i - 1], cuts[i]), 2)}
                 ends = () if integral(grid) and not decimal else (i - 1, i)
                 together = len(alone) + sum(at[j] and in_grid(cuts[j], grid) for j in ends) >= 2
@@ -278,6 +280,15 @@ class Numbers:
         floats = frozenset(exact(v) for v in given if isinstance(v, float))
         cuts = sorted({exact(v) for v in given})
         return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)
+
+    @staticmethod
+    def union(sets: Iterable[Numbers]) -> Numbers:
+        """The numbers in any of these."""
+        found = list(sets)
+        while len(found) > 1:  # two by two: each is merged a few times, however many they are
+            joined = [a | b for a, b in zip(found[::2], found[1::2], strict=False)]
+            found = joined + found[len(joined) * 2 :]
+        return found[0] if found else Numbers.NONE
 
     def as_decimals(self) -> Numbers:
         """The same set, with integers spelled like decimals: ``5.0`` besides ``5``."""

@@ -13,7 +13,10 @@ __all__ = ["certainly_apart", "divided"]
 def certainly_apart(one: Strings, other: Strings) -> bool:
     """Whether two sets certainly have no text in common. False, too, if deciding exceeds a limit other than work."""
     try:
-        return _begin_apart(one, other) or (one & other).is_empty()
+        if _begin_apart(one, other):
+            return True
+        both = one & other
+        return both.is_empty() and (both.is_exact() or _widened(both).is_empty())
     except LimitError as error:
         if out_of_work(error):
             raise
@@ -49,6 +52,19 @@ def divided(keys: Strings, other: Strings) -> tuple[Strings, Strings]:
         else:
             inside &= part
     return inside & other, keys & ~other if outside is None else outside
+
+
+def _widened(strings: Strings) -> Strings:
+    """All strings that perhaps belong to a set: the wide side of its formats."""
+    if strings._kind == "atom":
+        narrow, wide, positive = strings._parts
+        return Strings.constraint(wide) if positive else ~Strings.constraint(narrow)
+    if strings._kind == "or":
+        return Strings.union([_widened(part) for part in strings._parts])
+    found = Strings.ALL if strings._kind == "and" else strings
+    for part in strings._parts if strings._kind == "and" else ():
+        found &= _widened(part)
+    return found
 
 
 def _is_exact_atom(strings: Strings) -> bool:

@@ -261,6 +261,7 @@ class Strings:
             return _fits(text, parts)
         if kind == "atom":
             narrow, wide, positive = parts
+            spend(_STEPS // 4)
             if program_of(narrow).matches(text):
                 return bool(positive)
             if wide is not narrow and program_of(wide).matches(text):
@@ -511,7 +512,7 @@ def _all_of(items: Iterable[Strings]) -> Strings:
     if len(flat) == 1:
         return flat[0]
     texts, buts, lengths, rest = _sorted_out(flat)
-    spend(_STEPS * len(flat) + len(rest) * sum(map(len, texts)) * 50)
+    spend(_STEPS * len(flat) + len(rest) * sum(map(len, texts)) * 50 + sum(map(len, buts)) // 2)
     if _opposed(rest):
         return Strings.NONE
     if texts:
@@ -543,7 +544,9 @@ def _all_of(items: Iterable[Strings]) -> Strings:
     if length._kind == "length":
         parts.append(length)
     if buts:
-        excluded = frozenset(t for t in frozenset.union(*buts) if _fits(t, (low, high)))
+        excluded = frozenset.union(*buts)
+        if lengths:
+            excluded = frozenset(t for t in excluded if _fits(t, (low, high)))
         if excluded:
             parts.append(Strings("but", (excluded,)))
     return _node("and", parts, Strings.ALL)
