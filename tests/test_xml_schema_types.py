@@ -233,6 +233,20 @@ def test_a_pattern_of_a_union_sees_what_the_first_member_leaves() -> None:
     assert not constraint.schema.is_valid("<a> 1</a>")
 
 
+def test_unions_of_unions_are_looked_through_once() -> None:
+    types = "".join(
+        f'<xs:simpleType name="t{n}"><xs:union memberTypes="{"xs:int" if n == 0 else f"t{n - 1} t{n - 1}"} xs:date"/>'
+        "</xs:simpleType>"
+        for n in range(40)
+    )
+    constraint = gr.xml_schema(
+        f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{types}<xs:element name="a"><xs:simpleType>'
+        '<xs:restriction base="t39"><xs:pattern value="[0-9]"/></xs:restriction></xs:simpleType>'
+        "</xs:element></xs:schema>"
+    )
+    assert constraint.matches("<a>7</a>") and not constraint.matches("<a>77</a>")
+
+
 @pytest.mark.parametrize("kind", ["NOTATION", "error"])
 def test_types_without_values(kind: str) -> None:
     with pytest.raises(gr.XmlSchemaError):

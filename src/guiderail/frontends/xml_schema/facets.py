@@ -195,7 +195,17 @@ def white_space(found: Gathered) -> str:
 
 
 def collapses(simple: Any) -> bool:
-    found = gather(simple)
-    if found.kind == "union":
-        return all(map(collapses, found.base.member_types))
-    return found.kind not in TEXTS or white_space(found) == "collapse"
+    """Whether whitespace does not matter, in any member of a union, however often it occurs."""
+    todo, seen = [simple], set[int]()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        spend(_GATHER)
+        seen.add(id(one))
+        found = gather(one)
+        if found.kind == "union":
+            todo += found.base.member_types
+        elif found.kind in TEXTS and white_space(found) != "collapse":
+            return False
+    return True
